@@ -1,6 +1,4 @@
-//! Checking a document of any protocol: what a rule that is broken looks like, and where in a file it was broken.
-//!
-//! The rules themselves are each protocol's own, in its `check.rs`.
+//! Violations of the rules of a document, for all protocols. Each protocol has its rules in its own `check.rs`.
 
 mod findings;
 
@@ -8,29 +6,29 @@ use serde::Serialize;
 
 pub(crate) use findings::{At, Findings, kind};
 
-/// One broken rule of a document.
+/// One violated rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// The rule's stable name, for programs.
     pub rule: &'static str,
-    /// The JSON pointer (RFC 6901) of the value concerned; of the object where a field is missing.
+    /// The JSON pointer (RFC 6901) of the value. For a missing field, that of the object.
     pub pointer: String,
     pub message: String,
     /// What to change.
     pub repair: String,
 }
 
-/// The pointer of a member of the object at `pointer`.
+/// Returns the pointer of a member of the object at `pointer`.
 pub(crate) fn member(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The pointer of an entry of the list at `pointer`.
+/// Returns the pointer of an entry of the list at `pointer`.
 pub(crate) fn entry(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
 }
 
-/// Why a path cannot be an artifact: those are named from the repository's top, and lie in it.
+/// Returns why a path cannot be an artifact, which is a relative path inside the repository.
 pub fn artifact_path_problem(path: &str) -> Option<&'static str> {
     if path.is_empty() {
         return Some("is empty");

@@ -179,7 +179,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn failed_steps(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
     /// Returns whether the definition has this step.
     fn has_step(definition: &Self::Definition, step: &Self::Step) -> bool;
-    /// Returns whether `change` can be applied. Asked for entries from damaged or foreign files, before they are folded.
+    /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
     fn admits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// Returns how many failed attempts end a turn.
     fn max_attempts(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;

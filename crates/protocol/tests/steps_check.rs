@@ -1,4 +1,4 @@
-//! The rules of `run_state.json`: the seed's examples keep them all, and each rule has a document that breaks only it.
+//! The rules of `run_state.json`. The seed's examples violate none, and each rule has a document that violates only it.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -17,7 +17,7 @@ const EXAMPLES: [&str; 4] = [
 ];
 
 #[test]
-fn the_seeds_examples_keep_every_rule_and_come_back_equal() {
+fn the_examples_of_the_seed_violate_no_rule_and_are_written_unchanged() {
     for text in EXAMPLES {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(check(&value), []);
@@ -27,7 +27,7 @@ fn the_seeds_examples_keep_every_rule_and_come_back_equal() {
     }
 }
 
-/// One document with a step in every status; it keeps all rules.
+/// A document with a step in every status, without violations.
 fn document() -> Value {
     let step = |status: &str| {
         json!({
@@ -64,7 +64,7 @@ fn document() -> Value {
     })
 }
 
-/// The document with one value replaced, or removed.
+/// Returns the document with one value replaced or removed.
 fn with(pointer: &str, value: Option<Value>) -> Value {
     let mut document = document();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -78,7 +78,7 @@ fn with(pointer: &str, value: Option<Value>) -> Value {
     document
 }
 
-/// `pointer [rule] message (repair)`, a line for each.
+/// Renders violations as `pointer [rule] message (repair)`, one per line.
 fn shown(document: &Value) -> String {
     let lines = check(document)
         .into_iter()
@@ -87,18 +87,18 @@ fn shown(document: &Value) -> String {
 }
 
 #[track_caller]
-fn broken(pointer: &str, value: impl Into<Option<Value>>, expected: &str) {
+fn assert_violation(pointer: &str, value: impl Into<Option<Value>>, expected: &str) {
     assert_eq!(shown(&with(pointer, value.into())), expected);
 }
 
 #[test]
-fn the_document_of_these_tests_keeps_every_rule() {
+fn the_document_of_these_tests_violates_no_rule() {
     assert_eq!(shown(&document()), "");
     serde_json::from_value::<Document>(document()).unwrap();
 }
 
 #[test]
-fn each_of_the_twenty_fields_must_be_there() {
+fn each_of_the_twenty_fields_is_required() {
     let document = document();
     let head = document.as_object().unwrap().keys().map(|key| ("", key));
     let step = document["steps"]["pending"].as_object().unwrap().keys().map(|key| ("/steps/pending", key));
@@ -114,7 +114,7 @@ fn each_of_the_twenty_fields_must_be_there() {
 }
 
 #[test]
-fn a_field_that_was_misspelt_is_recognised() {
+fn a_misspelt_field_is_recognised() {
     let mut document = with("/steps/pending/attempts", None);
     document["steps"]["pending"]["atempts"] = 1.into();
     assert_eq!(
@@ -134,19 +134,19 @@ fn each_field_has_its_type() {
             assert_eq!((found[0].rule, found[0].pointer.as_str()), ("wrong-type", pointer.as_str()));
         }
     }
-    broken(
+    assert_violation(
         "/steps/pending/logs/0",
         json!(3),
         "/steps/pending/logs/0 [wrong-type] entry 1 in `logs` of step `pending` is a number where a text is expected \
          (put it in quotes)",
     );
-    broken(
+    assert_violation(
         "/steps/pending",
         json!([]),
         "/steps/pending [wrong-type] step `pending` is a list where an object is expected \
          (give it the twelve fields of a step)",
     );
-    broken(
+    assert_violation(
         "/steps/pending/report_path",
         json!(3),
         "/steps/pending/report_path [wrong-type] `report_path` of step `pending` is a number where a text or null is \
@@ -171,16 +171,16 @@ fn only_the_six_fields_that_may_be_null_may_be_null() {
 
 #[test]
 fn a_status_is_one_of_six() {
-    broken(
+    assert_violation(
         "/steps/pending/status",
         json!("pending"),
-        "/steps/pending/status [unknown-status] `status` of step `pending` is `pending`, which is no status \
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `pending`, which is not a status \
          (did you mean `PENDING`?)",
     );
-    broken(
+    assert_violation(
         "/steps/pending/status",
         json!("DONE"),
-        "/steps/pending/status [unknown-status] `status` of step `pending` is `DONE`, which is no status \
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `DONE`, which is not a status \
          (use one of PENDING, RUNNING, WAITING_ON_HUMAN, COMPLETED, FAILED, SKIPPED)",
     );
 }
@@ -198,7 +198,7 @@ fn a_time_is_utc_with_microseconds_and_z() {
         "2025-01-15T14:30:05.0000000Z",
         "",
     ] {
-        broken(
+        assert_violation(
             "/steps/pending/started_at",
             json!(time),
             &format!(
@@ -216,7 +216,7 @@ fn a_time_is_utc_with_microseconds_and_z() {
 fn counters_are_whole_and_not_negative() {
     for field in ["attempts", "iteration_count"] {
         for number in [json!(-1), json!(1.5), json!(1.0), json!(u64::MAX)] {
-            broken(
+            assert_violation(
                 &format!("/steps/pending/{field}"),
                 number.clone(),
                 &format!(
@@ -230,13 +230,13 @@ fn counters_are_whole_and_not_negative() {
 
 #[test]
 fn metrics_are_texts() {
-    broken(
+    assert_violation(
         "/steps/pending/metrics/lines",
         json!(245),
         "/steps/pending/metrics/lines [metric-not-text] `lines` in `metrics` of step `pending` is a number; metrics are \
          texts, even where they are numbers (put it in quotes: `\"245\"`)",
     );
-    broken(
+    assert_violation(
         "/steps/pending/metrics/lines",
         Value::Null,
         "/steps/pending/metrics/lines [metric-not-text] `lines` in `metrics` of step `pending` is null; metrics are texts, \
@@ -245,7 +245,7 @@ fn metrics_are_texts() {
 }
 
 #[test]
-fn artifacts_lie_in_the_repository() {
+fn artifacts_are_inside_the_repository() {
     for (path, fault) in [
         ("/etc/passwd", "is absolute"),
         ("../secret", "leaves the repository"),
@@ -253,7 +253,7 @@ fn artifacts_lie_in_the_repository() {
         ("a/../..", "leaves the repository"),
         ("", "is empty"),
     ] {
-        broken(
+        assert_violation(
             "/steps/pending/artifacts/1",
             json!(path),
             &format!(
@@ -263,7 +263,7 @@ fn artifacts_lie_in_the_repository() {
         );
     }
     for path in ["a/../b", "./a", "..a", "a..", "a//b"] {
-        broken("/steps/pending/artifacts/1", json!(path), "");
+        assert_violation("/steps/pending/artifacts/1", json!(path), "");
     }
 }
 
@@ -277,7 +277,7 @@ fn all_other_paths_are_absolute() {
         );
     }
     for field in ["report_path", "manual_input_path"] {
-        broken(
+        assert_violation(
             &format!("/steps/pending/{field}"),
             json!("r.json"),
             &format!(
@@ -289,7 +289,7 @@ fn all_other_paths_are_absolute() {
 }
 
 #[test]
-fn a_status_promises_other_fields() {
+fn a_status_requires_other_fields() {
     for (step, status, field, rule, repair) in [
         ("running", "RUNNING", "started_at", "running-without-start", "write when it started"),
         (
@@ -303,7 +303,7 @@ fn a_status_promises_other_fields() {
         ("failed", "FAILED", "ended_at", "ended-without-end", "write when it ended"),
         ("failed", "FAILED", "last_error", "failed-without-error", "write what went wrong"),
     ] {
-        broken(
+        assert_violation(
             &format!("/steps/{step}/{field}"),
             Value::Null,
             &format!(
@@ -314,14 +314,14 @@ fn a_status_promises_other_fields() {
 }
 
 #[test]
-fn who_is_blocked_is_blocked_by_a_step() {
-    broken(
+fn blocked_by_loop_names_a_step() {
+    assert_violation(
         "/steps/pending/blocked_by_loop",
         json!("reviw"),
         "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `reviw`, but no step has \
          this id (did you mean `review`?)",
     );
-    broken(
+    assert_violation(
         "/steps/pending/blocked_by_loop",
         json!("qa"),
         "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `qa`, but no step has this \
@@ -330,7 +330,7 @@ fn who_is_blocked_is_blocked_by_a_step() {
 }
 
 #[test]
-fn fields_that_the_seed_does_not_know_are_no_violation() {
+fn unknown_fields_are_allowed() {
     let mut document = document();
     document["colour"] = "green".into();
     document["steps"]["pending"]["loop_index"] = 3.into();
@@ -347,11 +347,11 @@ fn all_violations_are_found_at_once_and_ids_are_escaped_in_pointers() {
     assert_eq!(found.len(), 2 + 11);
 }
 
-/// What keeps the rules can be read: whoever adopts a document checks it first and then only reads.
+/// `import` relies on this: it checks a document before it reads it.
 #[test]
-fn every_document_that_keeps_the_rules_can_be_read() {
-    let mut kept = 0;
-    for place in pointers(&document()).iter().filter(|place| !place.is_empty()) {
+fn every_document_without_violations_can_be_read() {
+    let mut valid = 0;
+    for pointer in pointers(&document()).iter().filter(|pointer| !pointer.is_empty()) {
         for value in [
             json!(null),
             json!(true),
@@ -363,13 +363,13 @@ fn every_document_that_keeps_the_rules_can_be_read() {
             json!([]),
             json!({}),
         ] {
-            let document = with(place, Some(value));
+            let document = with(pointer, Some(value));
             if check(&document).is_empty() {
-                let read: Document = serde_json::from_value(document.clone()).expect(place);
+                let read: Document = serde_json::from_value(document.clone()).expect(pointer);
                 assert_eq!(serde_json::to_value(&read).unwrap(), document);
-                kept += 1;
+                valid += 1;
             }
         }
     }
-    assert!(kept > 50, "{kept}");
+    assert!(valid > 50, "{valid}");
 }

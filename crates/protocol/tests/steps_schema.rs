@@ -1,5 +1,5 @@
-//! The JSON Schema of workflow files is held against the loader: the same files, the same answers as far as a schema can
-//! know. It accepts all that the loader accepts, and refuses every unknown or missing key and every wrong type.
+//! The JSON Schema of workflow files, compared with the loader. It accepts everything that the loader accepts, and refuses
+//! every unknown or missing key and every wrong type.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -10,7 +10,7 @@ use protocol::steps::load::grammar::{Kind, Needed, STEP, WORKFLOW};
 use protocol::steps::load::{Rule, load, schema};
 use serde_json::Value;
 
-/// YAML → JSON by a reader that is not ours.
+/// Converts YAML to JSON with serde-saphyr and not with the loader.
 fn json(yaml: &str) -> Value {
     serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"))
 }
@@ -79,7 +79,7 @@ fn corpus() -> Vec<String> {
     corpus
 }
 
-/// Whether a schema can know of such a problem: it concerns one key, not the graph.
+/// Returns whether a schema can find such a problem: it concerns one key and not the graph.
 fn is_structural(rule: Rule) -> bool {
     match rule {
         Rule::NotAMapping
@@ -92,7 +92,7 @@ fn is_structural(rule: Rule) -> bool {
         | Rule::NoSteps
         | Rule::UnsafeId
         | Rule::BadMaxAttempts => true,
-        // Of times, that of `0s` and `9999h` is beyond a pattern.
+        // A pattern cannot refuse the times `0s` and `9999h`.
         Rule::BadTimeout
         | Rule::BrokenYaml
         | Rule::TooLarge
@@ -126,7 +126,7 @@ fn the_schema_and_the_loader_agree_on_every_structure() {
             Err(_) => {}
         }
     }
-    assert!(accepted > 35 && refused > 150, "the corpus has both: {accepted} accepted, {refused} refused");
+    assert!(accepted > 35 && refused > 150, "the corpus needs both: {accepted} accepted, {refused} refused");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn the_schema_is_valid_and_every_key_is_described() {
     }
 }
 
-/// Compares a file of `docs/` with what it is made from; with `UPDATE_DOCS=1` it is written instead.
-fn keep_current(path: &str, current: impl Fn(&str) -> String) {
+/// Compares a file of `docs/` with its generated content, or writes it if `UPDATE_DOCS` is set.
+fn assert_current(path: &str, current: impl Fn(&str) -> String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
     let before = std::fs::read_to_string(&file).unwrap_or_default();
     let now = current(&before);
@@ -154,21 +154,21 @@ fn keep_current(path: &str, current: impl Fn(&str) -> String) {
     } else {
         assert!(
             before == now,
-            "docs/{path} has drifted: run this test with UPDATE_DOCS=1 and look at the difference"
+            "docs/{path} is outdated: run this test with UPDATE_DOCS=1 and review the diff"
         );
     }
 }
 
 #[test]
-fn the_published_schema_is_the_one_that_is_printed() {
-    keep_current("schema/workflow.schema.json", |_| {
+fn the_published_schema_is_current() {
+    assert_current("schema/workflow.schema.json", |_| {
         format!("{}\n", serde_json::to_string_pretty(&schema()).unwrap())
     });
 }
 
 #[test]
-fn the_manual_has_every_key_with_the_same_words() {
-    keep_current("workflow.md", |before| {
+fn the_manual_describes_every_key() {
+    assert_current("workflow.md", |before| {
         let mut text = before.to_owned();
         for (mark, keys) in [("workflow keys", &WORKFLOW[..]), ("step keys", &STEP[..])] {
             let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
@@ -177,7 +177,8 @@ fn the_manual_has_every_key_with_the_same_words() {
             let mut table = "| key | value | |\n|---|---|---|\n".to_owned();
             for key in keys {
                 let needed = if key.needed == Needed::Always { ", required" } else { "" };
-                writeln!(table, "| `{}` | {}{needed} | {} |", key.name, key.kind.word(), key.says).unwrap();
+                writeln!(table, "| `{}` | {}{needed} | {} |", key.name, key.kind.word(), key.description)
+                    .unwrap();
             }
             text = format!("{head}{start}{table}{end}{tail}");
         }
@@ -185,9 +186,8 @@ fn the_manual_has_every_key_with_the_same_words() {
     });
 }
 
-/// The examples in the manual are workflows.
 #[test]
-fn the_manuals_examples_are_read_without_a_warning() {
+fn the_examples_of_the_manual_load_without_a_warning() {
     let manual =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflow.md"))
             .unwrap();

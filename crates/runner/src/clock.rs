@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::Stamp;
 
-/// Where the engine's time comes from. A run's own time is the later of this and its last entry.
+/// The source of the engine's time. A run's own time is the later of this and its last entry.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Stamp + Send + Sync>);
 

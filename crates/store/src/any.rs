@@ -1,4 +1,4 @@
-//! One of the two backends, chosen when the program starts.
+//! One of the two backends, chosen at program start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use protocol::{Revision, RunId};
 
 use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
+use crate::run_writer::BufferedRun;
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::whole::Gathering;
 use crate::{
-    Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings,
-    NatsStore, Note, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
+    Digest, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings, NatsStore,
+    NatsWarning, Notify, RunWriteError, RunWriter, SqliteStore, Tenure, Unavailable, Watch,
 };
 
-/// Whichever store the user has chosen.
+/// The store that the user has chosen.
 #[derive(Debug, Clone)]
 pub enum AnyStore {
     Embedded(SqliteStore),
@@ -29,15 +29,19 @@ impl From<SqliteStore> for AnyStore {
 }
 
 impl AnyStore {
-    /// Connects to a store on NATS. What it needs on this machine lies below the place of the embedded one.
-    /// Whoever waits for its servers is told so.
-    pub async fn connect(settings: NatsSettings, beside: &Location, tell: Tell) -> Result<Self, Unavailable> {
-        let store = NatsStore::telling(settings, tell);
+    /// Connects to a store on NATS. Its local directory is below the location of the embedded store. Calls `notify` while
+    /// it waits for the servers.
+    pub async fn connect(
+        settings: NatsSettings,
+        beside: &Location,
+        notify: Notify,
+    ) -> Result<Self, Unavailable> {
+        let store = NatsStore::with_notify(settings, notify);
         let local_dir = beside.of_shared(store.id().await?);
         Ok(Self::Nats(store, Arc::new(local_dir)))
     }
 
-    /// Where on this machine its attempts and the logs of its engines are.
+    /// The directory on this machine with its attempts and the logs of its engines.
     #[must_use]
     pub fn local_dir(&self) -> &Location {
         match self {
@@ -46,8 +50,8 @@ impl AnyStore {
         }
     }
 
-    /// Where on this machine the attempts of a run are that takes place in that repository. Those of a shared store lie
-    /// beside the repository, and a machine may have several.
+    /// Returns the directory with the attempts of runs in `repository`. A shared store has one local directory per
+    /// repository.
     pub fn local_dir_beside(&self, repository: &Path) -> Result<Location, LocateError> {
         match self {
             Self::Embedded(store) => Ok(store.location().clone()),
@@ -55,7 +59,7 @@ impl AnyStore {
         }
     }
 
-    /// Makes sure that the local_dir are there, and that whoever is given their path finds the store.
+    /// Creates the local directory, with a note of the servers for processes that only know its path.
     pub fn prepare_local_dir(&self) -> Result<(), Unavailable> {
         match self {
             Self::Embedded(_) => Ok(()),
@@ -63,8 +67,8 @@ impl AnyStore {
         }
     }
 
-    /// What should be known about it by somebody who runs it.
-    pub async fn notes(&self) -> Result<&[Note], Unavailable> {
+    /// Returns what an operator of this store should know.
+    pub async fn warnings(&self) -> Result<&[NatsWarning], Unavailable> {
         match self {
             Self::Embedded(_) => Ok(&[]),
             Self::Nats(store, _) => store.open().await,
@@ -73,25 +77,25 @@ impl AnyStore {
 
     /// Writes a whole run, or nothing of it.
     ///
-    /// On NATS a run cannot appear at once: nobody else can lead it until all of it is there, and if we are stopped half-way
-    /// the same run written again goes on where this one ended.
-    pub async fn put_run<T, E: From<DraftError>>(
+    /// On NATS this takes several messages. The engine lock is held until the run is complete. After an interruption,
+    /// writing the same run again continues where it stopped.
+    pub async fn put_run<T, E: From<RunWriteError>>(
         &self,
         fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         match self {
             Self::Embedded(store) => store.put_run(fill),
             Self::Nats(store, _) => {
-                let mut gathering = Gathering::default();
-                let filled = fill(&mut RunWriter::gathering(&mut gathering))?;
-                store.put_run(gathering).await?;
+                let mut run = BufferedRun::default();
+                let filled = fill(&mut RunWriter::buffered(&mut run))?;
+                store.put_run(run).await?;
                 Ok(filled)
             }
         }
     }
 }
 
-/// Hands the call on.
+/// Forwards a call to the backend.
 macro_rules! either {
     ($store:expr, $inner:ident => $call:expr) => {
         match $store {
@@ -109,10 +113,10 @@ impl Store for AnyStore {
         }
     }
 
-    fn races(&self) -> Duration {
+    fn race_timeout(&self) -> Duration {
         match self {
-            Self::Embedded(store) => store.races(),
-            Self::Nats(store, _) => store.races(),
+            Self::Embedded(store) => store.race_timeout(),
+            Self::Nats(store, _) => store.race_timeout(),
         }
     }
 
@@ -196,8 +200,8 @@ impl Store for AnyStore {
         }
     }
 
-    async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
-        either!(self, store => store.set_aside(run, foreign))
+    async fn set_aside(&self, run: &RunId, write: &ExternalWrite) -> Result<Option<String>, WriteError> {
+        either!(self, store => store.set_aside(run, write))
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
@@ -208,8 +212,8 @@ impl Store for AnyStore {
         either!(self, store => store.lock_engine_for(run, tenure))
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        either!(self, store => store.holder(run))
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        either!(self, store => store.engine_holder(run))
     }
 
     async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

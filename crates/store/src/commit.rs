@@ -1,4 +1,4 @@
-//! What a writer hands to the store: one self-contained change of one run.
+//! One self-contained change of one run, as a client passes it to the store.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use uuid::Uuid;
 
 use crate::Digest;
 
-/// Largest total of bodies in one commit. What is larger goes into blobs, and the commit names their digests.
+/// The largest total size of the bodies in one commit. Larger bodies become blobs, and the commit names their digests.
 pub const COMMIT_LIMIT: usize = 32 * 1024 * 1024;
 
-/// How many entries may pass before the writer adds a snapshot of its state, so that loading stays short.
+/// After how many entries a commit includes a snapshot of the state, which bounds the time to load a run.
 pub const SNAPSHOT_EVERY: u64 = 256;
 
-/// The store's handle for compare-and-set: whoever commits names the one it has read.
+/// The store's handle for compare-and-set: a commit names the token that its author has read.
 ///
-/// It is not the revision. A backend takes it from a sequence that all its runs share, so tokens of one run have gaps;
-/// only equality means anything.
+/// It is not the revision. A backend numbers the entries of all runs, so the tokens of one run have gaps. Only equality
+/// is meaningful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub(crate) u64);
 
@@ -26,7 +26,7 @@ impl Token {
     pub const ABSENT: Self = Self(0);
 }
 
-/// Where a run stands: the revision for people, the token for the store.
+/// The state of a run that a client has read: the revision for people, the token for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     pub revision: Revision,
@@ -41,13 +41,16 @@ impl Position {
     }
 }
 
-/// Names one attempt to write, so that a writer who never heard the answer can ask later whether it landed.
+/// Identifies one write, so that a client that got no answer can ask later whether it landed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WriteId(Uuid);
 
 impl WriteId {
-    #[expect(clippy::new_without_default, reason = "each call gives another id; a default would hide that")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "each call returns another id, which a default would hide"
+    )]
     #[must_use]
     pub fn new() -> Self {
         Self(Uuid::now_v7())
@@ -74,21 +77,21 @@ impl fmt::Debug for WriteId {
     }
 }
 
-/// One piece of a run's document, as it reads from this commit on.
+/// One part of a run's document, as of this commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub path: String,
     pub body: String,
 }
 
-/// An action that is still to be done. Its id makes a second performance recognisable.
+/// An action that is still to be performed. Its id makes a second performance recognisable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutboxItem {
     pub id: String,
     pub body: String,
 }
 
-/// What we last wrote to a view file: enough to notice a stale, torn or foreign one.
+/// What was last written to a view file: enough to detect a stale, torn or edited one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewMark {
     pub path: String,
@@ -96,39 +99,38 @@ pub struct ViewMark {
     pub digest: Digest,
 }
 
-/// One change of one run; all of it lands, or none.
+/// One change of one run. All of it lands, or nothing.
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub run: RunId,
-    /// Which protocol the run follows. Backup when the run is created, not looked at afterwards.
+    /// The protocol of the run. Stored when the run is created, ignored afterwards.
     pub protocol: String,
-    /// What the writer has read; [`Position::absent`] creates the run.
+    /// The position that the client has read; [`Position::absent`] creates the run.
     pub expected: Position,
-    /// The engine's epoch when the engine writes, `None` for everybody else.
+    /// The engine's epoch, or `None` if the client is not the engine.
     pub epoch: Option<Epoch>,
     pub write_id: WriteId,
-    /// The journal's record of this change.
+    /// The journal entry of this change.
     pub entry: String,
     /// The parts that changed, and only those.
     pub parts: Vec<Part>,
-    /// The whole document after this commit, an object as JSON text, for a store that [keeps
-    /// documents](crate::Store::keeps_documents) where others can read them. A run that is created with one always has
-    /// one; later commits leave it out if it stays as it is.
+    /// The whole document after this commit, a JSON object, for a store that [keeps
+    /// documents](crate::Store::keeps_documents) where other programs can read them. A run that is created with one
+    /// always has one. Later commits omit it if it did not change.
     pub document: Option<String>,
-    /// Actions to be done from now on. An item whose id is already waiting takes its place.
+    /// New actions. An item replaces a waiting one with the same id.
     pub outbox: Vec<OutboxItem>,
-    /// Ids of actions that are done. They leave before `outbox` is added; an unknown id is nothing.
+    /// Ids of finished actions. They are removed before `outbox` is added; an unknown id is ignored.
     pub acknowledged: Vec<String>,
     pub views: Vec<ViewMark>,
-    /// The state after this entry, due every [`SNAPSHOT_EVERY`] entries.
+    /// The state after this entry, every [`SNAPSHOT_EVERY`] entries.
     pub snapshot: Option<String>,
     /// A few fields for `ls`, replaced by each commit.
     pub summary: String,
 }
 
 impl Commit {
-    /// How much of [`COMMIT_LIMIT`] this commit takes: every text of the writer's in it, but for the document, which
-    /// says nothing that the parts do not say.
+    /// Returns the size that counts against [`COMMIT_LIMIT`]: all texts except the document, which repeats the parts.
     #[must_use]
     pub fn size(&self) -> usize {
         let parts = self.parts.iter().map(|part| part.path.len() + part.body.len());

@@ -18,14 +18,14 @@ impl Digest {
         Self::from_bytes(&Sha256::digest(bytes.as_ref()))
     }
 
-    /// The digest of these, one after the other.
+    /// Computes the digest of the concatenated pieces.
     pub(crate) fn of_all(pieces: &[&str]) -> Self {
         let mut hash = Sha256::new();
         pieces.iter().for_each(|piece| hash.update(piece));
         Self::from_bytes(&hash.finalize())
     }
 
-    /// The digest of all that can be read, without holding it.
+    /// Computes the digest of everything that can be read, without holding it in memory.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut reader = DigestReader::new(&mut reader);
         io::copy(&mut reader, &mut io::sink())?;
@@ -49,7 +49,7 @@ impl Digest {
     }
 }
 
-/// Reads, and knows the digest of what was read.
+/// A reader that computes the digest of what it reads.
 pub struct DigestReader<R> {
     reader: R,
     hash: Sha256,
@@ -60,7 +60,7 @@ impl<R> DigestReader<R> {
         Self { reader, hash: Sha256::new() }
     }
 
-    /// Of all that was read.
+    /// Returns the digest of everything that was read.
     pub fn digest(self) -> Digest {
         Digest::from_bytes(&self.hash.finalize())
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_digest_is_refused() {
+    fn a_text_that_is_not_a_digest_is_refused() {
         for text in ["", "abc", &"A".repeat(64), &"g".repeat(64), &"a".repeat(65)] {
             assert!(text.parse::<Digest>().is_err(), "{text:?} should be refused");
         }

@@ -1,4 +1,4 @@
-//! What can go wrong once a store is open: one enum per operation, and [`Unavailable`], which all of them share.
+//! The errors of an open store: one enum per operation, and [`Unavailable`], which all of them include.
 
 use std::error::Error;
 use std::io;
@@ -6,47 +6,47 @@ use std::path::PathBuf;
 
 use protocol::{Epoch, Revision, RunId};
 
-use crate::{Digest, Holder, WriteId};
+use crate::{Digest, ProcessInfo, WriteId};
 
-/// The store itself cannot be used now. Nothing was written.
+/// The store cannot be used now. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     #[error("`{}` was removed or replaced while it was in use", path.display())]
     Gone { path: PathBuf },
-    #[error("`{}` was brought to format {found} by a newer callboard; this one knows {known}", path.display())]
+    #[error("`{}` was migrated to format {found} by a newer callboard; this one knows {known}", path.display())]
     Upgraded { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is damaged", path.display())]
     Damaged { path: PathBuf, source: Box<dyn Error + Send + Sync> },
     #[error("could not {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// Nothing more fits on the disk.
+    /// The disk has no space left.
     #[error("the disk that holds `{}` is full", path.display())]
     Full { path: PathBuf, source: Box<dyn Error + Send + Sync> },
-    /// It can be looked at, no more.
+    /// The store can be read, but not written.
     #[error("`{}` cannot be written", path.display())]
     NotWritable { path: PathBuf, source: Box<dyn Error + Send + Sync> },
-    /// Somebody is writing and does not come to an end.
-    #[error("`{}` is held by {}", path.display(), holder.as_ref().map_or("a process we cannot see".to_owned(), Holder::to_string))]
-    Held { path: PathBuf, holder: Option<Holder> },
+    /// Another writer does not release the writer lock.
+    #[error("`{}` is held by {}", path.display(), holder.as_ref().map_or("a process we cannot see".to_owned(), ProcessInfo::to_string))]
+    Held { path: PathBuf, holder: Option<ProcessInfo> },
     #[error("the database `{}` does not answer", path.display())]
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
-    /// Taken without an answer, and found out not to have landed.
-    #[error("the store did not keep a change that it had taken")]
+    /// The store gave no answer to the write, and the write did not land.
+    #[error("the store accepted a change and did not keep it")]
     Lost { source: Box<dyn Error + Send + Sync> },
-    /// A conflict with nobody.
+    /// The store reports a conflict, but the run has not changed.
     #[error(
-        "the store refuses a change of run `{run}` as if somebody had written since revision {revision}, and nobody has"
+        "the store reports a conflicting write to run `{run}` since revision {revision}, but there is none"
     )]
     Unmoved { run: RunId, revision: Revision },
     #[error("could not {doing} the NATS server `{server}`")]
     Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
-    /// Nothing is put in its place: an empty journal would look as if there had never been a run.
+    /// It is not created again: an empty journal would look as if there had never been a run.
     #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
     NoStream { server: String, stream: String },
-    /// What was at this address is not there any more, and something like it is. Nothing is written to it.
-    #[error("the NATS server `{server}` has another store now than when we came")]
+    /// The store at this address was replaced by another one. Nothing is written to it.
+    #[error("the NATS server `{server}` has another store now than when this process connected")]
     OtherStore { server: String },
-    /// Somebody else has written where only we do, or something is missing there.
+    /// Another program has written to the run's subject, or messages are missing.
     #[error("what the NATS server `{server}` has of run `{run}` cannot be understood")]
     NotUnderstood { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
     #[error("a newer callboard has written to run `{run}` at the NATS server `{server}`")]
@@ -54,7 +54,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// What an error of the system means for us.
+    /// Classifies an error of the operating system.
     pub(crate) fn io(action: &'static str, path: PathBuf, source: io::Error) -> Self {
         use io::ErrorKind;
         match source.kind() {
@@ -70,32 +70,32 @@ impl Unavailable {
 /// Why a commit was not acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else was first. A request re-reads and re-decides; a fact is tried again until it lands.
+    /// Another client committed first. A request is decided again after a reload; a fact is retried until it lands.
     #[error("run `{run}` is at revision {found}, the change was made for revision {expected}")]
     Conflict { run: RunId, expected: Revision, found: Revision },
-    /// The write may or may not have landed. [`Store::settle`](crate::Store::settle) tells.
+    /// The write may or may not have landed. [`Store::settle`](crate::Store::settle) finds out.
     #[error("whether write `{write_id}` landed is not known")]
     Unknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// Nothing was written.
-    #[error("{size} bytes would have to be written at once, and the store takes {limit}")]
+    #[error("the change has {size} bytes, more than the {limit} that the store accepts at once")]
     TooLarge { size: usize, limit: usize },
-    /// A later engine holds the run. The one that sees this stops; it does not decide again.
+    /// A later engine holds the run. The engine that gets this error stops; it does not retry.
     #[error("this engine (epoch {held}) was replaced by a later one (epoch {by})")]
     Fenced { held: Epoch, by: Epoch },
 }
 
-/// Why a read gave nothing.
+/// Why a read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    #[error("blob `{digest}` does not have the content its name promises")]
+    #[error("the content of blob `{digest}` does not match its digest")]
     DamagedBlob { digest: Digest },
 }
 
-/// Why something outside a commit was not written. Such writes may be repeated: a second one changes nothing.
+/// Why a write outside a commit failed. Such writes are idempotent and may be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error(transparent)]

@@ -1,51 +1,49 @@
-//! The durable part: where runs are kept, and how a change becomes true.
+//! Durable storage of runs.
 //!
-//! One change is one [`Commit`]: an entry of the run's journal, the parts of its document that changed, the outbox
-//! items it adds and acknowledges. It lands whole or not at all, by compare-and-set on the run's [`Position`]. Any
-//! process may commit; whoever holds the run's [`EngineLock`] is its engine.
+//! One change is one [`Commit`]: a journal entry, the changed parts of the document, and the outbox items it adds and
+//! acknowledges. It lands completely or not at all, by compare-and-set on the run's [`Position`]. Any process may
+//! commit; the process that holds the run's [`EngineLock`] is its engine.
 //!
-//! The store is ignorant of protocols: bodies are JSON text it never reads. What is *not* here: deciding
-//! (`protocol`), retrying a lost race (`runner`), writing view files (`runner`; only what was last written to them is
-//! remembered here).
+//! The store does not know the protocols: bodies are text that it never parses. Decisions are made in `protocol`;
+//! `runner` retries lost races and writes view files, of which the store only records the last written content.
 //!
-//! [`Store`] is the contract, proved by the suite in `tests/contract`. [`SqliteStore`] is the embedded backend and
-//! [`Location`] finds where it lives; [`NatsStore`] is the shared one; [`AnyStore`] is whichever was chosen.
+//! [`Store`] is the contract, tested by the suite in `tests/contract`. [`SqliteStore`] is the embedded backend, in a
+//! directory that [`Location`] finds. [`NatsStore`] is the backend for several machines. [`AnyStore`] is one of them.
 
 mod any;
 mod commit;
 mod digest;
+mod engine_lock;
 mod error;
-mod external;
-mod git;
+mod external_write;
 mod location;
-mod lock;
 mod nats;
-#[path = "linux.rs"]
+#[path = "linux/mod.rs"]
 mod os;
+mod run_writer;
 mod sqlite;
 mod store;
 mod watch;
-mod whole;
 
 pub use any::AnyStore;
 pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
+pub use engine_lock::{EngineHolder, EngineLock, Tenure};
 pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-pub use external::{ExternalChange, ExternalWrite, Rewritten};
-pub use git::Repository;
-pub use location::{LocateError, Location, repository};
-pub use lock::{EngineHolder, EngineLock, Tenure};
+pub use external_write::{ExternalChange, ExternalWrite, Rewritten};
+pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
-    Access, BLOB_STREAM, BadSettings, ConnectFault, LEAST_VERSION, LaggingReplica, LiveBucket, LiveEntry,
-    MissingBlobs, NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
+    Access, BLOB_STREAM, KvBucket, KvEntry, LaggingReplica, MIN_VERSION, MissingBlobs, NatsConnectError,
+    NatsNotice, NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, ReplicaStatus, Timeouts,
+    Tls, UnknownMessage,
 };
-pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
+pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
+pub use run_writer::{RunWriteError, RunWriter};
 pub use sqlite::{
-    Backup, CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError,
-    OpenError, RescueError, Salvage, SalvageError, SqliteStore, find_damage,
+    Backup, BackupError, Damage, EmergencyCopyError, Examined, ExclusiveAccess, ExclusiveAccessError,
+    FoundEntry, FoundRun, OpenError, ReplacementDatabase, Salvage, SalvageError, SqliteStore, find_damage,
 };
 pub use store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 pub use watch::Watch;
-pub use whole::RunWriter;

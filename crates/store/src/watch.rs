@@ -1,4 +1,4 @@
-//! News from other processes, whatever the store is made of.
+//! Follows the journal of a run, on every backend.
 
 use protocol::Revision;
 
@@ -6,7 +6,7 @@ use crate::error::ReadError;
 use crate::store::StoredEntry;
 use crate::{nats, sqlite};
 
-/// Follows a run's journal. It may be thrown away at any time; another one from [`Watch::after`] goes on.
+/// Follows a run's journal. A new watch from [`Watch::after`] continues a dropped one.
 #[derive(Debug)]
 pub struct Watch(Source);
 
@@ -29,7 +29,7 @@ impl From<nats::Watch> for Watch {
 }
 
 impl Watch {
-    /// The last revision this watch has given.
+    /// The last revision that this watch has returned.
     #[must_use]
     pub fn after(&self) -> Revision {
         match &self.0 {
@@ -38,10 +38,10 @@ impl Watch {
         }
     }
 
-    /// Waits for the next entries, oldest first, none left out. The run need not exist yet. None at all means that somebody
-    /// else wrote in the place of the run's document: [`Loaded::foreign`](crate::Loaded::foreign) tells what.
+    /// Waits for the next entries and returns them without a gap, oldest first. The run need not exist yet.
     ///
-    /// A call that is dropped half-way loses nothing.
+    /// An empty list means that another program wrote in place of the run's document; see
+    /// [`Loaded::external_write`](crate::Loaded::external_write). Cancel-safe.
     pub async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         match &mut self.0 {
             Source::Sqlite(watch) => watch.next().await,

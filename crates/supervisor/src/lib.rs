@@ -1,9 +1,9 @@
-//! The processes: everything between "this attempt shall run" and "this is how it ended".
+//! Runs agents: everything between "this attempt shall start" and "this is how it ended".
 //!
-//! An attempt runs under a *shim*, a small single-threaded process of its own session. The shim outlives the engine:
-//! kill the engine, and the agent works on; whoever comes next adopts it. The engine therefore holds no pipe and no
-//! truth of its own about a running agent. All it knows it reads from the [attempt's directory](AttemptDir) and from
-//! the kernel, and it learns it the same way for an agent it started and for one it found:
+//! An attempt runs under a *shim*, a small single-threaded process in its own session. The shim outlives the engine: if
+//! the engine is killed, the agent keeps working and the next engine adopts it. Therefore the engine holds no pipe to a
+//! running agent and keeps no state about it. It reads everything from the [attempt's directory](AttemptDir) and from
+//! the kernel, in the same way for an agent that it started and for one that it adopted:
 //!
 //! ```text
 //! engine ── AttemptHandle ──▶ launch.json ──▶ shim ──▶ agent ──▶ stdout.log, stderr.log, report.json
@@ -11,40 +11,38 @@
 //!    └──── pidfd of the shim, inotify ◀─────┘
 //! ```
 //!
-//! Not here: which attempt is to run, what a report means for the run, what is retried. That is decided in `protocol`
-//! and carried out by `runner`.
+//! * [`adapter`]: command line and environment of each kind of agent
+//! * `attempt`: the directory of an attempt, its claim, launch, exit record and report; the engine's handle on it
+//! * [`shim`]: the process between engine and agent
+//! * `processes`: finding and killing the processes of an attempt; asking a program for its version
+//! * `linux`: pidfds, `/proc`, inotify
+//!
+//! Which attempt runs, what a report means and what is retried is decided in `protocol` and carried out by `runner`.
 
 pub mod adapter;
-mod attend;
-mod census;
-mod claim;
-mod dir;
-mod exit;
-mod launch;
+mod atomic_file;
+mod attempt;
 #[cfg(target_os = "linux")]
 mod linux;
-mod mark;
 mod os_text;
-pub mod partial;
-mod probe;
+mod processes;
 mod program;
-pub mod report;
 pub mod shim;
-mod transcript;
-mod whole;
 
 #[cfg(target_os = "linux")]
 use linux as os;
 
-pub use attend::{AttachError, AttemptHandle, News, OrderError, Ordered, Over, Shutdown};
-pub use census::{Marked, ShimLife, census, shim_life};
-pub use claim::{ClaimError, Voided, void};
-pub use dir::AttemptDir;
-pub use exit::{Because, ExitRecord, How};
-pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
-pub use mark::{Mark, enclosing_attempt, enclosing_mark, sweep, sweep_unclaimed};
-pub use os::{Departure, DirWatcher, Identity, boot_id, raise_descriptor_limit};
+pub use atomic_file::replace_file;
+pub use attempt::{
+    AttachError, AttemptDir, AttemptEnd, AttemptHandle, ClaimError, EndReason, ExitRecord, ExitStatus,
+    HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, Voided, is_full_disk,
+    is_shortage, void,
+};
+pub use attempt::{partial, report};
+pub use os::{DirWatcher, Identity, ProcessEnd, boot_id, raise_descriptor_limit};
 pub use os_text::OsText;
-pub use probe::{ProbeError, probe};
+pub use processes::{
+    Mark, MarkedProcess, ProbeError, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,
+    kill_marked_unclaimed, probe, shim_status,
+};
 pub use program::find_program;
-pub use whole::replace;

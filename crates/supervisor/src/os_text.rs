@@ -1,12 +1,12 @@
-//! Names and values of an environment. They are bytes to the kernel, and nearly always text: so they are written as text
-//! where they are, and as a list of bytes where they are not. Nobody's variable is lost for its encoding.
+//! Names and values of environment variables. They are bytes, but nearly always UTF-8: those are serialised as text, all
+//! others as a list of bytes, so that no variable is lost because of its encoding.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A name or a value.
+/// A name or value of an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsText(OsString);
 
@@ -53,13 +53,13 @@ impl<'de> Deserialize<'de> for OsText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum Serialised {
             Text(String),
             Bytes(Vec<u8>),
         }
-        Ok(match Written::deserialize(deserializer)? {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => Self(OsString::from_vec(bytes)),
+        Ok(match Serialised::deserialize(deserializer)? {
+            Serialised::Text(text) => text.into(),
+            Serialised::Bytes(bytes) => Self(OsString::from_vec(bytes)),
         })
     }
 }
@@ -69,11 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_written_as_text_and_other_bytes_come_back_as_they_were() {
+    fn text_is_serialised_as_text_and_other_bytes_survive_a_round_trip() {
         let odd = OsText(OsString::from_vec(vec![b'a', 0xff]));
-        for (value, written) in [("naïve".into(), r#""naïve""#), (odd, "[97,255]")] {
-            assert_eq!(serde_json::to_string::<OsText>(&value).unwrap(), written);
-            assert_eq!(serde_json::from_str::<OsText>(written).unwrap(), value);
+        for (value, json) in [("naïve".into(), r#""naïve""#), (odd, "[97,255]")] {
+            assert_eq!(serde_json::to_string::<OsText>(&value).unwrap(), json);
+            assert_eq!(serde_json::from_str::<OsText>(json).unwrap(), value);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Draws a terminal as an SVG: coloured output on standard input, the picture on standard output, the window's title as
-//! the argument. `scripts/picture` uses it for the README.
+//! Draws a terminal as an SVG: coloured output on standard input, the picture on standard output, the title as the
+//! argument. `scripts/picture` uses it for the README.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -11,7 +11,7 @@ const BAR: u32 = 34;
 const BACKGROUND: anstyle::RgbColor = anstyle::RgbColor(0x16, 0x1b, 0x22);
 const TEXT: anstyle::RgbColor = anstyle::RgbColor(0xd7, 0xde, 0xe6);
 
-/// Black to white, then the bright ones: the colours of our output on a dark ground, told apart by the colour-blind, too.
+/// Black to white, then the bright ones: colours on a dark background that colour-blind people can tell apart.
 const COLOURS: [(u8, u8, u8); 16] = [
     (0x16, 0x1b, 0x22),
     (0xff, 0x7b, 0x72),
@@ -38,7 +38,7 @@ fn main() -> io::Result<()> {
     io::stdout().write_all(draw(&title, output.trim_end()).as_bytes())
 }
 
-/// A window around the text.
+/// Draws a window around the text.
 fn draw(title: &str, output: &str) -> String {
     let colours = COLOURS.map(|(red, green, blue)| anstyle::RgbColor(red, green, blue));
     let term = Term::new()
@@ -47,7 +47,7 @@ fn draw(title: &str, output: &str) -> String {
         .bg_color(BACKGROUND.into())
         .background(false)
         .min_width_px(0);
-    // Browsers do not fade a part of a text; they do fade its filling.
+    // Browsers ignore the opacity of a part of a text, but not its fill opacity.
     let text = term.render_svg(output).replace("{ opacity: 0.4; }", "{ fill-opacity: 0.6; }");
     let (width, height) = size(&text);
     let text = text.replacen("<svg ", &format!("<svg y=\"{BAR}px\" "), 1);
@@ -65,7 +65,7 @@ fn draw(title: &str, output: &str) -> String {
     )
 }
 
-/// Width and height as the drawing's first line has them.
+/// Returns width and height from the first line of the drawing.
 fn size(svg: &str) -> (u32, u32) {
     let number = |name: &str| {
         let (_, after) = svg.split_once(&format!(" {name}=\"")).expect("a picture has a size");

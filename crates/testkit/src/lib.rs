@@ -1,39 +1,34 @@
-//! For tests only: real repositories, a real agent, the real binary, and means to wait for what they do.
+//! For tests only: real repositories, a scripted agent, the real binary, and ways to wait for what they do.
 //!
-//! Nothing here stands in for our own code. A [`Scene`] is a git repository with a scripted agent beside it; tests run
-//! the built `callboard` in it and look at what a user could look at: exit code, output, files, the journal. The one
-//! thing a user has not is the [ledger](Scene::ledger), in which the agent notes what really ran.
+//! Nothing here replaces code of ours. A [`Scene`] is a git repository with a scripted agent beside it. Tests run the
+//! built `callboard` in it and check what a user can see: exit code, output, files, the journal. Only the
+//! [agent log](Scene::agent_log) is invisible to users: the agent records in it what really ran.
 //!
-//! Waiting means blocking on an event (a pipe, a pidfd, inotify). The only clock is a deadline after which a test that
-//! waits in vain fails instead of hanging.
+//! Waiting means blocking on an event (a pipe, a pidfd, inotify). The only clock is a deadline, after which a test fails
+//! instead of hanging. Helpers panic with what went wrong, which fails the test.
 //!
-//! Helpers panic with what went wrong: to fail the test is their way to report an error.
+//! # Both stores
+//!
+//! Tests run on the embedded store, and a second time with `CALLBOARD_TEST_STORE=nats` on NATS servers of their own. A test
+//! about the embedded store, its file or its locks, is in a module, or has a name, that begins with `embedded`. The
+//! second pass leaves these out with `-E 'not test(/(^|::)embedded/)'`, so that no test is reported as passed that does
+//! nothing.
 
-mod apart;
-mod backing;
-mod command;
-mod disk;
 pub mod explorer;
 pub mod harness;
-mod innocent;
-mod ledger;
 pub mod nats;
-mod port;
 mod process;
-mod reader;
-mod redact;
+mod sandbox;
 mod scene;
 pub mod torture;
+mod view_reader;
 mod wait;
 
-pub use apart::{World, apart};
-pub use backing::{Backing, Ground, on_nats};
-pub use command::{Callboard, Running, Session, first_to_end};
-pub use disk::Disk;
-pub use innocent::Innocent;
-pub use ledger::{Ledger, Line};
-pub use process::{Held, Orphan, expect_no_orphans, orphans, wait_until_stopped};
-pub use reader::{Seen, ViewReader};
-pub use redact::redact;
-pub use scene::{Gate, Scene, last_error, status};
+pub use process::{Orphan, ProcessHandle, UnrelatedProcess, expect_no_orphans, orphans, wait_until_stopped};
+pub use sandbox::{Disk, Isolation, isolated};
+pub use scene::{
+    AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Scene, Session, TempStore, first_to_end,
+    last_error, on_nats, redact, status,
+};
+pub use view_reader::{ReadStats, ViewReader};
 pub use wait::{DEADLINE, until};

@@ -1,4 +1,4 @@
-//! Waiting for files: blocks on inotify, looks again after every event.
+//! Waiting for files: blocks on inotify and checks again after every event.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,13 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-/// How long a test waits for what ought to happen. Nothing is measured by it; it only keeps a broken test from hanging.
+/// How long a test waits for an event. It only keeps a broken test from hanging.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `look` finds something, looking anew whenever anything in `directory` changes.
+/// Waits until `look` returns something. Calls it again whenever `directory` changes.
 #[track_caller]
 pub fn until<T>(directory: &Path, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    // Watch first, look second: what happens in between is seen.
+    // Watch first, so that a change before the first look is seen.
     let watch = Watch::new(directory).unwrap_or_else(|error| panic!("cannot watch {directory:?}: {error}"));
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -23,12 +23,12 @@ pub fn until<T>(directory: &Path, what: &str, mut look: impl FnMut() -> Option<T
             return found;
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        assert!(!left.is_zero(), "waited in vain for {what}, watching {}", directory.display());
+        assert!(!left.is_zero(), "no {what} within the deadline, watching {}", directory.display());
         watch.wait(left);
     }
 }
 
-/// News of one directory.
+/// An inotify watch of one directory.
 #[derive(Debug)]
 pub(crate) struct Watch(OwnedFd);
 
@@ -48,12 +48,12 @@ impl Watch {
     pub(crate) fn wait(&self, at_most: Duration) {
         readable(&self.0, at_most);
         let mut buffer = [0; 4096];
-        // What exactly happened does not matter: the caller looks for itself.
+        // The kind of change does not matter: the caller looks again.
         while rustix::io::read(&self.0, &mut buffer).is_ok_and(|length| length > 0) {}
     }
 }
 
-/// Blocks until the descriptor is readable, and says whether it is.
+/// Blocks until the descriptor is readable. Returns whether it is.
 pub(crate) fn readable(fd: impl AsFd, at_most: Duration) -> bool {
     let deadline = Instant::now() + at_most;
     loop {

@@ -1,17 +1,19 @@
-//! A broken invariant of ours ends the process with its own code, whichever task it happens in. Nothing is lost: what
-//! was committed stands.
+//! A panic in any task ends the process with exit code 70. Committed state is not affected.
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 
-/// From now on a panic ends the process, says whose fault it is, and what to do.
-pub(super) fn name_ours() {
-    let tell = std::panic::take_hook();
+/// Makes every panic end the process with a message that names it as a bug and says what to do.
+pub(super) fn install_panic_hook() {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
-        let failure = Failure::new(Exit::Bug, "this is a bug in callboard; what was committed stands")
+        default_hook(panic);
+        let failure = Failure::new(Exit::Bug, "this is a bug in callboard; committed state is not affected")
             .code(Code::Bug)
-            .hint(format_args!("`callboard explain {}` tells what to do now, and what to report", Code::Bug));
+            .hint(format_args!(
+                "run `callboard explain {}` to see what to do now and what to report",
+                Code::Bug
+            ));
         output::failure(&failure);
         std::process::exit(i32::from(Exit::Bug.code()));
     }));
@@ -23,26 +25,28 @@ mod tests {
 
     use super::*;
 
-    /// Set for the copy of this test that panics.
+    /// Set in the child process that panics.
     const PANICS: &str = "CALLBOARD_TEST_PANICS";
 
     #[test]
-    fn a_panic_in_any_task_ends_the_process_with_70_and_says_that_it_is_our_bug() {
+    fn a_panic_in_any_task_ends_the_process_with_exit_code_70() {
         if std::env::var_os(PANICS).is_some() {
-            name_ours();
+            install_panic_hook();
             let _ = crate::cli::block_on(async {
                 let task = tokio::spawn(async { panic!("BUG: on purpose") });
                 Ok(task.await.is_ok())
             });
             unreachable!("the process has ended");
         }
-        let this =
-            "cli::bugs::tests::a_panic_in_any_task_ends_the_process_with_70_and_says_that_it_is_our_bug";
+        let this = "cli::bugs::tests::a_panic_in_any_task_ends_the_process_with_exit_code_70";
         let program = std::env::current_exe().unwrap();
         let output =
             Command::new(program).args(["--exact", this, "--nocapture"]).env(PANICS, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(70), "{said}");
-        assert!(said.contains("BUG: on purpose") && said.contains("error[E018]: this is a bug"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(70), "{stderr}");
+        assert!(
+            stderr.contains("BUG: on purpose") && stderr.contains("error[E018]: this is a bug"),
+            "{stderr}"
+        );
     }
 }

@@ -13,13 +13,13 @@ pub(super) use file::repository;
 use file::{Checked, check};
 use format::Format;
 
-/// Check workflow files and state files; nothing is run and nothing is written
+/// Check workflow files and state files
 ///
-/// A workflow is read with its prompts, as `run` would. The state file of a run (`run_state.json`) and the document of a
-/// peer cycle are held against the rules of their formats. Every problem is shown with its place, the rule and what to
-/// change.
+/// Reads a workflow and its prompts as `run` does. Checks the state file of a run (`run_state.json`) and the document of
+/// a peer cycle against the rules of their formats. Each problem is shown with its position, its rule and a hint. Nothing is
+/// run and nothing is written.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 all is well or only doubtful, 2 a rule is broken
+#[command(after_help = "Exit codes: 0 no errors (warnings are allowed), 2 errors
 
 Examples:
   callboard check wf.yaml
@@ -31,11 +31,11 @@ pub(super) struct Arguments {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// What the files are [default: found by their content]
+    /// The format of the files [default: detected from their content]
     #[arg(long = "as", value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// The repository in which prompts are looked for [default: the one around each file]
+    /// The repository that the prompts are in [default: the one around each file]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
 
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(exits.max_by_key(|exit| exit.code()).expect("BUG: clap requires a path"))
 }
 
-/// What was found is this command's data; how much it was, for who reads only that, is talk.
+/// Prints the findings to stdout, and the number of errors to stderr.
 fn show(checked: &Checked, several: bool) {
     let file = checked.file.display();
     for finding in &checked.findings {

@@ -3,29 +3,29 @@
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Show every setting, its value and where it came from
+/// Show every setting, its value and where it is set
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Strongest first: flags, CALLBOARD_* and NATS_* variables, callboard.toml at the project root, the user's
-callboard/config.toml
+    after_help = "Precedence: flags, then CALLBOARD_* and NATS_* variables, then callboard.toml at the project root,
+then callboard/config.toml in the user's configuration directory
 
 Examples:
   callboard config
   callboard config --json | jq '.[] | select(.key == \"store\")'"
 )]
 pub(super) struct Arguments {
-    /// Print a JSON array
+    /// Print a JSON array of `key`, `value` and `origin`
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let rows = workspace.config.rows(workspace.location.root());
     if arguments.json {
         let rows: Vec<_> = rows

@@ -1,16 +1,15 @@
-//! `callboard demo`: a run, a kill, a resume, and what that cost, told while it happens.
+//! `callboard demo`: starts a run, kills its engine, resumes it, and checks that nothing was lost.
 //!
-//! Nothing is acted: a real repository with a failing test, the engine as a real child process, a real `kill -9`. What
-//! the story claims at its end is read from the journal, from the agents' own ledger and from the kernel; where one of
-//! them says otherwise, the command fails.
+//! Everything is real: a repository with a failing test, the engine as a child process, a `kill -9`. The checks at the
+//! end read the journal, the agents' own log and /proc. The command fails if a check fails.
 
+mod agent_log;
+mod checks;
 mod engine;
-mod hold;
 mod journal;
-mod ledger;
-mod proof;
+mod process;
 mod sandbox;
-mod story;
+mod walkthrough;
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -20,86 +19,83 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use proof::Finding;
+use checks::Check;
 use sandbox::Sandbox;
-use story::Teller;
+use walkthrough::Printer;
 
-/// Watch a run survive `kill -9`: three scripted agents mend a bug, no model, no network
+/// See a run survive `kill -9`, with scripted agents and without a network
 ///
-/// Makes a git repository with a failing test in a temporary folder and runs a workflow there: a coder whose first fix is
-/// wrong, a gate that runs the test and sends the coder back, a writer. In the middle the engine is killed; `callboard
-/// resume` adopts the agent that is still at work. What the story claims is checked, and a claim that does not hold is an
-/// error. Nothing of yours is read or touched.
+/// Creates a git repository with a failing test in a temporary folder and runs a workflow there: a coder whose first fix is
+/// wrong, a gate that runs the test and loops back to the coder, and a writer. Then the engine is killed, and `callboard
+/// resume` adopts the agent that is still running. At the end the demo checks that nothing was lost or done twice. Your own
+/// files and settings are not used.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 the story holds, 1 it does not (the folder is kept as evidence)
+#[command(after_help = "Exit codes: 0 all checks passed, 1 a check failed (the folder is kept)
 
 Examples:
   callboard demo
-  callboard demo --fast           # without pauses for reading
-  callboard demo --keep           # leaves the folder, to look around with show, log and graph")]
+  callboard demo --fast           # without pauses
+  callboard demo --keep           # keep the folder, to try show, log and graph in it")]
 pub(super) struct Arguments {
-    /// Do not pause for reading; off a terminal there are no pauses anyway
+    /// Do not pause between the parts; without a terminal there are no pauses
     #[arg(long)]
     fast: bool,
 
-    /// Leave the folder and say where it is
+    /// Keep the folder and print its path
     #[arg(long)]
     keep: bool,
 }
 
-/// On a terminal, how long each agent rests after it has begun and before it ends.
+/// How long each agent sleeps after its start and before its end, on a terminal.
 const PACE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    // An attempt that starts engines of its own would kill and adopt under the mark of another.
+    // An agent that runs the demo would kill and adopt processes under the mark of its own attempt.
     crate::control::refuse_agents_outright("show the demo")?;
-    // A reader who leaves does not leave our children and folder behind.
+    // A closed stdout must not leave child processes and the folder behind.
     output::go_on_when_nobody_reads();
     let paced = !arguments.fast && std::io::stdout().is_terminal();
-    let teller = Teller { paced };
+    let printer = Printer { paced };
     block_on(async {
         let interrupted = interrupted()?;
         let sandbox = Sandbox::build(if paced { PACE } else { Duration::ZERO }).await?;
-        let told = tokio::select! {
-            told = story::tell(&sandbox, &teller) => told.map(Some),
+        let result = tokio::select! {
+            checks = walkthrough::run(&sandbox, &printer) => checks.map(Some),
             () = interrupted => Ok(None),
         };
-        match told {
-            Ok(Some(findings)) => conclude(sandbox, &findings, &arguments),
+        match result {
+            Ok(Some(checks)) => finish(sandbox, &checks, &arguments),
             Ok(None) => {
-                sandbox.clear().await?;
+                sandbox.stop_run().await?;
                 leave(sandbox, arguments.keep)?;
-                output::note("interrupted: engine and agents were ended");
+                output::note("interrupted; the engine and the agents have ended");
                 Ok(Exit::Interrupted)
             }
             Err(failure) => {
-                sandbox.clear().await?;
+                sandbox.stop_run().await?;
                 let folder = sandbox.keep();
-                Err(failure.hint(format!("`{}` was kept as it is", folder.display())))
+                Err(failure.hint(format!("the files are in `{}`", folder.display())))
             }
         }
     })
 }
 
-/// Whether the story holds decides how the command ends.
-fn conclude(sandbox: Sandbox, findings: &[Finding], arguments: &Arguments) -> Result<Exit, Failure> {
-    let broken = findings.iter().filter(|finding| !finding.holds).count();
-    if broken > 0 {
+/// Removes or keeps the folder, and fails if a check failed.
+fn finish(sandbox: Sandbox, checks: &[Check], arguments: &Arguments) -> Result<Exit, Failure> {
+    let failed = checks.iter().filter(|check| !check.passed).count();
+    if failed > 0 {
         let folder = sandbox.keep();
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("the story does not hold: {broken} of {} checks failed", findings.len()),
-        )
-        .hint(format!("everything was kept in `{}`", folder.display())));
+        return Err(Failure::new(Exit::Failed, format!("{failed} of {} checks failed", checks.len()))
+            .hint(format!("the files are in `{}`", folder.display())));
     }
     leave(sandbox, arguments.keep)?;
     if !arguments.keep {
-        output::data("`callboard demo --keep` leaves the folder, to look around in.");
+        output::data("Run `callboard demo --keep` to keep the folder and look around in it.");
     }
     Ok(Exit::Success)
 }
 
-/// Takes the folder away, or says what can be done in it.
+/// Removes the folder, or prints what can be done in it.
 fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     if !keep {
         return sandbox.remove();
@@ -107,11 +103,11 @@ fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     let run = sandbox::RUN;
     let repo = sandbox.repo().to_owned();
     sandbox.keep();
-    output::data(format_args!("It is all still there:\n\n  cd {}", repo.display()));
+    output::data(format_args!("The folder was kept:\n\n  cd {}", repo.display()));
     for (command, what) in [
-        (format!("callboard show {run}"), "how far each step is"),
+        (format!("callboard show {run}"), "the status of each step"),
         (format!("callboard log {run}"), "every entry of the journal"),
-        (format!("callboard graph {run}"), "the steps as a picture"),
+        (format!("callboard graph {run}"), "the steps and their order"),
         ("git log --oneline".to_owned(), "what the agents committed"),
     ] {
         output::data(format_args!("  {command:<22} {}", output::styled(output::DIM, what)));
@@ -119,11 +115,11 @@ fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends when somebody wants us to end.
+/// Completes on SIGINT, SIGTERM or SIGHUP.
 fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
     let listen = |kind| {
         signal(kind)
-            .map_err(|error| Failure::new(Exit::Bug, "cannot listen to signals").because(Some(&error)))
+            .map_err(|error| Failure::new(Exit::Bug, "cannot install signal handlers").because(Some(&error)))
     };
     let mut keyboard = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;

@@ -13,35 +13,35 @@ use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::query::difference::{self, Difference};
 use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Show what changed in a run from one revision to another
+/// Show what changed in a run between two revisions
 ///
-/// Compared are the status and the document, field by field: `~` was changed, `+` was added, `-` was removed. The second
-/// revision may be the earlier one; then it shows what going back would change.
+/// Compares the status and the document field by field: `~` changed, `+` added, `-` removed. The second revision may be the
+/// earlier one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard diff f8c1a491 3 7
   callboard diff f8c1a491 3
   callboard diff f8c1a491 3 7 --json   # a JSON Patch (RFC 6902) of what `show --at 3 --json` prints")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// The revision to begin with (`callboard log` lists them)
+    /// The first revision (`callboard log` lists them)
     #[arg(value_name = "REV")]
     from: u64,
 
-    /// The revision to compare it with [default: the newest]
+    /// The second revision [default: the newest]
     #[arg(value_name = "REV")]
     to: Option<u64>,
 
-    /// Print a JSON Patch (RFC 6902) with the old values
+    /// Print a JSON Patch (RFC 6902), with the old values as `old`
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 /// One side of the comparison.
@@ -52,7 +52,7 @@ struct Side<P: Presentation> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Comparing { handle: &handle, arguments: &arguments }).await
     })
 }
@@ -74,20 +74,20 @@ impl Deed for Comparing<'_> {
             output::json_pretty(&found);
         } else {
             head(&handle.run, &old, &new);
-            tell(&found, P::STEPS_AT);
+            print(&found, P::STEPS_AT);
         }
         Ok(Exit::Success)
     }
 }
 
-/// The differences in lines, those of one step together.
-fn tell(found: &[Difference], steps_at: &str) {
+/// Prints the differences, grouped by step.
+fn print(found: &[Difference], steps_at: &str) {
     if found.is_empty() {
-        output::note("they do not differ");
+        output::note("the revisions do not differ");
     }
     let mut group = Vec::new();
     for difference in found {
-        let (about, field) = places(difference, steps_at);
+        let (about, field) = step_and_field(difference, steps_at);
         if about != group {
             output::data(styled(BOLD, about.join(" ")));
             group = about;
@@ -103,7 +103,7 @@ async fn side<P: Presentation>(handle: &RunHandle, revision: Option<u64>) -> Res
     Ok(Side { run_at, entry })
 }
 
-/// What is compared: the same fields that `show --json` prints.
+/// The compared value, with the same fields as `show --json`.
 fn compared<P: Presentation>(run_at: &RunAt<P>) -> Value {
     json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.document })
 }
@@ -116,17 +116,17 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
         new.run_at.revision
     ));
     for Side { run_at, entry } in [old, new] {
-        let told = entry.as_ref().map_or_else(
-            || "its entry cannot be read".to_owned(),
+        let text = entry.as_ref().map_or_else(
+            || "the entry cannot be read".to_owned(),
             |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
         );
         let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));
-        output::data(format_args!("{revision} {}  {told}", styled(DIM, run_at.state.at)));
+        output::data(format_args!("{revision} {}  {text}", styled(DIM, run_at.state.at)));
     }
 }
 
-/// The step that a difference is about, if it is about one, and the field in it.
-fn places<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
+/// The step of a difference, if it has one, and the field.
+fn step_and_field<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
     let (about, field) = match path.as_slice() {
         ["document", steps, step, field @ ..] if *steps == steps_at => (vec![*step], field),
@@ -136,7 +136,7 @@ fn places<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, Stri
     let mut text = String::new();
     for key in field {
         match key.parse::<usize>() {
-            Ok(place) => text.push_str(&format!("[{place}]")),
+            Ok(index) => text.push_str(&format!("[{index}]")),
             Err(_) if text.is_empty() => text.push_str(key),
             Err(_) => text.push_str(&format!(".{key}")),
         }
@@ -154,12 +154,12 @@ fn line(difference: &Difference, field: &str, indent: &str) -> String {
     }
 }
 
-/// A value is quoted up to here; `--json` has all of it.
-const LONGEST: usize = 200;
+/// Longer values are cut; `--json` has the whole value.
+const MAX_CHARS: usize = 200;
 
 fn short(value: &Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()),
         None => text,
     }

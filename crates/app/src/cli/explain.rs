@@ -6,18 +6,18 @@ use serde_json::json;
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{self, BOLD, styled};
 
-/// Explain an error: what happened, why, what Callboard did about it, what to do
+/// Explain an error code: what happened, why, and what to do
 ///
-/// CODE is what an error shows in brackets. Without CODE it lists them all.
+/// CODE is shown in brackets after `error`. Without CODE, all codes are listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard explain
   callboard explain E004")]
 pub(super) struct Arguments {
-    /// The code, such as E004
+    /// The error code, such as E004
     code: Option<String>,
 
-    /// Print JSON: code, title and page
+    /// Print JSON with `code`, `title` and `page`
     #[arg(long)]
     json: bool,
 }
@@ -43,17 +43,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The code of that name, however it is written: `E004`, `e4`, `4`.
+/// Finds a code by its name, its number or a mixture: `E004`, `e4`, `4`.
 fn find(name: &str) -> Result<Code, Failure> {
     let digits = name.strip_prefix(['E', 'e']).unwrap_or(name);
     let meant = digits.parse::<u32>().map_or_else(|_| name.to_owned(), |number| format!("E{number:03}"));
     if let Some(code) = Code::ALL.into_iter().find(|code| code.name() == meant) {
         return Ok(code);
     }
-    let failure = Failure::usage(format!("there is no error `{name}`"));
+    let failure = Failure::usage(format!("there is no error code `{name}`"));
     Err(match closest(&meant, Code::ALL.into_iter().map(Code::name)) {
-        Some(near) => failure.hint(format!("did you mean `{near}`? `callboard explain` lists them all")),
-        None => failure.hint("`callboard explain` lists them all"),
+        Some(near) => {
+            failure.hint(format!("did you mean `{near}`? Run `callboard explain` to list all codes"))
+        }
+        None => failure.hint("run `callboard explain` to list all codes"),
     })
 }
 

@@ -12,35 +12,36 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
+/// Write a run to an archive: its journal, prompts, reports and logs
 ///
-/// A plain tar with a manifest and digests. The same run gives the same bytes. Launch files are left out, for their
-/// variables may hold secrets; prompts, reports and logs are as the agents wrote them, so look before you share.
+/// The archive is a plain tar file with a manifest and digests. The same run gives the same bytes. Launch files are left
+/// out, because their environment may hold secrets. Prompts, reports and logs are copied as they are: check them before
+/// you share the archive.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard export f8c1a491                       # writes f8c1a491.callboard.tar
   callboard export f8c1a491 --no-logs -o run.tar
   callboard export f8c1a491 -o - | zstd > run.tar.zst")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Where to write it; `-` is standard output [default: RUN.callboard.tar]
+    /// The archive to write; `-` is standard output [default: RUN.callboard.tar]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Leave out what agents printed
+    /// Leave out the agents' output
     #[arg(long)]
     no_logs: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await
@@ -66,47 +67,47 @@ impl Deed for Exporting<'_> {
             let failure = Failure::from_error(Exit::Store, &error)
                 .while_doing(format_args!("cannot export run `{run}`"));
             match error {
-                runner::ExportError::Changed { .. } => failure.hint("an agent is at work there: try again"),
+                runner::ExportError::Changed { .. } => failure.hint("an agent is writing to it; try again"),
                 _ => failure,
             }
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
             let exported = runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await;
-            tell_what_is_missing(&exported.map_err(failed)?);
+            note_remote_files(&exported.map_err(failed)?);
             return Ok(Exit::Success);
         }
         let unwritable = |error: &std::io::Error| {
             Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))
         };
         let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
-        // Whole or not at all: it takes its name when it is complete.
+        // Written to a temporary file first, so that an archive is complete or missing.
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
             .map_err(|error| unwritable(&error))?;
         let manifest =
             runner::export::<P, _>(store, run, &attempts, logs, &host, &mut file).await.map_err(failed)?;
         file.flush().and_then(|()| file.as_file().sync_all()).map_err(|error| unwritable(&error))?;
         file.persist_noclobber(&output).map_err(|error| {
-            unwritable(&error.error).hint("choose another name with `-o`, or move it aside")
+            unwritable(&error.error).hint("choose another name with `-o`, or move the existing file")
         })?;
         output::talk(format_args!(
-            "run `{}`: {} entries and {} files are in `{}`",
+            "exported run `{}` to `{}`: {} entries, {} files",
             manifest.run,
+            output.display(),
             manifest.entries,
             manifest.files.len(),
-            output.display()
         ));
-        tell_what_is_missing(&manifest);
+        note_remote_files(&manifest);
         Ok(Exit::Success)
     }
 }
 
-/// What other hosts have goes along only from there.
-fn tell_what_is_missing(manifest: &Manifest) {
+/// Names the attempts whose files are on other hosts.
+fn note_remote_files(manifest: &Manifest) {
     for (host, attempts) in &manifest.remote {
         let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
         output::note(format_args!(
-            "prompts, reports and logs of {} are on `{host}` and not in it; `callboard export {}` there has them",
+            "prompts, reports and logs of {} are on `{host}` and not in the archive; run `callboard export {}` there",
             names.join(", "),
             manifest.run
         ));

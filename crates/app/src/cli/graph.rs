@@ -1,14 +1,11 @@
 //! `callboard graph WORKFLOW|RUN`.
 
-mod arrange;
-mod aside;
-mod canvas;
+mod labels;
+mod layout;
+mod list;
 mod mermaid;
-mod picture;
+mod model;
 mod svg;
-mod terminal;
-mod tracks;
-mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,19 +16,17 @@ use store::AnyStore;
 use super::{block_on, check};
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::output::{self, BOLD, DIM, styled};
+use crate::output;
 use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::workspace::definition::workflow;
-use crate::workspace::{Place, Workspace};
-use picture::{Picture, Run};
-use words::Charset;
+use crate::workspace::{LocationArgs, Workspace};
+use model::{Graph, Run};
 
-/// Draw the steps of a workflow or a run, and what leads to what
+/// Show the steps of a workflow or a run, and which step needs which
 ///
-/// Lines go from what is needed to what needs it; a dashed one is a gate's way back. Of a run each step says how far it
-/// is, how long it took, and gates which iteration this is. Where the terminal is too narrow for boxes, smaller ones
-/// are drawn, and at last a list.
+/// Prints one line per step, each after the steps it needs. A gate says which step it loops back to. For a run, each
+/// step also shows its status, how long it took, and the current iteration of a gate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard graph wf.yaml
@@ -39,90 +34,72 @@ use words::Charset;
   callboard graph f8c1a491 --at 12                    # as it was at revision 12
   callboard graph wf.yaml --format svg > wf.svg
   callboard graph wf.yaml --format mermaid >> README.md
-  callboard graph f8c1a491 --json | jq '.steps[] | select(.status == \"FAILED\")'")]
+  callboard graph f8c1a491 --json | jq '.steps[] | select(.status == \"failed\")'")]
 pub(super) struct Arguments {
-    /// A workflow file, or a run: its name, a beginning of it, or the id of its cycle
+    /// A workflow file, or a run: its name, a unique prefix of it, or the id of its cycle
     #[arg(value_name = "WORKFLOW|RUN")]
-    what: String,
+    subject: String,
 
-    /// As what to draw it
-    #[arg(long, value_name = "FORMAT", default_value = "terminal")]
+    /// The output format
+    #[arg(long, value_name = "FORMAT", default_value = "list")]
     format: Format,
 
     /// Print the steps as JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// The run as it was at a revision
+    /// Show the run as it was at this revision
     #[arg(long, value_name = "REV")]
     at: Option<u64>,
 
-    /// How wide the drawing may be [default: the terminal's width, else 100]
-    #[arg(long, value_name = "COLUMNS")]
-    width: Option<usize>,
-
-    /// Draw with plain ASCII characters only
-    #[arg(long)]
-    ascii: bool,
-
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Boxes and lines
-    Terminal,
-    /// A picture for browsers and documents
+    /// Plain lines
+    List,
+    /// An image for browsers and documents
     Svg,
-    /// A flowchart in the language of Mermaid
+    /// A Mermaid flowchart
     Mermaid,
 }
 
-/// Off a terminal.
-const WIDTH: usize = 100;
-
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let picture = if is_file(&arguments.what) { of_workflow(&arguments)? } else { of_run(&arguments)? };
+    let graph = if is_file(&arguments.subject) { of_workflow(&arguments)? } else { of_run(&arguments)? };
     if arguments.json {
-        output::json_pretty(&picture);
+        output::json_pretty(&graph);
         return Ok(Exit::Success);
     }
     match arguments.format {
-        Format::Svg => output::raw(&svg::draw(&picture)),
-        Format::Mermaid => output::raw(&mermaid::draw(&picture)),
-        Format::Terminal => {
-            let charset =
-                if arguments.ascii || !output::speaks_unicode() { Charset::Ascii } else { Charset::Unicode };
-            let width = arguments.width.or_else(output::width).unwrap_or(WIDTH);
-            output::data(heading(&picture));
-            for row in terminal::draw(&picture, width, charset) {
-                output::data(row);
-            }
-        }
+        Format::List => list::render(&graph).iter().for_each(output::data),
+        Format::Svg => output::raw(&svg::render(&graph)),
+        Format::Mermaid => output::raw(&mermaid::render(&graph)),
     }
     Ok(Exit::Success)
 }
 
-/// A path, or something that is there: names of runs have no `/`.
-fn is_file(what: &str) -> bool {
-    let path = Path::new(what);
-    let like_one =
-        path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
-    what.contains('/') || like_one || path.is_file()
+/// Tells a workflow file from the name of a run, which has no `/`.
+fn is_file(subject: &str) -> bool {
+    let path = Path::new(subject);
+    let has_known_extension =
+        path.extension().is_some_and(|found| ["yaml", "yml", "json"].iter().any(|known| found == *known));
+    subject.contains('/') || has_known_extension || path.is_file()
 }
 
-fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
+fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
     if arguments.at.is_some() {
-        return Err(Failure::usage("a workflow file has no revisions").hint("`--at` is for runs"));
+        return Err(Failure::usage("cannot use `--at` with a workflow file: it has no revisions")
+            .hint("name a run instead; `callboard ls` lists them"));
     }
-    let file = PathBuf::from(&arguments.what);
+    let file = PathBuf::from(&arguments.subject);
     let source = fs::read_to_string(&file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
             .because(Some(&error))
-            .hint("give the path of a workflow file, or a run; `callboard ls` lists the runs")
+            .hint("name a workflow file or a run; `callboard ls` lists the runs")
     })?;
-    let repo = match &arguments.place.repo {
+    let repo = match &arguments.location.repo {
         Some(repo) => repo.clone(),
         None => check::repository(&file)?,
     };
@@ -131,62 +108,50 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
         output::talk(output::doubt(&file, &source, warning));
     }
     match whole {
-        Some((workflow, _)) => Ok(Picture::of_workflow(&workflow)),
+        Some((workflow, _)) => Ok(Graph::of_workflow(&workflow)),
         None => Err(Failure::of_problems("workflow", &file, &source, &problems)),
     }
 }
 
-fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+fn of_run(arguments: &Arguments) -> Result<Graph, Failure> {
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
-        let (store, run) = workspace.find_run(&arguments.what).await?;
+        let (store, run) = workspace.find_run(&arguments.subject).await?;
         let at = arguments.at.map(Revision);
         workspace
-            .with_run(&store, &run, Drawing { workspace: &workspace, store: &store, run: &run, at })
+            .with_run(&store, &run, LoadGraph { workspace: &workspace, store: &store, run: &run, at })
             .await
     })
 }
 
-struct Drawing<'a> {
+struct LoadGraph<'a> {
     workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     at: Option<Revision>,
 }
 
-impl Deed for Drawing<'_> {
-    type Done = Picture;
+impl Deed for LoadGraph<'_> {
+    type Done = Graph;
 
-    async fn with<P: Presentation>(self) -> Result<Picture, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Graph, Failure> {
         let Self { workspace, store, run, at } = self;
         let journal = workspace.load::<P>(store, run).await?;
         let run = journal.run.to_string();
         let Some(at) = at else {
             let (_, status) = run_status::word(journal.state.run.status);
             let run = Run { run, revision: journal.position.revision.0, status: Some(status) };
-            return Ok(Picture::of_run(run, &journal.spec, &journal.document, workspace.clock.now()));
+            return Ok(Graph::of_run(run, &journal.spec, &journal.document, workspace.clock.now()));
         };
         let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
         let (Some(entry), Some(document)) = (entry, document) else {
             return Err(Failure::usage(format!("run `{run}` has no revision {at}"))
-                .hint(format!("it has 1 to {}", journal.position.revision)));
+                .hint(format!("choose a revision from 1 to {}", journal.position.revision)));
         };
         let run = Run { run, revision: at.0, status: None };
-        Ok(Picture::of_run(run, &journal.spec, &document, entry.at))
+        Ok(Graph::of_run(run, &journal.spec, &document, entry.at))
     }
 }
 
-fn heading(picture: &Picture) -> String {
-    let title = &picture.title;
-    match &picture.run {
-        None => format!(
-            "{}  {}",
-            styled(BOLD, title),
-            styled(DIM, output::count(picture.steps.len(), "step", "steps"))
-        ),
-        Some(run) => {
-            let status = run.status.map(|status| format!("  {status}")).unwrap_or_default();
-            format!("{} {title}{status}  revision {}", styled(BOLD, &run.run), run.revision)
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,21 @@
-//! The main help: commands in groups by what people want of them.
+//! The main help, with the commands in groups.
 
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 use crate::output::{self, BOLD, styled};
 
-/// Every command is in one group. Names of commands that this build does not have are passed over.
+/// The group of each command. Commands that this build does not have are skipped.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "peer", "demo"]),
-    ("Steer", &["resume", "pause", "stop", "retry", "skip"]),
-    ("Look", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
+    ("Control", &["resume", "pause", "stop", "retry", "skip"]),
+    ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report"]),
     ("Files", &["check", "export", "import", "recover"]),
-    ("EngineConfig", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
+    ("Setup", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];
 
-/// The command line with its help.
+/// Returns the command line with the grouped help.
 pub(super) fn command() -> Command {
     let command = Cli::command();
     let template = format!(
@@ -28,11 +28,11 @@ pub(super) fn command() -> Command {
 
 const HEADING: output::Style = BOLD.underline();
 
-/// As wide as clap makes the rest.
-const WIDEST: usize = 100;
+/// The width at which clap wraps the other help texts.
+const MAX_WIDTH: usize = 100;
 
 fn groups(command: &Command) -> String {
-    let columns = output::width().unwrap_or(WIDEST).min(WIDEST);
+    let columns = output::width().unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
     let known = |name: &&&str| command.find_subcommand(name).is_some();
     let width = GROUPS.iter().flat_map(|(_, names)| names.iter().filter(known)).map(|name| name.len()).max();
     let width = width.unwrap_or(0);
@@ -42,7 +42,7 @@ fn groups(command: &Command) -> String {
         for name in names.iter().filter(known) {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let about = hanging(&about, columns, width + 4);
+            let about = wrap_indented(&about, columns, width + 4);
             text.push_str(&format!("  {}  {about}\n", styled(BOLD, format_args!("{name:<width$}"))));
         }
         text.push('\n');
@@ -50,8 +50,8 @@ fn groups(command: &Command) -> String {
     text
 }
 
-/// A text whose further lines stand below its first, which begins at `indent`.
-fn hanging(text: &str, columns: usize, indent: usize) -> String {
+/// Wraps a text whose first line begins at column `indent`, and indents the other lines to the same column.
+fn wrap_indented(text: &str, columns: usize, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("BUG: there is always a line");

@@ -23,7 +23,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::definition;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Import a run from an archive that `export` wrote, or cycles from a dump of older formats
 ///
@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     control::refuse_agents_outright("import a run")?;
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
@@ -171,14 +171,14 @@ fn print(imported: &Imported, json: bool) {
 
 fn refused(file: &Path, error: &ImportError) -> Failure {
     let exit = match error {
-        ImportError::Exists(_) | ImportError::Strays { .. } => Exit::Refused,
+        ImportError::Exists(_) | ImportError::LeftoverAttempts { .. } => Exit::Refused,
         ImportError::NotAnArchive(_)
         | ImportError::Newer { .. }
         | ImportError::OtherProtocol { .. }
-        | ImportError::Foul { .. }
+        | ImportError::BadFile { .. }
         | ImportError::Entry { .. }
         | ImportError::Read(_) => Exit::Usage,
-        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Look(_) => {
+        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Query(_) => {
             Exit::Store
         }
     };
@@ -186,7 +186,7 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
     match error {
         ImportError::Exists(_) => failure.hint("add `--as NAME` to import it under another name"),
-        ImportError::Strays { path } => {
+        ImportError::LeftoverAttempts { path } => {
             failure.hint("run `callboard recover` if they belong to a lost run").hint(format_args!(
                 "move `{}` away, or add `--as NAME` to import under another name",
                 path.display()

@@ -17,12 +17,12 @@ use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{self, Deed, Presentation};
 use crate::query::exchange::{Answer, Exchange, Files, Text};
 use crate::query::{RunHandle, mentions, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Show the journal of a run: every entry with when, who, what and why
+/// Show the journal of a run: time, author, input and decision of every entry
 ///
-/// With --full also what each attempt was given and gave back: its prompt, its answer (the accepted report and where it
-/// came from, or the last lines it wrote), and the decision taken on it.
+/// With --full, each attempt is shown with its prompt, its answer (the accepted report and its source, or the last lines of
+/// its output), and the decision on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
@@ -30,18 +30,18 @@ use crate::workspace::Place;
   callboard log f8c1a491 --last 20 --follow
   callboard log f8c1a491 --json | jq 'select(.entry.input.fact)'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Show prompt, answer and decision of each attempt
+    /// Show the prompt, the answer and the decision of each attempt
     #[arg(long)]
     full: bool,
 
-    /// Only what concerns this step: the name of a step, or of a status of a cycle
+    /// Only entries about this step or this phase of a cycle
     #[arg(long)]
     step: Option<String>,
 
-    /// Begin at this revision
+    /// Start at this revision
     #[arg(long, value_name = "REV")]
     since: Option<u64>,
 
@@ -49,21 +49,21 @@ pub(super) struct Arguments {
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "since")]
     last: Option<u64>,
 
-    /// Go on with what is still to come, until the run rests
+    /// Wait for new entries until the run ends or stops
     #[arg(long, short)]
     follow: bool,
 
-    /// Print one JSON object per entry, as it is stored
+    /// Print each entry as it is stored, one JSON object per line
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         let newest = handle.newest().await?;
         let after = match (arguments.since, arguments.last) {
             (Some(since), _) => Revision(handle.in_range(since, newest)?.0 - 1),
@@ -71,71 +71,71 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, None) => Revision(0),
         };
         if arguments.as_stored() && !arguments.follow {
-            // Nobody has to understand it, so the run may be of any protocol, known or not.
-            for_each_entry(&handle.store, &handle.run, after, newest, |stored| tell_as_stored(&stored))
+            // Entries are not decoded, so the protocol may be unknown to this version.
+            for_each_entry(&handle.store, &handle.run, after, newest, |stored| print_as_stored(&stored))
                 .await?;
             return Ok(Exit::Success);
         }
-        handle.with(Telling { handle: &handle, arguments: &arguments, after, newest }).await
+        handle.with(PrintLog { handle: &handle, arguments: &arguments, after, newest }).await
     })
 }
 
 impl Arguments {
-    /// Whether each entry is printed as it is.
+    /// Returns whether entries are printed as they are stored.
     fn as_stored(&self) -> bool {
         self.json && self.step.is_none() && !self.full
     }
 }
 
-/// Prints an entry as it is stored, whatever version wrote it.
-fn tell_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
+/// Prints an entry as it is stored, without decoding it.
+fn print_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
     let entry: serde_json::Value =
         serde_json::from_str(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     output::json(&json!({ "revision": stored.revision, "entry": entry }));
     Ok(())
 }
 
-struct Telling<'a> {
+struct PrintLog<'a> {
     handle: &'a RunHandle,
     arguments: &'a Arguments,
     after: Revision,
     newest: Revision,
 }
 
-impl Deed for Telling<'_> {
+impl Deed for PrintLog<'_> {
     type Done = Exit;
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { handle, arguments, after, newest } = self;
         let mut log = Log::<P>::new(handle, arguments).await?;
-        for_each_entry(&handle.store, &handle.run, after, newest, |stored| log.tell(&stored)).await?;
+        for_each_entry(&handle.store, &handle.run, after, newest, |stored| log.entry(&stored)).await?;
         if arguments.follow {
             let mut watch = handle.store.watch(&handle.run, newest).await?;
             loop {
                 let run_at = handle.run_at::<P>(None).await?;
-                if run_at.rest().is_some() && run_at.revision <= watch.after() {
+                if run_at.engine_exit().is_some() && run_at.revision <= watch.after() {
                     break;
                 }
                 for stored in watch.next().await? {
-                    log.tell(&stored)?;
+                    log.entry(&stored)?;
                 }
             }
         }
-        log.tell_of_those_at_work();
+        log.running_attempts();
         Ok(Exit::Success)
     }
 }
 
-/// What is printed of a journal.
+/// Prints the entries of a journal.
 struct Log<'a, P: Presentation> {
     handle: &'a RunHandle,
     json: bool,
     step: Option<P::Step>,
-    /// For what passed between the engine and an attempt, if that is to be shown.
+    /// Set by --full.
     full: Option<RunAt<P>>,
-    /// Attempts that have begun and are not over yet.
-    at_work: BTreeMap<AttemptId, Exchange>,
-    /// Where attempts were begun, if there is more than one place, and if what they were given is to be shown.
+    /// Attempts that have started and not ended.
+    running: BTreeMap<AttemptId, Exchange>,
+    /// The host of each attempt, with --full on a shared store.
     hosts: BTreeMap<AttemptId, String>,
 }
 
@@ -152,17 +152,17 @@ impl<'a, P: Presentation> Log<'a, P> {
         let full = run_at.filter(|_| arguments.full);
         let hosts = match &full {
             Some(run_at) if handle.store.is_shared() => {
-                let begun = handle.history(run_at).await?.attempts.into_iter();
-                begun.map(|attempted| (attempted.id, attempted.host)).collect()
+                let attempts = handle.history(run_at).await?.attempts.into_iter();
+                attempts.map(|attempted| (attempted.id, attempted.host)).collect()
             }
             Some(_) | None => BTreeMap::new(),
         };
-        Ok(Self { handle, json: arguments.json, step, full, at_work: BTreeMap::new(), hosts })
+        Ok(Self { handle, json: arguments.json, step, full, running: BTreeMap::new(), hosts })
     }
 
-    fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
+    fn entry(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         if self.json && self.step.is_none() && self.full.is_none() {
-            return tell_as_stored(stored);
+            return print_as_stored(stored);
         }
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
@@ -204,21 +204,21 @@ impl<'a, P: Presentation> Log<'a, P> {
         for line in words::statuses(entry) {
             output::data(format_args!("       {line}"));
         }
-        for attempt in began(entry) {
-            let place = match self.handle.host_of_files(&attempt, entry.by.host()) {
+        for attempt in started(entry) {
+            let files = match self.handle.host_of_files(&attempt, entry.by.host()) {
                 Some(host) => format!("its files are on `{host}`"),
                 None => self.handle.dir(&attempt).path().display().to_string(),
             };
-            output::data(format_args!("       {}", styled(DIM, place)));
+            output::data(format_args!("       {}", styled(DIM, files)));
         }
     }
 
-    /// What passed between the engine and the attempt that the entry says is over.
+    /// Returns the prompt and the answer of the attempt that the entry ends.
     fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
         let definition = &self.full.as_ref()?.spec.definition;
         if self.handle.store.is_shared() {
-            // Of those that begin while we follow the run, nobody knew before.
-            self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
+            // The history has no attempts that start while the log is followed.
+            self.hosts.extend(started(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
         }
         let agent = |name: &StepId| {
             let step = present::find_step::<P>(definition, name);
@@ -238,33 +238,34 @@ impl<'a, P: Presentation> Log<'a, P> {
         };
         let step = self.step.as_ref().map(P::step_id);
         let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
-        let begun: Vec<_> =
-            began(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
-        let over = entry.changes.iter().find_map(|change| match change {
+        let started_here: Vec<_> =
+            started(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
+        let ended = entry.changes.iter().find_map(|change| match change {
             Change::Ended { attempt, .. } => Some(Run::<P>::id(attempt)).filter(wanted),
             _ => None,
         });
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
-        let exchange = over.as_ref().map(|attempt| read(attempt, report));
-        self.at_work.extend(begun);
-        over.and_then(|attempt| self.at_work.remove(&attempt));
+        let exchange = ended.as_ref().map(|attempt| read(attempt, report));
+        self.running.extend(started_here);
+        ended.and_then(|attempt| self.running.remove(&attempt));
         exchange
     }
 
-    /// Attempts that nothing has been decided on yet.
-    fn tell_of_those_at_work(&self) {
-        for exchange in self.at_work.values() {
+    /// Prints the attempts that have not ended.
+    fn running_attempts(&self) {
+        for exchange in self.running.values() {
             if self.json {
                 output::json(&json!({ "exchange": exchange }));
                 continue;
             }
-            output::data(format_args!("{} is not over", styled(BOLD, &exchange.attempt)));
+            output::data(format_args!("{} is still running", styled(BOLD, &exchange.attempt)));
             print_exchange(exchange);
         }
     }
 }
 
-fn began<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
+/// The attempts that an entry starts.
+fn started<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
     entry.changes.iter().filter_map(|change| match change {
         Change::Started { attempt, .. } => Some(Run::<P>::id(attempt)),
         _ => None,
@@ -273,11 +274,11 @@ fn began<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
 
 fn print_exchange(exchange: &Exchange) {
     let Exchange { attempt, files, prompt, answer } = exchange;
-    let place = |file: &str| match files {
+    let location = |file: &str| match files {
         Files::Directory(directory) => directory.join(file).display().to_string(),
         Files::Host(host) => format!("on `{host}`"),
     };
-    output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, place("prompt.md"))));
+    output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, location("prompt.md"))));
     prompt.iter().for_each(print_text);
     match answer {
         Answer::Report { from, report } => {
@@ -286,24 +287,24 @@ fn print_exchange(exchange: &Exchange) {
             print_lines(text.lines());
         }
         Answer::Output { stdout, stderr, refused } => {
-            output::data(format_args!("     answer of {attempt}: no report was accepted"));
+            output::data(format_args!("     answer of {attempt}: no accepted report"));
             if let Some(refused) = refused {
                 output::data(format_args!("     refused: {}", refused.why));
                 print_text(&refused.report);
             }
             for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                 if !lines.is_empty() {
-                    let log = place(&format!("{name}.log"));
+                    let log = location(&format!("{name}.log"));
                     output::data(format_args!("     the end of {}:", styled(DIM, log)));
                     print_lines(lines.iter().map(String::as_str));
                 }
             }
             if stdout.is_empty() && stderr.is_empty() {
-                output::data("     it wrote nothing");
+                output::data("     no output");
             }
         }
         Answer::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Answer::Remote => output::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
+        Answer::Remote => output::data(format_args!("     answer of {attempt}: {}", location("stdout.log"))),
     }
 }
 
@@ -316,7 +317,7 @@ fn print_text(text: &Text) {
             }
         }
         Text::Missing => output::data("       the file is missing"),
-        Text::Unreadable(why) => output::data(format_args!("       it cannot be read: {why}")),
+        Text::Unreadable(why) => output::data(format_args!("       cannot be read: {why}")),
     }
 }
 

@@ -20,11 +20,11 @@ use crate::output::paste;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
 use crate::present::run_status::{self, EnginePresence};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// List the runs of this repository, newest last
 ///
-/// Filters add up. --limit keeps the last ones of the order, which are the ones nearest to your prompt.
+/// A run is listed if it matches all filters. --limit keeps the last runs of the list.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard ls --unfinished
@@ -33,7 +33,7 @@ use crate::workspace::{self, Place, Workspace};
   callboard ls --protocol peer
   callboard ls --json | jq -r '.[] | select(.running > 0) | .run'")]
 pub(super) struct Arguments {
-    /// Only runs in this status (repeatable)
+    /// Only runs with this status (repeatable)
     #[arg(long, value_name = "STATUS", value_parser = clap::builder::PossibleValuesParser::new(run_status::WORDS))]
     status: Vec<String>,
 
@@ -45,23 +45,23 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(present::KNOWN))]
     protocol: Option<String>,
 
-    /// Only runs of workflows with this in their name
+    /// Only runs of workflows whose name contains this text
     #[arg(long, value_name = "TEXT")]
     workflow: Option<String>,
 
-    /// Only runs that something happened to since then: 90m, 12h, 3d, 2026-11-15, 2026-11-15T14:00:00Z
+    /// Only runs that changed since then: 90m, 12h, 3d, 2026-11-15, 2026-11-15T14:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = since)]
     since: Option<Since>,
 
-    /// The order
+    /// The sort order
     #[arg(long, value_name = "BY", default_value = "created")]
     sort: Sort,
 
-    /// The other way round
+    /// Reverse the order
     #[arg(long)]
     reverse: bool,
 
-    /// At most this many
+    /// List at most N runs
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -106,13 +106,13 @@ fn since(text: &str) -> Result<Since, String> {
     }
 }
 
-/// A run with what `ls` knows of it. The summary is read once: there may be many.
+/// A run and its decoded summary.
 struct Listed<'a> {
     row: &'a RunRow,
-    /// Nothing, if another version has written it.
+    /// `None` if another version wrote it.
     summary: Option<Summary>,
     engine: EnginePresence,
-    /// Whether other hosts have the store, too.
+    /// Whether the store is shared with other hosts.
     shared: bool,
 }
 
@@ -121,12 +121,12 @@ struct Json<'a> {
     run: &'a str,
     protocol: &'a str,
     revision: u64,
-    /// Nothing, if the run cannot be understood.
+    /// `None` if the run cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
     #[serde(flatten)]
     summary: Option<JsonSummary<'a>>,
-    /// Why there is no summary.
+    /// Why the summary is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<&'static str>,
 }
@@ -138,14 +138,14 @@ struct JsonSummary<'a> {
     status: &'static str,
     progress: Progress,
     running: usize,
-    /// Where they are, if that could be elsewhere.
+    /// The hosts of its running attempts, if the store is shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a BTreeSet<String>>,
     updated_at: Stamp,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let (rows, engines) = block_on(async {
         let Some(store) = workspace.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
         let rows = store.runs().await?;
@@ -163,8 +163,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         engine,
         shared,
     });
-    let mut listed: Vec<_> = listed.filter(|listed| arguments.wants(listed, now)).collect();
-    // Of equals, and of those that cannot be read, the older comes first.
+    let mut listed: Vec<_> = listed.filter(|listed| arguments.matches(listed, now)).collect();
+    // The sort is stable: of equal runs, and of unreadable ones, the older comes first.
     listed.sort_by(|one, other| compare(arguments.sort, one, other));
     let first = listed.len() - arguments.limit.unwrap_or(usize::MAX).min(listed.len());
     listed.drain(..first);
@@ -178,22 +178,22 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if rows.is_empty() {
         let traces = workspace.traces();
         match traces.is_empty() {
-            true => output::note("no runs yet; `callboard run WORKFLOW` starts one"),
+            true => output::note("no runs yet; run `callboard run WORKFLOW` to start one"),
             false => traces.iter().for_each(output::note),
         }
     } else if listed.is_empty() {
-        output::note(format_args!("no run matches ({} in total)", rows.len()));
+        output::note(format_args!("{} ({} in total)", arguments.no_match(), rows.len()));
     }
     let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
     for listed in &listed {
-        writeln!(text, "{}", listed.line(width, now)).expect("BUG: a string grows");
+        writeln!(text, "{}", listed.line(width, now)).expect("BUG: writing to a string failed");
     }
     output::raw(&text);
     Ok(Exit::Success)
 }
 
-/// Whether a run that needs an engine has one. Other runs are not asked: on NATS each question costs a round trip.
+/// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
 async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
     if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
         return Ok(EnginePresence::NotAsked);
@@ -205,12 +205,22 @@ async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Fai
 }
 
 impl Arguments {
-    fn wants(&self, listed: &Listed<'_>, now: Stamp) -> bool {
+    /// The note for an empty list.
+    fn no_match(&self) -> &'static str {
+        let only_unfinished = self.status.is_empty()
+            && self.protocol.is_none()
+            && self.workflow.is_none()
+            && self.since.is_none()
+            && self.limit.is_none();
+        if self.unfinished && only_unfinished { "no unfinished runs" } else { "no matching runs" }
+    }
+
+    fn matches(&self, listed: &Listed<'_>, now: Stamp) -> bool {
         if self.protocol.as_ref().is_some_and(|protocol| *protocol != listed.row.protocol) {
             return false;
         }
         let Some(summary) = &listed.summary else {
-            // Nothing is known of it, so it is shown unless something was asked for.
+            // The filters cannot be checked, so an unreadable run is listed only without filters.
             return self.status.is_empty()
                 && !self.unfinished
                 && self.workflow.is_none()
@@ -239,7 +249,7 @@ fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Orderi
         of(one).cmp(&of(other))
     };
     match sort {
-        // The store's own order.
+        // The store returns runs in this order.
         Sort::Created => std::cmp::Ordering::Equal,
         Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
@@ -258,7 +268,7 @@ impl Listed<'_> {
             run: self.row.run.as_str(),
             protocol: &self.row.protocol,
             revision: self.row.revision.0,
-            created_at: self.is_understood().then(|| Stamp::from_timestamp(self.row.created).to_string()),
+            created_at: self.is_readable().then(|| Stamp::from_timestamp(self.row.created).to_string()),
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
@@ -272,25 +282,25 @@ impl Listed<'_> {
         }
     }
 
-    /// Of one that cannot be understood not even the protocol is known.
-    fn is_understood(&self) -> bool {
+    /// The store leaves the protocol of an unreadable run empty.
+    fn is_readable(&self) -> bool {
         !self.row.protocol.is_empty()
     }
 
-    /// Why nothing is known of it.
+    /// Why the summary is missing.
     fn problem(&self) -> &'static str {
-        match self.is_understood() {
+        match self.is_readable() {
             true => "written by another version of callboard",
-            false => "cannot be understood",
+            false => "cannot be read",
         }
     }
 
     fn line(&self, width: usize, now: Stamp) -> String {
         let run = styled(BOLD, format_args!("{:<width$}", self.row.run));
         let Some(summary) = &self.summary else {
-            let why = match self.is_understood() {
+            let why = match self.is_readable() {
                 true => self.problem().to_owned(),
-                false => format!("{}: `callboard show {}` says why", self.problem(), self.row.run),
+                false => format!("{}: run `callboard show {}` to see why", self.problem(), self.row.run),
             };
             return format!("{run}  {}", styled(DIM, paste::completed(&why)));
         };

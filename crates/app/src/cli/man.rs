@@ -12,14 +12,14 @@ use crate::output;
 
 /// Print a manual page, or write all of them to a directory
 ///
-/// They are made from the same texts as `--help`. Packages install them with --dir.
+/// The pages have the same texts as `--help`. Packages install them with --dir.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard man | man -l -
   callboard man resume | man -l -
   callboard man --dir ~/.local/share/man/man1")]
 pub(super) struct Arguments {
-    /// The command [default: callboard itself]
+    /// The command [default: the main page]
     #[arg(conflicts_with = "dir")]
     command: Option<String>,
 
@@ -32,14 +32,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let pages = pages();
     if let Some(directory) = &arguments.dir {
         write_all(directory, &pages)?;
-        output::note(format_args!("{} pages are in `{}`", pages.len(), directory.display()));
+        output::note(format_args!("wrote {} manual pages to `{}`", pages.len(), directory.display()));
         return Ok(Exit::Success);
     }
     let name =
         arguments.command.map_or_else(|| "callboard".to_owned(), |command| format!("callboard-{command}"));
     let page = pages.iter().find(|page| page.name == name).ok_or_else(|| {
         Failure::usage(format!("there is no manual page `{name}`"))
-            .hint("`callboard --help` lists the commands")
+            .hint("run `callboard --help` to list the commands")
     })?;
     output::raw(&page.text);
     Ok(Exit::Success)
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 #[derive(Debug)]
 struct Page {
-    /// As `man` is asked for it: `callboard-resume`.
+    /// The name of the page, such as `callboard-resume`.
     name: String,
     text: String,
 }
@@ -65,27 +65,26 @@ fn write_all(directory: &Path, pages: &[Page]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One page for callboard and one for each command that people see.
+/// Returns one page for callboard and one for each visible command.
 fn pages() -> Vec<Page> {
     let mut main = help::command().disable_help_subcommand(true);
     main.build();
     let mut all = Vec::new();
-    gather(&main, &mut all);
+    collect(&main, &mut all);
     all.into_iter().map(page).collect()
 }
 
-fn gather<'c>(command: &'c Command, all: &mut Vec<&'c Command>) {
+fn collect<'c>(command: &'c Command, all: &mut Vec<&'c Command>) {
     all.push(command);
     for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        gather(below, all);
+        collect(below, all);
     }
 }
 
 fn page(command: &Command) -> Page {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let man = Man::new(command.clone());
-    // Without a date: the same program gives the same page. An empty one has to be written, or its neighbour takes its
-    // place.
+    // The date is empty, so that the same program prints the same page.
     let title = format!(
         ".TH {name} 1 \"\" \"callboard {}\" \"Callboard\"
 ",
@@ -99,17 +98,17 @@ fn page(command: &Command) -> Page {
         Man::render_options_section,
     ];
     for part in parts {
-        part(&man, &mut text).expect("BUG: memory takes what is written to it");
+        part(&man, &mut text).expect("BUG: writing to memory failed");
     }
     if command.get_subcommands().any(|below| !below.is_hide_set()) {
-        man.render_subcommands_section(&mut text).expect("BUG: as above");
+        man.render_subcommands_section(&mut text).expect("BUG: writing to memory failed");
     }
     let text = String::from_utf8(text).expect("BUG: our help is UTF-8");
     let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     Page { name, text: text + &sections(&below) }
 }
 
-/// What stands below the options in the help, as sections of its own. Its lines stay lines.
+/// Turns the text below the options of the help into sections. Line breaks are kept.
 fn sections(help: &str) -> String {
     let mut roff = Roff::new();
     for block in help.split("\n\n").filter(|block| !block.trim().is_empty()) {

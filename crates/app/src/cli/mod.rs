@@ -28,6 +28,7 @@ mod schema;
 mod show;
 mod skip;
 mod state;
+mod step_status;
 mod stop;
 mod watch;
 
@@ -38,20 +39,21 @@ use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Runs teams of command-line coding agents through shared state that survives anything
+/// Runs teams of command-line coding agents and keeps their state safe across crashes
 #[derive(Debug, Parser)]
 #[command(
     name = "callboard",
     version,
     max_term_width = 100,
     after_help = "Examples:
+  callboard demo                            # see a run survive `kill -9`
   callboard run wf.yaml --wrapper ./agent.sh
-  callboard resume
-  callboard doctor                          # is all well?
-  callboard explain E004                    # what does error[E004] mean?
+  callboard resume                          # continue the unfinished run
+  callboard doctor                          # check the setup
+  callboard explain E004                    # explain error[E004]
 
-Exit codes: 0 succeeded, 1 failed, 2 usage or bad input, 3 refused, 4 waits for a person,
-  5 store unreachable or held, 70 our bug, 130 interrupted"
+Exit codes: 0 succeeded, 1 failed or incomplete, 2 usage error or bad input, 3 refused,
+  4 waiting for a person, 5 store unreachable or locked, 70 bug in callboard, 130 interrupted"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -90,20 +92,20 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// Parses the command line and does what it says.
+/// Parses the command line and runs the command.
 pub(crate) fn main() -> ExitCode {
-    bugs::name_ours();
-    let parsed = match state::get_alone(std::env::args_os()) {
+    bugs::install_panic_hook();
+    let parsed = match state::parse_get(std::env::args_os()) {
         Some((events, arguments)) => Ok((events, Command::State(arguments))),
         None => help::command()
             .try_get_matches()
-            .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?.command))),
+            .and_then(|matches| Ok((prints_events(&matches), Cli::from_arg_matches(&matches)?.command))),
     };
     let (events, command) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
-            // Help that nobody reads any more is no failure.
+            // A closed pipe is not an error.
             let _ = error.print();
             return exit.into();
         }
@@ -121,22 +123,22 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Whether a program reads events of a run or its state from us: it is told in the same way why there are no more.
-fn wants_events(matches: &ArgMatches) -> bool {
-    let plays = |name: &str| ["run", "peer", "resume", "retry"].contains(&name);
+/// Returns whether the command prints JSON events: then a failure is printed as an event, too.
+fn prints_events(matches: &ArgMatches) -> bool {
+    let is_engine = |name: &str| ["run", "peer", "resume", "retry"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
-        (plays(name) && given.get_flag("json")) || (name == "state" && state::speaks_json(given))
+        (is_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
     })
 }
 
-/// Whether a command of this name can be told where to work.
-pub(crate) fn takes_place(name: &str) -> bool {
+/// Returns whether the command of this name takes the flags of `LocationArgs`.
+pub(crate) fn accepts_location(name: &str) -> bool {
     use clap::CommandFactory as _;
-    let takes =
+    let accepts =
         |command: &clap::Command| command.get_arguments().any(|argument| argument.get_id() == "store");
     let command = Cli::command();
     let found = command.find_subcommand(name);
-    found.is_some_and(|found| takes(found) || found.get_subcommands().any(takes))
+    found.is_some_and(|found| accepts(found) || found.get_subcommands().any(accepts))
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
@@ -172,7 +174,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Logs go to stderr when CALLBOARD_LOG asks for them; they are not messages.
+/// Writes logs to stderr if CALLBOARD_LOG is set.
 fn start_logging() {
     let Ok(filter) = std::env::var("CALLBOARD_LOG") else { return };
     tracing_subscriber::fmt()
@@ -181,11 +183,11 @@ fn start_logging() {
         .init();
 }
 
-/// Runs a command that waits for things.
+/// Runs the async part of a command on a runtime of its own.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // A thread that has committed goes soon, so that an engine whose agents think is not woken to end it.
+        // Blocking threads end soon after a commit, so that an idle engine is not woken later to end them.
         .thread_keep_alive(std::time::Duration::from_secs(1))
         .build()
         .map_err(|error| Failure::new(Exit::Bug, "cannot start the runtime").because(Some(&error)))?;

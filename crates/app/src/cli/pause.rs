@@ -10,25 +10,25 @@ use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Pause a run: agents at work go on, nothing more starts
+/// Pause a run: running agents finish, no step starts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard pause f8c1a491; callboard resume f8c1a491")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let reason = arguments.reason;
@@ -52,7 +52,7 @@ impl Deed for Pausing<'_> {
         let Self { workspace, store, run, reason } = self;
         let control = ControlRequest::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
         control.make(workspace, store, run).await?;
-        output::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
+        output::talk(format_args!("run `{run}` is paused; run `callboard resume {run}` to continue it"));
         Ok(Exit::Success)
     }
 }

@@ -20,68 +20,67 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::workspace::definition;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Run a peer cycle: plan, execute, express, review, each by an agent of its own
+/// Run a peer cycle: plan, execute, express and review, each by its own agent
 ///
-/// A cycle has one document that all four build on; `callboard state get` shows it. It is about a spec, or about the
-/// repository as a whole. The review closes it, whatever it says: improvement is a new cycle.
+/// The four phases share one document, which `callboard state get` prints. A cycle is about a spec or about the whole
+/// repository. It ends with the review; to improve on an unsuccessful review, start a new cycle.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "callboard peer [OPTIONS] INSTRUCTION [REQUIREMENTS]...
        callboard peer [OPTIONS] --continue",
     after_help = "Instructions:
-  create-spec      a new spec; without --spec it is named after REQUIREMENTS
-  execute-tasks    the tasks of a spec; without --spec of the newest in .agent-os/specs/
-  refine-spec      a spec, with what its last review recommends; needs --spec
-  analyze-product  the repository, or with --spec a spec
-  plan-product     the repository
-  git-commit       the repository
+  create-spec      write a new spec; without --spec, it is named after REQUIREMENTS
+  execute-tasks    do the tasks of a spec; without --spec, the newest in .agent-os/specs/
+  refine-spec      improve a spec by the advice of its last review; needs --spec
+  analyze-product  analyze the repository, or with --spec a spec
+  plan-product     plan the product of the repository
+  git-commit       commit the changes in the repository
 
 Examples:
   callboard peer create-spec --spec password-reset 'users can reset a forgotten password by mail'
   callboard peer execute-tasks --wrapper ./agent.sh
   callboard peer create-spec - < requirements.md
-  callboard peer create-spec 'dark mode' --rehearse   # the built-in scripted agent plays, no token is spent
-  callboard peer --continue                           # the last cycle that was not completed"
+  callboard peer create-spec 'dark mode' --rehearse   # with the built-in scripted agent
+  callboard peer --continue                           # the last incomplete cycle"
 )]
 pub(super) struct Arguments {
-    /// What the cycle is to do
+    /// What the cycle does
     #[arg(required_unless_present_any = ["named", "continues"], conflicts_with = "continues")]
     instruction: Option<String>,
 
-    /// What you want, in your own words; `-` reads it from standard input
+    /// The requirements, in your own words; `-` reads them from standard input
     requirements: Vec<String>,
 
     /// The instruction, as a flag
     #[arg(long = "instruction", value_name = "INSTRUCTION", id = "named", conflicts_with = "continues")]
     named: Option<String>,
 
-    /// Go on with the last cycle that was not completed: of the spec, or of all
+    /// Continue the last incomplete cycle, of the spec or of all
     #[arg(
         long = "continue",
         id = "continues",
-        long_help = "Go on with the last cycle that was not completed: with --spec the highest number of that spec, with \
-                     --global of those about the repository, else the one that was begun last. Completed phases \
-                     never run again. A cycle that has failed stays failed: the next one goes on with it and takes \
-                     over what was completed there. Its instruction, requirements and profiles hold unless profiles \
-                     are given again"
+        long_help = "Continue the last incomplete cycle: with --spec the newest of that spec, with --global the newest \
+                     about the repository, else the newest of all. Completed phases do not run again. A failed \
+                     cycle stays failed: a new cycle takes over its completed phases. The instruction, the \
+                     requirements and the agents are those of the incomplete cycle; flags replace the agents"
     )]
     continues: bool,
 
-    /// The spec that the cycle is about
+    /// The spec of the cycle
     #[arg(long, value_name = "NAME")]
     spec: Option<String>,
 
-    /// With --continue: the last cycle that is about the repository as a whole
+    /// With --continue: the last cycle about the whole repository
     #[arg(long, requires = "continues", conflicts_with = "spec")]
     global: bool,
 
-    /// Tries in all of each phase [default: 2]
+    /// The number of attempts of each phase [default: 2]
     #[arg(long, value_name = "N")]
     max_attempts: Option<NonZeroU32>,
 
-    /// How long an attempt of a phase may take, such as 10m [default: as its profile says]
+    /// The time limit of an attempt, such as 10m [default: set by the agent's profile]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
@@ -93,7 +92,7 @@ pub(super) struct Arguments {
     detach: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -104,24 +103,24 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     if arguments.continues {
-        block_on(continuing::go_on(&workspace, arguments))
+        block_on(continuing::run(&workspace, arguments))
     } else {
-        block_on(begin(&workspace, arguments))
+        block_on(start(&workspace, arguments))
     }
 }
 
-/// Opens a new cycle and plays it.
-async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
-    let (instruction, requirements) = arguments.asked()?;
+/// Opens a new cycle and drives it.
+async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
+    let (instruction, requirements) = arguments.instruction_and_requirements()?;
     let spec = arguments.spec_name(workspace)?;
     let scope = cycles::scope(&workspace.repo, instruction, spec, &requirements)?;
     let engine_config = engine::engine_config(workspace, Overrides::default())?;
     let mut draft = Draft {
         scope,
         instruction: instruction.to_string(),
-        instruction_args: arguments.typed(),
+        instruction_args: arguments.scope_flags(),
         user_requirements: requirements,
         continues: None,
         advice: None,
@@ -132,7 +131,7 @@ async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         profile: arguments.profile()?,
         env: arguments.profiles.env.clone(),
     };
-    has_profile(&engine_config, &draft)?;
+    require_profiles(&engine_config, &draft)?;
     workspace.traces().iter().for_each(output::note);
     let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
@@ -143,22 +142,21 @@ async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
     arguments.drive(workspace, &store, engine_config, &cycle, &draft).await
 }
 
-/// Whoever will be asked must have a profile before anything is written.
-fn has_profile(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failure> {
+/// Fails if a phase that has to run has no agent profile. Checked before anything is written.
+fn require_profiles(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failure> {
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
-    let asked = Phase::ALL.into_iter().skip(taken_over);
-    let mut alone =
-        asked.filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.agent()));
-    match alone.next() {
+    let remaining = Phase::ALL.into_iter().skip(taken_over);
+    let mut without_profile = remaining
+        .filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.agent()));
+    match without_profile.next() {
         None => Ok(()),
         Some(phase) => Err(engine::no_profile(phase.agent(), phase.as_str())
-            .hint("or let the built-in scripted agent play, without an agent: `--rehearse`")),
+            .hint("or use `--rehearse` to run with the built-in scripted agent")),
     }
 }
 
 impl Arguments {
-    /// The instruction, and what the user wants.
-    fn asked(&self) -> Result<(Instruction, String), Failure> {
+    fn instruction_and_requirements(&self) -> Result<(Instruction, String), Failure> {
         let (word, first) = match (&self.named, &self.instruction) {
             (Some(word), first) => (word, first.as_ref()),
             (None, Some(word)) => (word, None),
@@ -179,14 +177,14 @@ impl Arguments {
         self.spec.as_deref().map(|typed| cycles::spec_name(&workspace.repo, typed)).transpose()
     }
 
-    /// What chose the cycle, as it was typed.
-    fn typed(&self) -> String {
+    /// The flags that chose the cycle, for the document.
+    fn scope_flags(&self) -> String {
         let continues = self.continues.then(|| "--continue".to_owned());
         let spec = self.spec.as_ref().map(|spec| format!("--spec={spec}"));
         continues.into_iter().chain(spec).collect::<Vec<_>>().join(" ")
     }
 
-    /// Who plays, if the command line says it.
+    /// The agent profile, if the command line names one.
     fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
         match self.rehearse.profile(&Roles::of_peer())? {
             Some(profile) => Ok(Some(profile)),
@@ -219,7 +217,7 @@ impl Arguments {
         .await
     }
 
-    /// The first line: which cycle this is, and which run.
+    /// Prints the first line: the cycle and its run.
     fn announce(&self, is: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
         let run = cycles::run_of(cycle);
         if self.show.json {

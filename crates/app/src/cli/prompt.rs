@@ -1,7 +1,7 @@
 //! `callboard prompt RUN STEP`.
 
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, RunAt, would_be_told};
+use runner::{History, RunAt, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
@@ -9,12 +9,12 @@ use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::query::exchange::{self, Text};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Print the prompt that a step was given, or would be given now
+/// Print the prompt of a step's attempt, or the prompt it would get now
 ///
-/// Without a flag it is the prompt of the step's newest attempt, from the file the agent was given. A step that has not
-/// been asked yet has none: then it is made now, by the code that would make it.
+/// By default, this is the prompt file of the step's newest attempt. For a step without attempts, the prompt is generated as
+/// it would be now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard prompt f8c1a491 review
@@ -22,26 +22,26 @@ use crate::workspace::Place;
   callboard prompt f8c1a491 review --next
   callboard prompt f8c1a491 review --context | jq .upstream")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// The step: the name of a step, or of a status of a cycle
+    /// The step, or the phase of a cycle
     step: String,
 
-    /// That attempt instead of the newest one, as turn and try
+    /// The attempt, as turn and attempt [default: the newest]
     #[arg(long, value_name = "TURN.ATTEMPT", value_parser = turn_and_attempt)]
     attempt: Option<(Turn, AttemptNo)>,
 
-    /// What its next attempt would be given now
+    /// Generate the prompt that the next attempt would get now
     #[arg(long, conflicts_with = "attempt")]
     next: bool,
 
-    /// The same as data: context.json
+    /// Print the context (context.json) instead of the prompt
     #[arg(long)]
     context: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
@@ -49,12 +49,12 @@ fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
     let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
     attempt
         .map(|attempt| (attempt.turn, attempt.attempt_no))
-        .map_err(|_| "expected TURN.ATTEMPT, as 2.1".to_owned())
+        .map_err(|_| "expected TURN.ATTEMPT, such as 2.1".to_owned())
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Prompting { handle: &handle, arguments: &arguments }).await
     })
 }
@@ -74,16 +74,16 @@ impl Deed for Prompting<'_> {
         let name = P::step_id(&step);
         let history = handle.history(&run_at).await?;
         let attempt = match arguments.attempt {
-            Some((turn, attempt_no)) => Some(named(handle, &history, &name, turn, attempt_no)?),
+            Some((turn, attempt_no)) => Some(find_attempt(handle, &history, &name, turn, attempt_no)?),
             None if arguments.next => None,
             None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => given(handle, &history, &attempt, arguments.context)?,
+            Some(attempt) => read_given(handle, &history, &attempt, arguments.context)?,
             None => {
-                tell_what_is_missing(&run_at, &history, &step);
-                let told = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
-                if arguments.context { told.context } else { told.prompt }
+                note_what_is_missing(&run_at, &history, &step);
+                let preview = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
+                if arguments.context { preview.context } else { preview.prompt }
             }
         };
         output::raw(&text);
@@ -91,8 +91,8 @@ impl Deed for Prompting<'_> {
     }
 }
 
-/// That attempt of the step, if there was one.
-fn named(
+/// Returns the attempt of the step, or an error that names the existing ones.
+fn find_attempt(
     handle: &RunHandle,
     history: &History,
     step: &StepId,
@@ -106,49 +106,53 @@ fn named(
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));
     let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.step == *step).collect();
     Err(match (known.first(), known.last()) {
-        (Some(first), Some(last)) if known.len() > 1 => {
-            failure.hint(format!("there are {} of them, from `{}` to `{}`", known.len(), first.id, last.id))
-        }
-        (Some(only), _) => failure.hint(format!("there is only `{}`", only.id)),
+        (Some(first), Some(last)) if known.len() > 1 => failure.hint(format!(
+            "choose one of its {} attempts, from `{}` to `{}`",
+            known.len(),
+            first.id,
+            last.id
+        )),
+        (Some(only), _) => failure.hint(format!("its only attempt is `{}`", only.id)),
         (None, _) => failure.hint(format!(
-            "`{step}` has not been asked yet; without `--attempt` it shows what it would be given"
+            "`{step}` has no attempt yet; leave out `--attempt` to see the prompt it would get"
         )),
     })
 }
 
-/// What the attempt was given.
-fn given(
+/// Reads the file that the attempt was given.
+fn read_given(
     handle: &RunHandle,
     history: &History,
     attempt: &AttemptId,
     context: bool,
 ) -> Result<String, Failure> {
     let AttemptId { step, turn, attempt_no } = attempt;
-    let now = format!("`callboard prompt {} {step} --next` makes what it would be given now", handle.run);
+    let now =
+        format!("run `callboard prompt {} {step} --next` to see the prompt it would get now", handle.run);
     let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
     if let Some(host) = attempted.and_then(|attempted| handle.host_of_files(attempt, &attempted.host)) {
         let there =
-            format!("`callboard prompt {} {step} --attempt {turn}.{attempt_no}` there prints it", handle.run);
-        let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
+            format!("run `callboard prompt {} {step} --attempt {turn}.{attempt_no}` there", handle.run);
+        let what = format!("the files of attempt `{attempt}` are on `{host}`");
         return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
     let why = match exchange::whole(&path) {
         Text::Read { text, .. } => return Ok(text),
-        Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
+        Text::Missing if !dir.path().is_dir() => "the directory of the attempt is gone".to_owned(),
         Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
         Text::Unreadable(why) => why,
     };
-    let what = format!("cannot read `{}`, which `{attempt}` was given: {why}", path.display());
+    let what = format!("cannot read `{}` of attempt `{attempt}`: {why}", path.display());
     Err(Failure::new(Exit::Store, what).hint(now))
 }
 
-/// What is made now may lack what is not done yet.
-fn tell_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
+/// Says that the generated prompt is preliminary, and which results it lacks.
+fn note_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
     let name = P::step_id(step);
     if history.newest_of(&name).is_none() {
-        output::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
+        output::note(format_args!("`{name}` has no attempt yet; this is the prompt it would get now"));
     }
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let needs = P::needs(definition, step).into_iter();
@@ -156,7 +160,7 @@ fn tell_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, s
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
     if !missing.is_empty() {
         output::note(format_args!(
-            "not done yet, and so without what they will hand over: {}",
+            "the prompt lacks the results of steps that have not succeeded yet: {}",
             missing.join(", ")
         ));
     }

@@ -10,13 +10,13 @@ mod view;
 
 use std::path::PathBuf;
 
-use store::{Backup, Closed, Damage, find_damage};
+use store::{Backup, Damage, ExclusiveAccess, find_damage};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::profiles::AgentFlags;
 use crate::failure::{Exit, Failure};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
 ///
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     view: view::ViewFlags,
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     crate::control::refuse_agents_outright("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     if let Some(view) = &arguments.view.from_view {
         return view::rebuild(&workspace, view, &arguments);
     }
@@ -91,18 +91,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(directory) => workspace.with_store_at(directory.path())?,
         None => workspace,
     };
-    let closed = Closed::take(&workspace.location)?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&closed) } else { None };
+    let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&exclusive) } else { None };
     let sound = damage.is_empty();
     if !told.was_none {
         told.damage.extend(damage.iter().map(Damage::to_string));
     }
     block_on(async {
         if !sound {
-            return damaged::recover(&workspace, &arguments, closed, unfinished, told).await;
+            return damaged::recover(&workspace, &arguments, exclusive, unfinished, told).await;
         }
-        drop(closed);
+        drop(exclusive);
         if let Some(file) = &arguments.from {
             return damaged::graft(&workspace, file, &arguments, told).await;
         }
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if inconsistencies == 0 {
             return Ok(told.tell());
         }
-        let closed = Closed::take(&workspace.location)?;
-        damaged::recover(&workspace, &arguments, closed, None, told).await
+        let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+        damaged::recover(&workspace, &arguments, exclusive, None, told).await
     })
 }

@@ -8,9 +8,10 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{self, Roles};
 
-/// Print a script for `--rehearse=SCRIPT` to edit
+/// Print a rehearsal script to edit, for `--rehearse=SCRIPT`
 ///
-/// Every step, or every status of a cycle, and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
+/// The script lists every step, or every phase of a cycle, and explains what can be scripted. As printed, every step
+/// succeeds. Edit it to make steps fail, gates loop back, or agents hang or crash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard rehearse-script wf.yaml --output rehearsal.yaml
@@ -22,11 +23,11 @@ pub(super) struct Arguments {
     #[arg(required_unless_present = "peer", conflicts_with = "peer")]
     workflow: Option<PathBuf>,
 
-    /// For the phases of a peer cycle
+    /// Print the script of a peer cycle
     #[arg(long)]
     peer: bool,
 
-    /// Write it to a new file
+    /// Write the script to a new file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -41,17 +42,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::raw(&script);
         return Ok(Exit::Success);
     };
-    // Created, never opened: somebody may have edited the last one for hours.
+    // Never overwrites: the existing script may have been edited.
     let written = File::create_new(&file).and_then(|mut new| new.write_all(script.as_bytes()));
     let shown = file.display();
     match written {
         Ok(()) => {
-            output::note(format_args!("edit it, then `{used_by} --rehearse={shown}`"));
+            output::note(format_args!("edit `{shown}`, then run `{used_by} --rehearse={shown}`"));
             Ok(Exit::Success)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Failure::new(Exit::Refused, format!("`{shown}` exists and is not overwritten"))
-                .hint("choose another name, or move it aside"))
+            Err(Failure::new(Exit::Refused, format!("cannot write `{shown}`: it exists"))
+                .hint("choose another name with `--output`, or move the existing file"))
         }
         Err(error) => Err(Failure::usage(format!("cannot write `{shown}`")).because(Some(&error))),
     }

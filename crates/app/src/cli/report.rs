@@ -1,6 +1,6 @@
 //! `callboard report`, for agents.
 
-mod straggler;
+mod abandoned;
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// EditAuthor in the report of the attempt this is called from
+/// Hand in the report of the current attempt
 ///
-/// Give the report as JSON with --file or on standard input, or let the flags make one. It is checked at once; a later
-/// one replaces it as long as the attempt lives.
+/// Give the report as JSON with --file or on standard input, or give its parts as flags. The report is checked at once. A
+/// later report replaces it while the attempt runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
-  callboard report --status COMPLETED --output output.json   # a phase of a cycle hands in an output
+  callboard report --status COMPLETED --output output.json   # for a phase of a cycle
   callboard report --file report.json
   make-report | callboard report
   echo '{\"current_step\": 3}' | callboard report --partial")]
@@ -34,28 +34,28 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     file: Option<PathBuf>,
 
-    /// What there is of the output so far, as a JSON object from --file or standard input; the engine enters the newest
+    /// Hand in an intermediate output, a JSON object from --file or standard input; the engine records the newest one
     /// once per second
     #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     partial: bool,
 
-    /// COMPLETED or FAILED
+    /// The result: COMPLETED or FAILED
     #[arg(long)]
     status: Option<String>,
 
-    /// A sentence about what was done (repeatable)
+    /// A sentence about the work (repeatable)
     #[arg(long, value_name = "TEXT", requires = "status")]
     log: Vec<String>,
 
-    /// A file that was made or changed, relative to the repository (repeatable)
+    /// A new or changed file, relative to the repository (repeatable)
     #[arg(long, value_name = "PATH", requires = "status")]
     artifact: Vec<String>,
 
-    /// A figure (repeatable)
+    /// A measurement (repeatable)
     #[arg(long, value_name = "NAME=VALUE", requires = "status")]
     metric: Vec<String>,
 
-    /// What a phase of a cycle has produced, as a JSON object in this file; `-` is standard input
+    /// The output of a phase of a cycle, as a JSON object in this file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "status")]
     output: Option<PathBuf>,
 }
@@ -66,13 +66,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         (Some(file), _) => read(file)?,
         (None, Some(status)) => compose(&arguments, status, &attempt.expected)?,
         (None, None) if std::io::stdin().is_terminal() => {
-            return Err(Failure::usage("there is no report")
-                .hint("give `--status COMPLETED`, or `--file FILE`, or pipe the report in"));
+            return Err(Failure::usage("the report is missing")
+                .hint("use `--status COMPLETED` or `--file FILE`, or pipe the report to standard input"));
         }
         (None, None) => read("-".as_ref())?,
     };
     if arguments.partial {
-        return hand_in_part(&attempt, &bytes);
+        return submit_partial_output(&attempt, &bytes);
     }
     attempt.check_output(&bytes)?;
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
@@ -82,17 +82,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         Failure::from_error(exit, &error)
     })?;
-    attempt.refuse_if_given_up()?;
-    output::talk(format_args!("the report of `{}` is accepted", attempt.id));
+    attempt.refuse_if_abandoned()?;
+    output::talk(format_args!("accepted the report of `{}`", attempt.id));
     Ok(Exit::Success)
 }
 
-fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
-    // Told to every attempt whose document has room for it.
+fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
+    // Set for every attempt whose document can hold an intermediate output.
     if std::env::var_os("CALLBOARD_STATE_KEY").is_none() {
-        let what = format!("the document of run `{}` has no room for parts", attempt.expected.run_id);
+        let what = format!("run `{}` has no intermediate outputs", attempt.expected.run_id);
         return Err(Failure::new(Exit::Refused, what)
-            .hint("hand in the whole report at the end: `callboard report --status COMPLETED`"));
+            .hint("run `callboard report --status COMPLETED` at the end instead"));
     }
     submit_partial(&attempt.dir, bytes).map_err(|error| {
         let exit = match error {
@@ -101,12 +101,12 @@ fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
         };
         Failure::from_error(exit, &error)
     })?;
-    attempt.refuse_if_given_up()?;
-    output::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
+    attempt.refuse_if_abandoned()?;
+    output::talk(format_args!("accepted an intermediate output of `{}`", attempt.id));
     Ok(Exit::Success)
 }
 
-/// The attempt we are called from, as its environment tells.
+/// The attempt that this command was started by, from its environment.
 struct Attempt {
     id: AttemptId,
     store: PathBuf,
@@ -120,9 +120,9 @@ impl Attempt {
             std::env::var(name).map_err(|_| {
                 Failure::new(
                     Exit::Refused,
-                    format!("this is not called from inside an attempt: `{name}` is not set"),
+                    format!("this command runs inside an attempt only: `{name}` is not set"),
                 )
-                .hint("`callboard report` is for agents that callboard has started")
+                .hint("let an agent that callboard has started call it")
             })
         };
         let run: RunId = parsed("CALLBOARD_RUN", &variable("CALLBOARD_RUN")?)?;
@@ -131,35 +131,30 @@ impl Attempt {
         let agent = variable("AGENT_ID")?;
         let dir = AttemptDir::new(&store.join("attempts"), &run, &id);
         if !dir.claim().exists() {
-            return Err(Failure::new(
-                Exit::Refused,
-                format!("attempt `{id}` of run `{run}` is not under way"),
-            ));
+            return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is not running")));
         }
         if dir.exit().exists() {
-            return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is over")));
+            return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` has ended")));
         }
         let expected = Expected { run_id: run, step_id: id.step.clone(), agent };
         Ok(Self { id, store, dir, expected })
     }
 
-    /// What it has handed in is kept as evidence; asked for afterwards, so that one who is given up in between is told.
-    fn refuse_if_given_up(&self) -> Result<(), Failure> {
+    /// Fails if the host of the attempt was abandoned. The check comes after the report was written, so that it also sees an
+    /// attempt that was abandoned meanwhile; the report is kept as evidence.
+    fn refuse_if_abandoned(&self) -> Result<(), Failure> {
         let run = &self.expected.run_id;
-        let is_straggler = block_on(async { Ok(straggler::is_one(&self.store, run, &self.id).await) })?;
-        if !is_straggler {
+        let is_abandoned = block_on(async { Ok(abandoned::is_abandoned(&self.store, run, &self.id).await) })?;
+        if !is_abandoned {
             return Ok(());
         }
-        let what = format!(
-            "attempt `{}` of run `{run}` is not at work any more: somebody gave up its host",
-            self.id
-        );
+        let what = format!("attempt `{}` of run `{run}` was given up with its host", self.id);
         Err(Failure::new(Exit::Refused, what)
-            .hint("what was handed in is kept and counts for nothing; end here"))
+            .hint("end here: the report is kept as evidence and has no effect"))
     }
 
-    /// In a cycle, refuses what its phase cannot be completed with: later it would cost an attempt, now it can be mended.
-    /// Reports that are unfit anywhere are left to [`submit`].
+    /// In a cycle, refuses a report that cannot complete its phase. Now the agent can correct it; later it would cost an
+    /// attempt. Reports that are invalid in every protocol are left to [`submit`].
     fn check_output(&self, bytes: &[u8]) -> Result<(), Failure> {
         let cycle = std::env::var("CALLBOARD_STATE_ID").ok().and_then(|id| id.parse::<CycleId>().ok());
         let phase = Phase::ALL.into_iter().find(|phase| phase.as_str() == self.expected.step_id.as_str());
@@ -168,9 +163,9 @@ impl Attempt {
         };
         check_report(phase, &report).map_err(|why| {
             let hint = if report.others.contains_key(OUTPUT) {
-                "mend it and hand it in again; the attempt goes on"
+                "correct it and hand it in again; the attempt is still running"
             } else {
-                "the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`"
+                "add the field `output` to the report, or `--output FILE` to `--status COMPLETED`"
             };
             Failure::usage(format!("the report cannot be accepted: {why}")).hint(hint)
         })
@@ -182,8 +177,7 @@ fn parsed<T: std::str::FromStr<Err: std::error::Error + 'static>>(
     text: &str,
 ) -> Result<T, Failure> {
     text.parse().map_err(|error: T::Err| {
-        Failure::new(Exit::Refused, format!("`{name}` does not name an attempt's part: `{text}`"))
-            .because(Some(&error))
+        Failure::new(Exit::Refused, format!("`{name}` is not valid: `{text}`")).because(Some(&error))
     })
 }
 
@@ -197,7 +191,7 @@ fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
     bytes.map_err(|error| Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error)))
 }
 
-/// Makes a report from the flags.
+/// Builds a report from the flags.
 fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<Vec<u8>, Failure> {
     let mut metrics = Map::new();
     for metric in &arguments.metric {

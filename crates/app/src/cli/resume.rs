@@ -19,59 +19,59 @@ use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Go on with a run: adopt agents that are still at work, start what is due
+/// Continue a run: adopt agents that are still running, start the steps that are ready
 ///
-/// What `run` was given holds; flags given here replace it for as long as this command runs. Without RUN it resumes
-/// the only unfinished run.
+/// The flags of `run` stay in force; flags given here replace them while this command runs. Without RUN, the only
+/// unfinished run is resumed.
 ///
-/// On a store that several machines share: while an engine on another host leads the run, this follows it as `watch`
-/// does, and takes over when that engine leads no more and the run does not rest. Agents on another host are left to it;
-/// when nothing else is to be done, this ends with 4 and says who is where.
+/// On a store that several machines share, an engine on another host may drive the run. Then this command follows it as
+/// `watch` does, and takes over when that engine ends before the run does. Agents on another host are not touched; if
+/// nothing else can be done, this command lists them and ends with exit code 4.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard resume
   callboard resume f8c1a491 --jobs 2
-  callboard resume --all                    # after a reboot; each run in the background
+  callboard resume --all                    # after a reboot
   callboard resume f8c1a491 --abandon-host build-2 --reason 'its disk died'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: Option<String>,
 
-    /// Put back a document that is not what was written, even if what came after it is lost
+    /// Restore a damaged document from the journal, even if later changes are lost
     #[arg(long, conflicts_with = "all")]
     recover: bool,
 
-    /// Count the agents on this host as interrupted: it does not come back. They are tried again, here; it costs no attempt
+    /// Give up a host that does not come back: its attempts count as interrupted and are started again here
     #[arg(long, value_name = "HOST", conflicts_with = "all")]
     abandon_host: Option<String>,
 
-    /// Every run that nobody stopped or paused, each in the background
+    /// Resume every interrupted run, each in the background
     #[arg(long, conflicts_with_all = ["run", "detach"])]
     all: bool,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
     show: Show,
 
-    /// Go on in the background and return at once
+    /// Run in the background and return at once
     #[arg(long)]
     detach: bool,
 
-    /// Do not follow an engine on another host: whoever started us waits until we lead
+    /// Fail at once if an engine on another host has the run: the starting process waits for our engine lock
     #[arg(long, hide = true)]
     at_once: bool,
 
-    /// Read from standard input what has to be said to the store: whoever started us was told it in an address
+    /// Read the credentials of the store from standard input: the starting process had them in an address
     #[arg(long, hide = true)]
     access_from_stdin: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -79,11 +79,11 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let mut workspace = Workspace::find(&arguments.place, flags)?;
+    let mut workspace = Workspace::find(&arguments.location, flags)?;
     if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
         settings.access = access_from_stdin()?;
     }
-    let abandoned = arguments.abandon_host.as_ref().map(|host| runner::Abandoned {
+    let abandoned = arguments.abandon_host.as_ref().map(|host| runner::AbandonedHost {
         host: host.clone(),
         by: workspace::person(),
         reason: arguments.reason.clone(),
@@ -105,15 +105,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Whoever started us writes it and closes the pipe.
+/// Reads the credentials that the starting process writes before it closes the pipe.
 fn access_from_stdin() -> Result<Access, Failure> {
     let words = std::io::read_to_string(std::io::stdin())
         .map_err(|error| Failure::usage("cannot read standard input").because(Some(&error)))?;
-    Ok(Access::of_words(&words))
+    Ok(Access::from_userinfo(&words))
 }
 
-/// Goes on with a run that another command has found.
-pub(super) async fn go_on<P: Presentation>(
+/// Resumes a run that another command has found.
+pub(super) async fn resume<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
@@ -139,11 +139,11 @@ impl Deed for Resuming<'_> {
         let restored = restore::restore::<P>(workspace, store, &engine_config, run).await?;
         let mut journal = workspace.load::<P>(store, run).await?;
         if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
-            output::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
+            output::talk(format_args!("run `{run}` has ended; there is nothing to resume"));
             return Ok(Exit::Success);
         }
         control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        // A paused run may have its engine: then that only has to be told.
+        // The engine of a paused run may be alive. Then it only needs the request.
         let paused = journal.state.run.status == RunStatus::Paused;
         if paused && control::engine_of(store, run).await?.is_some() {
             let control = ControlRequest::<P> {
@@ -156,8 +156,8 @@ impl Deed for Resuming<'_> {
             return Ok(Exit::Success);
         }
         engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
-        has_profile(&engine_config, &journal)?;
-        let asked = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
+        require_profiles(&engine_config, &journal)?;
+        let request = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
         loop {
             if let Some(holder) = remote(store, run).await?
                 && let Some(exit) = follow::<P>(workspace, store, run, holder, &arguments).await?
@@ -167,19 +167,19 @@ impl Deed for Resuming<'_> {
             if arguments.detach {
                 return engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
             }
-            let (engine_config, asked) = (engine_config.clone(), asked.clone());
-            match engine::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await {
-                // Of several who waited for it, another host was first.
+            let (engine_config, request) = (engine_config.clone(), request.clone());
+            match engine::drive::<P>(workspace, store, engine_config, run, request, &arguments.show).await {
+                // Another waiting host took the engine lock first.
                 Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
-                played => return played,
+                result => return result,
             }
         }
     }
 }
 
-/// Whoever is asked next must have a profile, or the journal would tell of an attempt that began and never was. Somebody
-/// who is at work needs none to be adopted, so then nothing is asked before.
-fn has_profile<P: Presentation>(
+/// Fails if a step that would start now has no agent profile: otherwise the journal would record an attempt that never ran.
+/// Adopting a running agent needs no profile, so nothing is checked while a turn is active.
+fn require_profiles<P: Presentation>(
     engine_config: &EngineConfig,
     journal: &Journal<P, AnyStore>,
 ) -> Result<(), Failure> {
@@ -187,10 +187,10 @@ fn has_profile<P: Presentation>(
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
     }
-    let is_behind = |step: &P::Step| P::is_behind(definition, &run.state, step);
-    let is_next = |step: &P::Step| !is_behind(step) && P::needs(definition, step).iter().all(is_behind);
+    let is_done = |step: &P::Step| P::is_behind(definition, &run.state, step);
+    let is_ready = |step: &P::Step| !is_done(step) && P::needs(definition, step).iter().all(is_done);
     let options = engine_config.options(&journal.spec.options);
-    for step in P::steps(definition).iter().filter(|step| is_next(step)) {
+    for step in P::steps(definition).iter().filter(|step| is_ready(step)) {
         let agent = P::agent(definition, step);
         if engine_config.profile(&options, &agent).is_none() {
             return Err(engine::no_profile(&agent, P::step_id(step).as_str()));
@@ -200,8 +200,8 @@ fn has_profile<P: Presentation>(
 }
 
 impl Arguments {
-    /// As another command was given them, for a run that it names itself.
-    pub(super) fn like(show: Show, detach: bool, place: Place, profiles: AgentFlags) -> Self {
+    /// The arguments for a run that another command has chosen.
+    pub(super) fn with_flags(show: Show, detach: bool, location: LocationArgs, profiles: AgentFlags) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
         let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
         Self {
@@ -214,12 +214,12 @@ impl Arguments {
             detach,
             at_once,
             access_from_stdin,
-            place,
+            location,
             profiles,
         }
     }
 
-    /// What the engine in the background is to be given.
+    /// The flags of an engine in the background.
     fn flags(&self) -> Vec<OsString> {
         let mut flags = self.profiles.as_arguments();
         flags.extend(self.recover.then(|| "--recover".into()));
@@ -229,7 +229,7 @@ impl Arguments {
     }
 }
 
-/// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
+/// Starts an engine for each interrupted run. A run that cannot be resumed does not stop the others.
 async fn all(
     workspace: &Workspace,
     engine_config: &EngineConfig,
@@ -240,17 +240,17 @@ async fn all(
         Some(store) => store.runs().await?,
         None => Vec::new(),
     };
-    let Some(store) = store.filter(|_| rows.iter().any(was_cut_off)) else {
-        output::note("no run was cut off; `callboard ls --unfinished` lists those that wait for you");
+    let Some(store) = store.filter(|_| rows.iter().any(is_interrupted)) else {
+        output::note("no interrupted runs; run `callboard ls --unfinished` to list those that wait for you");
         return Ok(Exit::Success);
     };
     let mut worst = Exit::Success;
-    for row in rows.iter().filter(|row| was_cut_off(row)) {
+    for row in rows.iter().filter(|row| is_interrupted(row)) {
         let run = &row.run;
-        let again = Again { workspace, store: &store, run, engine_config, arguments };
-        match present::by_name(&row.protocol, run, again).await {
+        let deed = ResumeInBackground { workspace, store: &store, run, engine_config, arguments };
+        match present::by_name(&row.protocol, run, deed).await {
             Ok(()) => {}
-            // Nor would it be let near any other run.
+            // An agent is refused for every run.
             Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
             Err(failure) => {
                 worst = failure.exit;
@@ -261,8 +261,8 @@ async fn all(
     Ok(worst)
 }
 
-/// To go on in the background with a run that was cut off.
-struct Again<'a> {
+/// Resumes an interrupted run in the background.
+struct ResumeInBackground<'a> {
     workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
@@ -270,7 +270,7 @@ struct Again<'a> {
     arguments: &'a Arguments,
 }
 
-impl Deed for Again<'_> {
+impl Deed for ResumeInBackground<'_> {
     type Done = ();
 
     async fn with<P: Presentation>(self) -> Result<(), Failure> {
@@ -282,8 +282,8 @@ impl Deed for Again<'_> {
             if let Err(failure) =
                 engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))
             {
-                // Whoever types this in every repository and on every host reaches it there.
-                output::note(format_args!("{}; it is left to be resumed there", failure.what));
+                // `resume --all` in that repository or on that host resumes it.
+                output::note(format_args!("{}; resume it there", failure.what));
                 return Ok(());
             }
             engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
@@ -292,8 +292,8 @@ impl Deed for Again<'_> {
     }
 }
 
-/// Whether a run would go on if its engine had not ended. Whoever stopped or paused one wants it to wait.
-fn was_cut_off(row: &RunRow) -> bool {
+/// Returns whether the run would continue if its engine had not ended. Paused and stopped runs wait for a person.
+fn is_interrupted(row: &RunRow) -> bool {
     match workspace::summary(row).map(|summary| summary.status) {
         Some(
             RunStatus::Running

@@ -12,23 +12,23 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Try failed steps again: one, or all of them
+/// Retry failed steps: one, or all of them
 ///
-/// A run that had ended opens again. If no engine is at work on it, this command is the engine, as `resume` would be.
+/// A run that has ended is opened again. If the run has no engine, this command becomes its engine, as `resume` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard retry f8c1a491
   callboard retry f8c1a491 code --reason 'the API is back'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// The step [default: every failed one]
+    /// The step [default: every failed step]
     step: Option<String>,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     show: Show,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     let engine_config = engine::engine_config(&workspace, arguments.profiles.again()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
@@ -77,8 +77,7 @@ impl Deed for Retrying<'_> {
         let request = Request::Retry { step };
         control::refuse_agents(&mut journal, "retry", &request).await?;
         if !P::RETRIES {
-            let what =
-                format!("a {} of a `{}` run is not tried again once it has failed", P::STEP.0, P::NAME);
+            let what = format!("a failed {} of a `{}` run cannot be retried", P::STEP.0, P::NAME);
             return Err(Failure::new(Exit::Refused, what)
                 .while_doing(format_args!("cannot retry run `{run}`"))
                 .code(Code::Refused)

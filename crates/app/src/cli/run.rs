@@ -15,20 +15,20 @@ use crate::output;
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::workspace::definition;
 use crate::workspace::definition::Limits;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Run a workflow: start its steps as processes, in parallel where the graph allows
+/// Run a workflow: start an agent for each step, in parallel where possible
 ///
-/// The run is durable from its first run_at. Kill this command at any time: agents work on, and `callboard resume`
-/// adopts them; nothing that is finished runs again.
+/// The run is durable from the start. If this command is killed, the agents keep running and `callboard resume` adopts
+/// them. A step that has finished does not run again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard run wf.yaml --wrapper ./agent.sh
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
-  callboard run wf.yaml --rehearse          # the built-in scripted agent plays, no token is spent
-  callboard run wf.yaml --detach            # goes on in the background
+  callboard run wf.yaml --rehearse          # with the built-in scripted agent
+  callboard run wf.yaml --detach            # in the background
   callboard run wf.yaml --json | jq .       # one event per line
-  callboard run wf.yaml --store nats://127.0.0.1:4222   # for several machines to share (docs/nats.md)")]
+  callboard run wf.yaml --store nats://127.0.0.1:4222   # shared by several machines (docs/nats.md)")]
 pub(super) struct Arguments {
     /// The workflow file
     #[arg(value_name = "WORKFLOW", required_unless_present = "workflow", conflicts_with = "workflow")]
@@ -42,15 +42,15 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
 
-    /// Tries in all of each step that does not set its own [default: 2]
+    /// The number of attempts of each step that does not set its own [default: 2]
     #[arg(long, value_name = "N")]
     max_attempts: Option<std::num::NonZeroU32>,
 
-    /// How often a step whose gate fails is executed at most [default: 4]
+    /// The number of iterations of a gate [default: 4]
     #[arg(long, value_name = "N")]
     max_iterations: Option<std::num::NonZeroU32>,
 
-    /// What becomes of the rest when a step has failed for good
+    /// What to do with the other steps when a step has failed
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     on_failure: Policy,
 
@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     detach: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -74,14 +74,14 @@ pub(super) struct Arguments {
     obsolete: Obsolete,
 }
 
-/// What becomes of the rest when a step has failed for good.
+/// What to do with the other steps when a step has failed.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum Policy {
     /// Stop running steps and end the run
     Stop,
     /// Let running steps finish, start nothing more, end the run
     Drain,
-    /// Go on with whatever does not depend on the failed step
+    /// Continue with the steps that do not need the failed step
     Continue,
 }
 
@@ -95,7 +95,7 @@ impl From<Policy> for OnFailure {
     }
 }
 
-/// Flags of an older tool that mean nothing here; scripts that give them still work.
+/// Flags of an older tool that have no effect. They are accepted so that its scripts keep working.
 #[derive(Debug, clap::Args)]
 struct Obsolete {
     #[arg(long, hide = true)]
@@ -111,32 +111,36 @@ struct Obsolete {
 }
 
 impl Obsolete {
-    fn tell(&self) {
-        let given = [
-            (self.poll_interval.is_some(), "--poll-interval", "nothing polls"),
+    /// One note for each flag that was given.
+    fn notes(&self) -> Vec<String> {
+        let flags = [
+            (self.poll_interval.is_some(), "--poll-interval", "callboard does not poll"),
             (
                 self.pause_for_human_input,
                 "--pause-for-human-input",
                 "a step that asks for a person always waits",
             ),
-            (self.state_file.is_some(), "--state-file", "the state is in the store, its view beside the run"),
+            (
+                self.state_file.is_some(),
+                "--state-file",
+                "the state is in the store; `callboard show` names the view",
+            ),
             (
                 self.logs_dir.is_some(),
                 "--logs-dir",
-                "logs lie beside each attempt; `callboard log` names them",
+                "each attempt has its own logs; `callboard log` names them",
             ),
-            (self.skip_cleanup, "--skip-cleanup", "nothing is cleaned up"),
+            (self.skip_cleanup, "--skip-cleanup", "callboard does not clean up"),
         ];
-        for (_, flag, why) in given.into_iter().filter(|(given, ..)| *given) {
-            output::note(format_args!("`{flag}` has no effect: {why}"));
-        }
+        let given = flags.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, flag, why)| format!("`{flag}` has no effect: {why}")).collect()
     }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    arguments.obsolete.tell();
+    arguments.obsolete.notes().iter().for_each(output::note);
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let limits = Limits {
         max_attempts: workspace.config.max_attempts.value,
@@ -185,23 +189,48 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn cannot_open(run: &RunId, error: OpenError) -> Failure {
     match error {
         OpenError::Exists(_) => Failure::new(Exit::Refused, error).hint(format!(
-            "`callboard resume {run}` goes on with it; choose another name with `--run-id` for a new one"
+            "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"
         )),
-        OpenError::Freeze(error) => Failure::from(error),
+        OpenError::StoreSpec(error) => Failure::from(error),
         OpenError::Commit(error) => Failure::from(error),
     }
 }
 
 fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
     match given {
-        // The same grammar as for steps: together with one it names a report's file.
+        // The grammar of step ids: run and step together name a report file.
         Some(text) => match StepId::new(text).and_then(RunId::new) {
             Ok(run) => Ok(run),
-            Err(error) => Err(Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+            Err(error) => {
+                Err(Failure::usage(format!("`{text}` is not a valid run name")).because(Some(&error)))
+            }
         },
         None => {
             let random = uuid::Uuid::new_v4().simple().to_string();
             Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn obsolete_flags_are_accepted_with_a_note() {
+        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup";
+        let command = Arguments::augment_args(clap::Command::new("run"));
+        let matches = command.try_get_matches_from(line.split(' ')).unwrap();
+        let arguments = Arguments::from_arg_matches(&matches).unwrap();
+        assert_snapshot!(arguments.obsolete.notes().join("\n"), @"
+        `--poll-interval` has no effect: callboard does not poll
+        `--pause-for-human-input` has no effect: a step that asks for a person always waits
+        `--state-file` has no effect: the state is in the store; `callboard show` names the view
+        `--logs-dir` has no effect: each attempt has its own logs; `callboard log` names them
+        `--skip-cleanup` has no effect: callboard does not clean up
+        ");
     }
 }

@@ -8,10 +8,10 @@ use crate::output;
 #[command(after_help = "Example:
   callboard schema workflow > workflow.schema.json
 
-A workflow that begins with this line is completed and checked by editors with the YAML language server:
+Editors with the YAML language server complete and check a workflow that begins with this line:
   # yaml-language-server: $schema=workflow.schema.json")]
 pub(super) struct Arguments {
-    /// Which format
+    /// The file format
     format: Format,
 }
 

@@ -5,7 +5,7 @@ use protocol::{Outcome, Revision, Stamp, StepId};
 use runner::RunAt;
 use serde_json::json;
 
-use super::block_on;
+use super::{block_on, step_status};
 use crate::engine::progress;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
@@ -17,15 +17,15 @@ use crate::query::hosts;
 use crate::query::questions::{Acts, Answers, Recovered};
 use crate::query::steps::Doing;
 use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
+/// Show the status of a run and its steps, its engine, the last error and slow attempts
 ///
-/// With --at it shows the same as it was at a revision, with the time of that revision as the present.
+/// With --at, everything is shown as it was at that revision, relative to the time of that revision.
 ///
-/// An attempt takes longer than usual when it has taken twice the median of what attempts of the same step took that
-/// ended with a report, and at least 5 seconds more. Compared are earlier turns of this run and the 10 newest other
-/// runs of the same workflow; with fewer than 3 to compare with nothing is said.
+/// An attempt is marked slow if it has taken at least twice the median of earlier attempts of the same step, and at
+/// least 5 seconds more. The earlier attempts are those that ended with a report, in this run and in the 10 newest other runs
+/// of the same workflow. With fewer than 3 of them, no attempt is marked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard show f8c1a491
@@ -34,24 +34,24 @@ use crate::workspace::Place;
   callboard show f8c1a491 --json | jq '.steps'
   callboard show f8c1a491 --json | jq '.document.steps | map_values(.status)'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Show it as it was at this revision (`callboard log` lists them)
+    /// Show the run as it was at this revision (`callboard log` lists them)
     #[arg(long, value_name = "REV")]
     at: Option<u64>,
 
-    /// Print status, revision, who does what, and the whole document as JSON
+    /// Print the status, the steps, the engine and the whole document as JSON
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Showing { handle: &handle, arguments: &arguments }).await
     })
 }
@@ -70,7 +70,7 @@ impl Deed for Showing<'_> {
         if arguments.json {
             as_json(&run_at, &answers);
         } else {
-            in_words(&run_at, &answers, arguments.at.is_some());
+            print(&run_at, &answers, arguments.at.is_some());
         }
         Ok(Exit::Success)
     }
@@ -81,7 +81,7 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         "run": run_at.run,
         "protocol": P::NAME,
         "title": run_at.spec.title,
-        "status": run_status::shown(run_at.state.run.status, answers.acts.engine()).1,
+        "status": run_status::shown(run_at.state.run.status, engine_presence(run_at, answers)).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
@@ -94,20 +94,20 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     output::json_pretty(&shown);
 }
 
-fn in_words<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
-    head(run_at, travels, answers.acts.engine());
+fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
+    head(run_at, past, engine_presence(run_at, answers));
     for line in P::about(&run_at.document) {
         output::data(format_args!("  {}", output::harmless(&line)));
     }
     for Recovered { revision, from } in &answers.recovered {
         output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    who_acts(run_at, answers);
+    engine(run_at, answers);
     steps(run_at, answers);
     last_error(run_at, answers);
     for gate in &answers.gates {
         output::data(format_args!(
-            "iterations: {} has used {} of {}, and sends back to {}",
+            "gate {}: {} of {} iterations used, loops back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
@@ -117,10 +117,15 @@ fn in_words<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, travels: bool
     }
 }
 
-fn head<P: Presentation>(run_at: &RunAt<P>, travels: bool, engine: EnginePresence) {
+/// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
+fn engine_presence<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) -> EnginePresence {
+    if run_at.revision == run_at.newest { answers.acts.engine() } else { EnginePresence::NotAsked }
+}
+
+fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::shown(summary.status, engine);
-    let when = if travels { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
+    let when = if past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     output::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
         styled(BOLD, &run_at.run),
@@ -133,14 +138,18 @@ fn head<P: Presentation>(run_at: &RunAt<P>, travels: bool, engine: EnginePresenc
     ));
 }
 
-/// Whose move it is.
-fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+/// Prints who paused or stopped the run, and its engine or what to do without one.
+fn engine<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let run = &run_at.run;
-    let rests = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
+    let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(held) = &answers.held {
         let (_, word) = run_status::word(run_at.state.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
+        let next = if is_resumable {
+            format!("; run `callboard resume {run}` to continue it")
+        } else {
+            String::new()
+        };
         output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
             output::duration(answers.at.since(held.at)),
@@ -151,32 +160,32 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         Acts::AtWork { pid, host, since, stopped } => {
             let since = since.map(|since| format!(" for {}", output::duration(answers.at.since(since))));
             let stopped = if *stopped {
-                format!(", {}: `kill -CONT {pid}` lets it go on", styled(YELLOW, "stopped"))
+                format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))
             } else {
                 String::new()
             };
             output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
         Acts::Missing if answers.remote.is_empty() => output::advice(format_args!(
-            "{}: `callboard resume {run}` goes on with it",
+            "{}: run `callboard resume {run}` to continue it",
             styled(YELLOW, "no engine")
         )),
         Acts::Missing => {
             for (host, attempts) in &answers.remote {
-                let is_to_end = matches!(run_at.state.run.status, RunStatus::Stopping(_));
-                let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
+                let is_stopping = matches!(run_at.state.run.status, RunStatus::Stopping(_));
+                let advise = if is_stopping { hosts::advice_to_end } else { hosts::advice };
                 let advice = advise(run, host, attempts);
                 output::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }
         Acts::Unknown { why } => {
-            output::data(format_args!("whether it has an engine cannot be told: {why}"));
+            output::data(format_args!("cannot tell whether the run has an engine: {why}"));
         }
         Acts::WroteLast { by } => output::data(words::who(by)),
         Acts::NotNeeded => {
-            let failed =
+            let has_failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
-            if failed && run_at.revision == run_at.newest {
+            if has_failed && run_at.revision == run_at.newest {
                 output::advice(P::after_failure(run, &run_at.document));
             }
         }
@@ -185,30 +194,51 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
 
 fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let steps = progress::shown_steps(run_at);
-    let (wide, width) = progress::widths(&steps);
-    for (name, shown) in &steps {
-        let told = particulars(shown, answers.steps.get(name), answers.at);
-        // Told below, with where it comes from.
+    let statuses: Vec<_> =
+        steps.iter().map(|(name, shown)| status(shown, answers.steps.get(name), answers.at)).collect();
+    let status_width = statuses.iter().map(String::len).max().unwrap_or(0);
+    let name_width = steps.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
+    for ((name, shown), status) in steps.iter().zip(&statuses) {
+        let details = details(shown, answers.steps.get(name), answers.at);
+        // The last error is printed below, with its attempt and its log.
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
         let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::harmless);
-        let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
-        let (status, told) = (progress::status(shown, wide), told.collect::<Vec<_>>().join("  "));
-        output::data(format_args!("  {status} {name:<width$}  {told}").to_string().trim_end());
+        let details = [Some(details), error].into_iter().flatten().filter(|text| !text.is_empty());
+        let details = details.collect::<Vec<_>>().join("  ");
+        let status = styled(shown.kind.style(), format_args!("{status:<status_width$}"));
+        output::data(format_args!("  {status} {name:<name_width$}  {details}").to_string().trim_end());
     }
 }
 
-/// What matters of a step in its status.
-fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
-    let tries = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
+/// The step's status, with the document's own word where that is another one.
+fn status(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+    let word = match doing {
+        Some(Doing::Resting { until, .. }) if *until > now => "backing off",
+        Some(
+            Doing::Resting { .. }
+            | Doing::WaitsForPlace { .. }
+            | Doing::WaitsForEngine { .. }
+            | Doing::Held { .. }
+            | Doing::WaitsForWayBack { .. },
+        ) => "queued",
+        Some(Doing::AtWork { .. } | Doing::Ending { .. } | Doing::Ended { .. } | Doing::WaitsFor { .. })
+        | None => step_status::word(shown.kind),
+    };
+    step_status::with_document_word(word, shown)
+}
+
+/// The attempt, the time and the remark of a step.
+fn details(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+    let attempts = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
     let time = match doing {
         Some(doing) => Some(activity(doing, now)),
         None => shown.took().map(|took| styled(DIM, output::duration(took))),
     };
     let remark = shown.remark.as_deref().map(|remark| styled(DIM, output::harmless(remark)));
-    [tries, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    [attempts, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-/// What a step does, and since when.
+/// What a step is doing, and since when.
 fn activity(doing: &Doing, now: Stamp) -> String {
     let length = |since: &Stamp| output::duration(now.since(*since));
     match doing {
@@ -217,22 +247,22 @@ fn activity(doing: &Doing, now: Stamp) -> String {
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
                 let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
-                format!("{}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
+                format!("{}: {now} so far, median {usual}", styled(YELLOW, "slow"))
             });
             let heard = heard.as_ref().map(|heard| last_output(heard, now));
             [Some(working), slow, heard].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
-        Doing::Ending { since, host, .. } => format!("being ended for {}{}", length(since), on(host)),
-        Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
+        Doing::Ending { since, host, .. } => format!("stopping for {}{}", length(since), on(host)),
+        Doing::Ended { .. } => "its agent has ended; an engine has to record the result".to_owned(),
         Doing::Resting { until, .. } if *until > now => {
             let (length, until) = (output::duration(until.since(now)), to_the_second(*until));
-            format!("rests for another {length}, until {until}")
+            format!("for another {length}, until {until}")
         }
-        Doing::Resting { .. } => "has rested".to_owned(),
-        Doing::WaitsForPlace { since } => format!("waits for a place (--jobs) for {}", length(since)),
+        Doing::Resting { .. } => "back-off elapsed".to_owned(),
+        Doing::WaitsForPlace { since } => format!("waits for a slot (--jobs) for {}", length(since)),
         Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
-        Doing::Held { since } => format!("held, ready for {}", length(since)),
-        Doing::WaitsForWayBack { since } => format!("waits for the way back for {}", length(since)),
+        Doing::Held { since } => format!("held for {}", length(since)),
+        Doing::WaitsForWayBack { since } => format!("waits for a loop-back for {}", length(since)),
         Doing::WaitsFor { steps } if steps.is_empty() => String::new(),
         Doing::WaitsFor { steps } => {
             let names: Vec<_> = steps.iter().map(StepId::as_str).collect();
@@ -241,12 +271,12 @@ fn activity(doing: &Doing, now: Stamp) -> String {
     }
 }
 
-/// Where, if not here.
+/// The host, if it is another one.
 fn on(host: &Option<String>) -> String {
     host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default()
 }
 
-/// What an agent at work has last written, and when.
+/// When a running agent last wrote output, and its last line.
 fn last_output(heard: &Heard, now: Stamp) -> String {
     match heard {
         Heard::Nothing => "no output yet".to_owned(),
@@ -257,23 +287,23 @@ fn last_output(heard: &Heard, now: Stamp) -> String {
     }
 }
 
-/// Finer than that nobody waits.
+/// Formats a time without fractions of a second.
 fn to_the_second(stamp: Stamp) -> String {
     let second = jiff::Timestamp::from_second(stamp.as_micros().div_euclid(1_000_000));
     second.map_or_else(|_| stamp.to_string(), |second| second.to_string())
 }
 
-/// A succeeded run's troubles are over.
+/// Prints the last error, unless the run succeeded.
 fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = output::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let mended =
+    let has_recovered =
         present::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
     let (style, since) =
-        if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
+        if has_recovered { (DIM, format!(" ({step} succeeded since)")) } else { (RED, String::new()) };
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
@@ -288,3 +318,6 @@ fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         (None, None) => output::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }
 }
+
+#[cfg(test)]
+mod tests;

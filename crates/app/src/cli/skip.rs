@@ -11,30 +11,30 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Skip a step: go on as if it were done
+/// Skip a step: continue as if it had succeeded
 ///
-/// The step is shown as SKIPPED, and steps that need it may begin. A step at work cannot be skipped.
+/// The step gets the status `skipped`, and steps that need it can start. A running step cannot be skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard skip f8c1a491 docs --reason 'written by hand'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
     /// The step
     step: String,
 
-    /// Why, for the journal and the document
+    /// The reason, for the journal and the document
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace
@@ -69,7 +69,7 @@ impl Deed for Skipping<'_> {
         let status = workspace.load::<P>(store, run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
-            output::note(format_args!("with that the run is {word}"));
+            output::note(format_args!("no step is left: the run is {word}"));
         } else {
             control::tell_who_goes_on(run, &taken);
         }

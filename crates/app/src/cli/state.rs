@@ -1,4 +1,4 @@
-//! `callboard state get|patch|history|watch`: the document of a run, for programs in any language.
+//! `callboard state get|patch|history|watch`: the document of a run, for programs.
 
 mod get;
 mod history;
@@ -13,14 +13,15 @@ use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 
-/// Read, change and follow the document of a run, from any program
+/// Read, change and follow the document of a run
 ///
-/// Whoever changes a document names the `sequence` it had when it was read. If somebody else has changed the same part of
-/// it since, nothing is written and the exit code is 3: read it again, decide again, and try again. So no update is lost.
+/// A change names the `sequence` that the document had when it was read. If another client has changed the same part since
+/// then, nothing is written and the exit code is 3: read the document again, decide again, and try again. So no update is
+/// lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard state get peer:spec:login:cycle:1
-  callboard state get --json | jq .sequence            # inside an attempt, KEY is known
+  callboard state get --json | jq .sequence            # inside an attempt, KEY is preset
   callboard state patch --expect 7 --set /phases/plan/output/draft=true
   callboard state watch peer:spec:login:cycle:1 --until /metadata/status=completed")]
 pub(super) struct Arguments {
@@ -45,11 +46,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads the words of a `state get` without setting up the whole command line, which takes longer than the look itself;
-/// agents look often. Whatever else it is, or is not understood, goes the usual way.
-pub(super) fn get_alone(words: impl IntoIterator<Item = OsString>) -> Option<(bool, Arguments)> {
+/// Parses a `state get` without building the whole command line, which would take longer than the read itself; agents read
+/// often. Returns `None` for any other command line and for one with errors.
+pub(super) fn parse_get(words: impl IntoIterator<Item = OsString>) -> Option<(bool, Arguments)> {
     #[derive(clap::Parser)]
-    struct Alone {
+    struct GetOnly {
         #[command(flatten)]
         arguments: get::Arguments,
     }
@@ -58,22 +59,22 @@ pub(super) fn get_alone(words: impl IntoIterator<Item = OsString>) -> Option<(bo
     if words.next()? != "state" || words.next()? != "get" {
         return None;
     }
-    let Alone { arguments } = Alone::try_parse_from(std::iter::once(program).chain(words)).ok()?;
+    let GetOnly { arguments } = GetOnly::try_parse_from(std::iter::once(program).chain(words)).ok()?;
     Some((arguments.json, Arguments { command: Command::Get(arguments) }))
 }
 
-/// Whether a program reads our output, and is to be told in the same way what went wrong.
-pub(super) fn speaks_json(matches: &ArgMatches) -> bool {
+/// Returns whether the command prints JSON: then a failure is printed as JSON, too.
+pub(super) fn prints_json(matches: &ArgMatches) -> bool {
     matches.subcommand().is_some_and(|(name, given)| {
         name == "watch" || matches!(given.try_get_one::<bool>("json"), Ok(Some(true)))
     })
 }
 
-/// Which document.
+/// The document to work on.
 #[derive(Debug, Clone, clap::Args)]
 struct Key {
-    /// The run, a beginning of its name, or a cycle's id such as `peer:spec:login:cycle:1` [default: $CALLBOARD_STATE_KEY,
-    /// which is set inside an attempt]
+    /// The run: its name, a unique prefix of it, or the id of its cycle [default: $CALLBOARD_STATE_KEY, which is set inside
+    /// an attempt]
     key: Option<String>,
 }
 
@@ -81,20 +82,20 @@ impl Key {
     fn get(self) -> Result<String, Failure> {
         let inherited = || std::env::var("CALLBOARD_STATE_KEY").ok().filter(|key| !key.is_empty());
         self.key.or_else(inherited).ok_or_else(|| {
-            Failure::usage("no KEY was given, and CALLBOARD_STATE_KEY is not set")
-                .hint("`callboard ls` lists the runs; inside an attempt of a cycle the key is known")
+            Failure::usage("KEY is missing, and CALLBOARD_STATE_KEY is not set")
+                .hint("name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle")
         })
     }
 }
 
-/// What a document has at a pointer.
+/// Returns the value at a JSON pointer.
 fn at_pointer<'d>(document: &'d Value, pointer: &str) -> Result<&'d Value, Failure> {
     document.pointer(pointer).ok_or_else(|| {
-        let failure = Failure::usage(format_args!("there is nothing at `{pointer}`"));
+        let failure = Failure::usage(format_args!("the document has no value at `{pointer}`"));
         if pointer.starts_with('/') {
             failure
         } else {
-            failure.hint("a JSON pointer begins with `/`, such as `/phases/plan/status`")
+            failure.hint("start a JSON pointer with `/`, such as `/phases/plan/status`")
         }
     })
 }
@@ -104,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_get_that_is_understood_takes_the_short_way() {
-        let alone = |line: &str| {
+    fn only_a_valid_get_takes_the_fast_path() {
+        let parsed = |line: &str| {
             let words = line.split(' ').map(OsString::from);
-            get_alone(words).map(|(events, _)| events)
+            parse_get(words).map(|(events, _)| events)
         };
-        assert_eq!(alone("callboard state get"), Some(false));
-        assert_eq!(alone("callboard state get a --path /b --json --repo ."), Some(true));
+        assert_eq!(parsed("callboard state get"), Some(false));
+        assert_eq!(parsed("callboard state get a --path /b --json --repo ."), Some(true));
         for line in [
             "callboard state get --help",
             "callboard state get a b",
@@ -119,7 +120,7 @@ mod tests {
             "callboard get",
             "callboard",
         ] {
-            assert_eq!(alone(line), None, "{line}");
+            assert_eq!(parsed(line), None, "{line}");
         }
     }
 }

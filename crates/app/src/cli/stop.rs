@@ -10,28 +10,28 @@ use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Stop a run: end its agents and leave it resumable
+/// Stop a run: end its agents; `resume` continues it
 ///
-/// Tries that are cut short are not counted. Returns when no agent is left. A cycle of `peer` ends with it, as failed: the
-/// next one continues it.
+/// Returns when no agent is left. Attempts that are stopped do not count towards the limit. A `peer` cycle fails when it is
+/// stopped; `callboard peer --continue` continues it in a new cycle.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard stop f8c1a491 && callboard resume f8c1a491")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Why, for the journal
+    /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let reason = arguments.reason;
@@ -64,7 +64,7 @@ impl Deed for Stopping<'_> {
                 format!("run `{run}` ended incomplete before it could be stopped")
             }
             RunStatus::Finished(Outcome::Failed) => {
-                format!("run `{run}` has failed; {}", P::after_failure(run, &journal.document))
+                format!("run `{run}` failed; {}", P::after_failure(run, &journal.document))
             }
             RunStatus::Running
             | RunStatus::Paused
@@ -72,7 +72,7 @@ impl Deed for Stopping<'_> {
             | RunStatus::Stopped(_)
             | RunStatus::Draining(_)
             | RunStatus::Finishing(_) => {
-                format!("run `{run}` is stopped; `callboard resume {run}` goes on with it")
+                format!("run `{run}` is stopped; run `callboard resume {run}` to continue it")
             }
         });
         Ok(Exit::Success)

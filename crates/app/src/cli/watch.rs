@@ -7,20 +7,20 @@ use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
-/// Watch a run from another terminal, until it rests
+/// Follow a run from another terminal until it ends or stops
 ///
-/// Shows what `run` shows, whoever the engine is, and whether there is one: it may start later, die, or be replaced.
-/// Without RUN it watches the only unfinished run. Ends when the run is finished, stopped or interrupted, with the exit
-/// code that `run` or `resume` would have had. Ctrl-C leaves with 130; the run does not notice.
+/// Shows what `run` shows. The engine may be any process: it may start later, die, or be replaced. Without RUN, the
+/// only unfinished run is followed. Ends when the run is finished or stopped, with the exit code that `run` or `resume`
+/// would have had. Ctrl-C ends only this command, with exit code 130.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard run workflow.yaml --detach && callboard watch
   callboard watch f8c1a491 && notify-send succeeded
   callboard watch f8c1a491 --json | jq 'select(.event == \"over\")'")]
 pub(super) struct Arguments {
-    /// The run: its name, a beginning of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of its cycle
     run: Option<String>,
 
     /// Print one JSON event per line
@@ -28,11 +28,11 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "watch").await?;
         let progress = Progress::new(&workspace, &run, arguments.json);

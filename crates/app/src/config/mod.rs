@@ -22,7 +22,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::store::{BadSettings, NatsSettings};
+use ::store::{NatsSettings, NatsSettingsError};
 use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 
@@ -115,7 +115,7 @@ impl Config {
     }
 
     /// What is set for stores on NATS, for one whose address comes from elsewhere.
-    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, BadSettings> {
+    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, NatsSettingsError> {
         let mut settings = address.parse()?;
         self.shared.settle(&mut settings);
         Ok(settings)
@@ -163,7 +163,7 @@ fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
 
 /// A relative directory on the command line is meant from where the command is typed.
 fn typed_store(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
-    let bad = |error: BadSettings| (error.to_string(), Some(store::how_to_write(&error).to_owned()));
+    let bad = |error: NatsSettingsError| (error.to_string(), Some(store::how_to_write(&error).to_owned()));
     match StoreAddress::read(typed.as_os_str()).map_err(bad)? {
         StoreAddress::Directory(directory) => std::path::absolute(&directory)
             .map(StoreAddress::Directory)

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::{Access, BadSettings, NatsSettings};
+use store::{Access, NatsSettings, NatsSettingsError};
 use toml::de::DeTable;
 
 use super::file::{Reader, Value};
@@ -39,10 +39,10 @@ pub(crate) enum StoreAddress {
 
 impl StoreAddress {
     /// Reads what somebody typed. A relative directory stays as it is.
-    pub(crate) fn read(text: &OsStr) -> Result<Self, BadSettings> {
+    pub(crate) fn read(text: &OsStr) -> Result<Self, NatsSettingsError> {
         match text.to_str() {
             Some(text) if text.contains("://") => Ok(Self::Nats(Box::new(text.parse()?))),
-            Some(text) if is_bare(text) => Err(BadSettings::Bare),
+            Some(text) if is_bare(text) => Err(NatsSettingsError::MissingScheme),
             Some(_) | None => Ok(Self::Directory(text.into())),
         }
     }
@@ -56,13 +56,19 @@ fn is_bare(text: &str) -> bool {
 }
 
 /// How an address is to be written that was not understood.
-pub(super) fn how_to_write(error: &BadSettings) -> &'static str {
+pub(super) fn how_to_write(error: &NatsSettingsError) -> &'static str {
     match error {
-        BadSettings::NoServer | BadSettings::Scheme { .. } | BadSettings::Address { .. } => {
+        NatsSettingsError::NoServer
+        | NatsSettingsError::Scheme { .. }
+        | NatsSettingsError::Address { .. } => {
             "write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas"
         }
-        BadSettings::Bare => "write nats:// before it; a directory that is called so is ./NAME",
-        BadSettings::TwoUsers => "name one user in all of them, or none, and set NATS_USER and NATS_PASSWORD",
+        NatsSettingsError::MissingScheme => {
+            "write nats:// before it; a directory that is called so is ./NAME"
+        }
+        NatsSettingsError::TwoUsers => {
+            "name one user in all of them, or none, and set NATS_USER and NATS_PASSWORD"
+        }
     }
 }
 
@@ -121,10 +127,10 @@ impl Shared {
             settings.replicas = usize::try_from(replicas.value.get()).unwrap_or(usize::MAX);
         }
         set(&mut settings.lease, self.lease.as_ref());
-        set(&mut settings.patience.conflict, self.conflicts.as_ref());
-        set(&mut settings.patience.outage, self.outages.as_ref());
+        set(&mut settings.timeouts.conflict, self.conflicts.as_ref());
+        set(&mut settings.timeouts.outage, self.outages.as_ref());
         // Whoever has little patience asks twice all the same.
-        settings.patience.answer = settings.patience.answer.min(settings.patience.outage / 2);
+        settings.timeouts.request = settings.timeouts.request.min(settings.timeouts.outage / 2);
         set(&mut settings.bucket, self.bucket.as_ref());
         if settings.access == Access::Anonymous {
             settings.access = self.access();
@@ -167,8 +173,8 @@ impl Shared {
         let mut rows = vec![
             shown("replicas", settings.replicas.to_string(), self.replicas.as_ref()),
             shown("lease", rows::seconds(settings.lease), self.lease.as_ref()),
-            shown("conflicts", rows::seconds(settings.patience.conflict), self.conflicts.as_ref()),
-            shown("outages", rows::seconds(settings.patience.outage), self.outages.as_ref()),
+            shown("conflicts", rows::seconds(settings.timeouts.conflict), self.conflicts.as_ref()),
+            shown("outages", rows::seconds(settings.timeouts.outage), self.outages.as_ref()),
             shown("bucket", rows::quoted(&settings.bucket), self.bucket.as_ref()),
         ];
         rows.extend(self.user.iter().map(|user| shown("user", rows::quoted(&user.value), Some(user))));

@@ -169,12 +169,12 @@ fn bad_values_are_refused_where_they_stand() {
         ),
         (
             "store = 'nats://u:secret@'",
-            "1:9 `store`: the address of server 1 is no host and port \
+            "1:9 `store`: the address of server 1 is not a host and port \
              (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
         ),
         (
             "store = 'http://h'",
-            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known \
+            "1:9 `store`: the address of server 1 begins with `http://`; use nats:// or tls:// \
              (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),
@@ -275,7 +275,7 @@ fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
     let config = Config::load(sources).unwrap();
     let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
     assert_eq!(settings.servers, ["nats://one:4222", "nats://two:4222"]);
-    assert_eq!((settings.replicas, settings.patience.outage), (1, Duration::from_secs(10)));
+    assert_eq!((settings.replicas, settings.timeouts.outage), (1, Duration::from_secs(10)));
     let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
     assert_eq!(settings.access, access);
     assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
@@ -293,7 +293,7 @@ fn a_short_patience_with_outages_is_one_with_answers_too() {
         let project_file = folder.file(PROJECT_FILE, &text);
         let config = Config::load(Sources { project_file, ..Sources::default() }).unwrap();
         let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
-        assert_eq!(settings.patience.answer, Duration::from_secs(answer), "{outages}");
+        assert_eq!(settings.timeouts.request, Duration::from_secs(answer), "{outages}");
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn rescue(workspace: &Workspace, store: &AnyStore, failure: Failure) 
     }
     gone.causes.extend(failure.causes);
     for path in places(workspace) {
-        gone = match store.save_copy(&path) {
+        gone = match store.emergency_copy(&path) {
             Ok(()) => {
                 let word = output::shell_word(&path);
                 gone = gone.hint(format!("all that was committed is saved in `{}`", path.display())).hint(format!(

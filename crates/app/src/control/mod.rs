@@ -187,7 +187,7 @@ async fn lock<'a, P: Presentation>(
         Ok(engine) => match engine::is_kept_here(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(Led::ByUs(Box::new(engine))),
             Err(failure) => {
-                engine.leave().await;
+                engine.release().await;
                 Err(failure)
             }
         },
@@ -227,7 +227,7 @@ pub(crate) async fn refuse_agents<P: Presentation>(
     request: &Request<P::Step>,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
-    runner::note_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;
+    runner::record_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;
     Err(from_inside(format_args!("{doing} run `{}`", journal.run), &attempt))
 }
 
@@ -265,5 +265,5 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
 
 /// The engine of a run, if it has one. Somebody on an errand is none.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
-    Ok(store.holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
+    Ok(store.engine_holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
 }

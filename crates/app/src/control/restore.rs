@@ -25,7 +25,7 @@ pub(crate) async fn restore<P: Presentation>(
             let (engine_config, mut teller) = (engine::at_home(engine_config.clone(), store)?, Teller);
             let engine =
                 Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut teller).await?;
-            engine.leave().await;
+            engine.release().await;
             Ok(true)
         }
         Err(error) => Err(error.into()),

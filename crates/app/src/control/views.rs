@@ -27,7 +27,7 @@ pub(crate) async fn write<P: Presentation>(
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
-    engine.show_all().await?;
+    engine.write_views().await?;
     Ok(Some(watcher.set_aside))
 }
 
@@ -39,8 +39,8 @@ struct Watcher {
 
 impl<P: Presentation> Observer<P> for Watcher {
     fn notice(&mut self, notice: Notice<'_, P>) {
-        if let Notice::SetAside { view, kept } = notice {
-            self.set_aside.push((view, kept));
+        if let Notice::ViewQuarantined { view, moved_to } = notice {
+            self.set_aside.push((view, moved_to));
         }
     }
 }

@@ -115,8 +115,8 @@ fn is_damage(error: &LoadError) -> bool {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
         LoadError::Read(_)
         | LoadError::OtherProtocol { .. }
-        | LoadError::Unsettled { .. }
-        | LoadError::Outrun { .. } => false,
+        | LoadError::ExternalWrite { .. }
+        | LoadError::Contended { .. } => false,
     }
 }
 

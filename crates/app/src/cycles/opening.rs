@@ -65,7 +65,7 @@ pub(crate) async fn open_as<S: Store>(
     match runner::open::<Peer, _>(store, clock, by, draft.numbered(cycle.clone())).await {
         Ok(_) => Ok(Some(cycle)),
         Err(OpenError::Exists(_)) => Ok(None),
-        Err(OpenError::Freeze(error)) => Err(error.into()),
+        Err(OpenError::StoreSpec(error)) => Err(error.into()),
         Err(OpenError::Commit(error)) => Err(error.into()),
     }
 }

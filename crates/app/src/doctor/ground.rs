@@ -8,7 +8,7 @@ use store::{Location, NatsSettings, Repository};
 use crate::config::{Config, ConfigErrors, Flags, StoreAddress};
 use crate::failure::Failure;
 use crate::output::paste;
-use crate::workspace::{self, Place};
+use crate::workspace::{self, LocationArgs};
 
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -27,8 +27,8 @@ pub(crate) struct Ground {
 
 impl Ground {
     /// Fails only where there is no place to look at.
-    pub(crate) fn find(place: &Place) -> Result<Self, Failure> {
-        let start = match &place.repo {
+    pub(crate) fn find(args: &LocationArgs) -> Result<Self, Failure> {
+        let start = match &args.repo {
             Some(path) => path.clone(),
             None => std::env::current_dir()
                 .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?,
@@ -39,14 +39,14 @@ impl Ground {
                 .hint("give an existing directory with `--repo`")
         })?;
         let repository = store::repository(&start).map_err(Failure::from);
-        let repo = match (&place.repo, &repository) {
+        let repo = match (&args.repo, &repository) {
             (None, Ok(Some(Repository { work_tree: Some(top), .. }))) => top.clone(),
             (Some(_) | None, _) => start,
         };
-        let config = Config::find(&repo, Flags { store: place.store.clone(), ..Flags::default() });
+        let config = Config::find(&repo, Flags { store: args.store.clone(), ..Flags::default() });
         let chosen_by = match &config {
             Ok(config) => config.store_origin().map(|origin| format!("set by {origin}")),
-            Err(_) => place.store.is_some().then(|| "set by --store".to_owned()),
+            Err(_) => args.store.is_some().then(|| "set by --store".to_owned()),
         };
         let chosen_by = chosen_by.unwrap_or_else(|| match &repository {
             Ok(Some(_)) => "in the git directory".to_owned(),
@@ -57,10 +57,10 @@ impl Ground {
                 Ok((location, nats)) => (Ok(location), nats),
                 Err(failure) => (Err(failure), None),
             },
-            Err(_) => (typed_location(&repo, place.store.as_deref()), None),
+            Err(_) => (typed_location(&repo, args.store.as_deref()), None),
         };
-        paste::remember(place, nats.as_deref());
-        let flags = paste::flags(place, nats.as_deref());
+        paste::remember(args, nats.as_deref());
+        let flags = paste::flags(args, nats.as_deref());
         Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
     }
 

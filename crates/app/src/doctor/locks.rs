@@ -1,11 +1,11 @@
-//! Who holds what: the ticket that writers queue on, and the lock of each run's engine. Nothing is locked to find out.
+//! Who holds what: the writer lock of the store, and the lock of each run's engine. Nothing is locked to find out.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, HeldLock, Holder, Location, ReadError, Store as _};
+use store::{AnyStore, HeldLock, Location, ProcessInfo, ReadError, Store as _};
 
 use super::runs::Unfinished;
 use super::{Finding, Ground};
@@ -28,7 +28,7 @@ pub(super) struct Engine {
 /// The locks of a store at one run_at.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    writer_lock: Vec<Holder>,
+    writer_lock: Vec<ProcessInfo>,
     pub(super) engines: BTreeMap<String, Engine>,
 }
 
@@ -37,7 +37,7 @@ impl Engine {
     pub(super) async fn leading(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
         match store {
             AnyStore::Embedded(_) => Ok(None),
-            AnyStore::Nats(store, _) => Ok(store.holder(run).await?.map(|holder| Self {
+            AnyStore::Nats(store, _) => Ok(store.engine_holder(run).await?.map(|holder| Self {
                 stopped: holder.is_stopped(),
                 pid: holder.pid,
                 host: Some(holder.host),
@@ -84,12 +84,12 @@ pub(super) fn check(ground: &Ground, locks: &Locks, is_read: bool) -> Vec<Findin
         )];
     }
     let mut findings = Vec::new();
-    for &Holder { pid, stopped, .. } in &locks.writer_lock {
+    for &ProcessInfo { pid, stopped, .. } in &locks.writer_lock {
         if stopped {
             findings.push(
                 Finding::act(
                     CHECK,
-                    format!("process {pid} holds the ticket and is stopped: nobody can write"),
+                    format!("process {pid} holds the writer lock and is stopped: nobody can write"),
                 )
                 .detail("let it go on, or end it with `kill -9`: what it had not committed is undone")
                 .remedy(format!("kill -CONT {pid}")),

@@ -29,7 +29,7 @@ use runs::Runs;
 /// Looks at everything.
 pub(crate) async fn examine(mut ground: Ground) -> Vec<Finding> {
     // Before the store is read: whoever is seen now and has no run afterwards is an orphan.
-    let marked = supervisor::census();
+    let marked = supervisor::find_marked();
     let mut locks = Locks::default();
     let (mut findings, store) = match &ground.nats {
         Some(settings) => shared_store::check(&ground, settings).await,

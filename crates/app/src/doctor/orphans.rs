@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use supervisor::Marked;
+use supervisor::MarkedProcess;
 
 use super::runs::Runs;
 use super::{Finding, Ground};
@@ -13,7 +13,11 @@ use crate::output::{count, shell_word};
 const CHECK: &str = "orphans";
 
 /// `marked` was seen before the store was read: an attempt is in the store before it has a process.
-pub(super) fn check(ground: &Ground, marked: io::Result<Vec<Marked>>, runs: Option<&Runs>) -> Vec<Finding> {
+pub(super) fn check(
+    ground: &Ground,
+    marked: io::Result<Vec<MarkedProcess>>,
+    runs: Option<&Runs>,
+) -> Vec<Finding> {
     let marked = match marked {
         Ok(marked) => marked,
         Err(error) => {
@@ -48,20 +52,20 @@ fn roots(ground: &Ground, is_read: bool) -> Vec<PathBuf> {
     match (&ground.nats, &ground.location) {
         (Some(settings), Ok(beside)) if !is_read => {
             let known = ground.root().into_iter().map(Path::to_owned);
-            beside.local_dir_at(&settings.server()).into_iter().chain(known).map(real).collect()
+            beside.local_dirs_at(&settings.server()).into_iter().chain(known).map(real).collect()
         }
         _ => ground.root().into_iter().map(real).collect(),
     }
 }
 
-fn of_this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
-    let belongs = |process: &Marked| {
+fn of_this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
+    let belongs = |process: &MarkedProcess| {
         runs.unfinished.iter().any(|run| run.run.as_str() == process.run && run.steps(&process.attempt))
     };
     let (at_work, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(belongs);
     // An attempt may have ended while we read the store: then its processes are gone by now.
-    let still = if left.is_empty() { Vec::new() } else { supervisor::census().unwrap_or_default() };
-    let lives = |process: &Marked| {
+    let still = if left.is_empty() { Vec::new() } else { supervisor::find_marked().unwrap_or_default() };
+    let lives = |process: &MarkedProcess| {
         still.iter().any(|now| (now.pid, now.start_time) == (process.pid, process.start_time))
     };
     let left: Vec<_> = left.into_iter().filter(lives).collect();
@@ -70,7 +74,7 @@ fn of_this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
         return vec![Finding::fine(CHECK, format!("none; {at_work} of attempts at work"))];
     }
     let details = left.iter().map(|process| {
-        let Marked { pid, run, attempt, command, .. } = process;
+        let MarkedProcess { pid, run, attempt, command, .. } = process;
         let known = runs.all.iter().any(|row| row.run.as_str() == run);
         let why = if known { "which is over" } else { "and there is no such run" };
         format!("process {pid} of `{attempt}` of run `{run}`, {why}: {command}")
@@ -81,7 +85,7 @@ fn of_this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
 }
 
 /// The numbers of the processes and of what they started, each once.
-fn numbers(processes: &[Marked]) -> String {
+fn numbers(processes: &[MarkedProcess]) -> String {
     let mut numbers: Vec<_> =
         processes.iter().flat_map(|process| process.below.iter().copied().chain([process.pid])).collect();
     numbers.sort_unstable();
@@ -90,8 +94,8 @@ fn numbers(processes: &[Marked]) -> String {
 }
 
 /// Not ours to judge: each store knows its own runs.
-fn of_other_stores(others: &[Marked]) -> Vec<Finding> {
-    let mut by_store: BTreeMap<&Path, Vec<&Marked>> = BTreeMap::new();
+fn of_other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
+    let mut by_store: BTreeMap<&Path, Vec<&MarkedProcess>> = BTreeMap::new();
     for process in others {
         by_store.entry(&process.store).or_default().push(process);
     }

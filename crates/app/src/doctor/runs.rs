@@ -8,7 +8,7 @@ use protocol::run::{Run, RunStatus};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunRow, Store as _};
-use supervisor::{AttemptDir, ClaimError, ShimLife};
+use supervisor::{AttemptDir, ClaimError, ShimStatus};
 
 use super::locks::{Engine, Locks};
 use super::{Finding, Ground};
@@ -64,7 +64,7 @@ pub(super) struct LiveAttempt {
     attempt: AttemptId,
     /// If it is another one than this: then nothing here tells of the attempt.
     host: Option<String>,
-    shim: Result<ShimLife, ClaimError>,
+    shim: Result<ShimStatus, ClaimError>,
 }
 
 impl Unfinished {
@@ -149,7 +149,7 @@ impl Deed for Looking<'_> {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
             let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
-            LiveAttempt { shim: supervisor::shim_life(&dir), host, attempt }
+            LiveAttempt { shim: supervisor::shim_status(&dir), host, attempt }
         });
         let live_attempts = live_attempts.collect();
         let repository = Path::new(&journal.spec.options.location.repo_dir);
@@ -227,7 +227,7 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
 }
 
 fn stopped(LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Option<Finding> {
-    let (None, Ok(ShimLife::Alive { pid, stopped: true })) = (host, shim) else { return None };
+    let (None, Ok(ShimStatus::Alive { pid, stopped: true })) = (host, shim) else { return None };
     Some(
         Finding::act(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
             .detail("until it goes on, no time limit of the attempt is kept and its end is not noticed")
@@ -241,13 +241,13 @@ fn tell(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Strin
         return paste::completed(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
     }
     match shim {
-        Ok(ShimLife::Alive { pid, .. }) => {
+        Ok(ShimStatus::Alive { pid, .. }) => {
             format!("`{attempt}` is at work under process {pid}; it will be adopted")
         }
-        Ok(ShimLife::Dead) => format!("`{attempt}` has no process any more; what it left will be judged"),
-        Ok(ShimLife::NeverBegan) => format!("`{attempt}` was never begun; it will be"),
-        Ok(ShimLife::Void) => format!("`{attempt}` was stopped before it began"),
-        Ok(ShimLife::Remote) => {
+        Ok(ShimStatus::Dead) => format!("`{attempt}` has no process any more; what it left will be judged"),
+        Ok(ShimStatus::Unclaimed) => format!("`{attempt}` was never begun; it will be"),
+        Ok(ShimStatus::Void) => format!("`{attempt}` was stopped before it began"),
+        Ok(ShimStatus::Remote) => {
             format!("`{attempt}` is at work in another container, where we cannot reach it")
         }
         Err(error) => format!("`{attempt}`: {error}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{AnyStore, LaggingReplica, NatsSettings, Note, Standing, Unavailable};
+use store::{AnyStore, LaggingReplica, NatsSettings, NatsWarning, ReplicaStatus, Unavailable};
 
 use super::runs::Runs;
 use super::{Finding, Ground, store_check};
@@ -21,9 +21,9 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
     };
     let looked = async {
         let store = AnyStore::connect(settings.clone(), beside, output::waiting).await?;
-        let notes = store.notes().await?.to_vec();
+        let notes = store.warnings().await?.to_vec();
         let (is_new, lagging) = match &store {
-            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging().await?),
+            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging_replicas().await?),
             AnyStore::Embedded(_) => (false, Vec::new()),
         };
         Ok::<_, Unavailable>((store, is_new, notes, lagging))
@@ -74,11 +74,11 @@ pub(super) fn former(ground: &Ground, store: &AnyStore, runs: &Runs) -> Option<F
 }
 
 /// A server of the cluster that is down, or has not caught up.
-fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Finding {
+fn missed(LaggingReplica { server, status, streams }: &LaggingReplica) -> Finding {
     let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
     let names = names.join(", ");
-    match standing {
-        Standing::Silent(length) => {
+    match status {
+        ReplicaStatus::Unreachable(length) => {
             let heard = length
                 .map(|length| format!("; the others last heard of it {} ago", output::duration(length)));
             Finding::act(CHECK, format!("server `{server}` is down{}", heard.unwrap_or_default()))
@@ -88,7 +88,7 @@ fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Find
                 .detail("start it again on its machine, with the directory it had; it catches up by itself")
                 .remedy(format!("nats stream info {}", streams[0]))
         }
-        Standing::Behind(messages) => {
+        ReplicaStatus::Behind(messages) => {
             let messages = match usize::try_from(*messages) {
                 Ok(0) | Err(_) => String::new(),
                 Ok(messages) => format!(" by {}", output::count(messages, "message", "messages")),
@@ -103,29 +103,33 @@ fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Find
 }
 
 /// The streams that have fewer replicas than they should, those together that have as many: they were made together.
-fn replicas(notes: &[Note]) -> Vec<Finding> {
+fn replicas(notes: &[NatsWarning]) -> Vec<Finding> {
     let fewer = notes.iter().filter_map(|note| match note {
-        Note::FewerReplicas { stream, wanted, found, alone } => Some((stream, *wanted, *found, *alone)),
-        Note::OldServer { .. } | Note::OtherLease { .. } | Note::OtherSettings { .. } | Note::Gone { .. } => {
-            None
+        NatsWarning::FewerReplicas { stream, wanted, found, single_server } => {
+            Some((stream, *wanted, *found, *single_server))
         }
+        NatsWarning::OldServer { .. }
+        | NatsWarning::LeaseDiffers { .. }
+        | NatsWarning::ConfigDiffers { .. }
+        | NatsWarning::StreamDeleted { .. } => None,
     });
     let mut alike: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (stream, wanted, found, alone) in fewer {
-        alike.entry((found, wanted, alone)).or_default().push(stream);
+    for (stream, wanted, found, single_server) in fewer {
+        alike.entry((found, wanted, single_server)).or_default().push(stream);
     }
     alike
         .into_iter()
-        .map(|((found, wanted, alone), streams)| too_few(&streams, wanted, found, alone))
+        .map(|((found, wanted, single_server), streams)| too_few(&streams, wanted, found, single_server))
         .collect()
 }
 
-fn too_few(streams: &[&String], wanted: usize, found: usize, alone: bool) -> Finding {
+fn too_few(streams: &[&String], wanted: usize, found: usize, single_server: bool) -> Finding {
     let have = output::count(streams.len(), "stream has", "streams have");
-    let (they, loss) = (if streams.len() == 1 { "it holds" } else { "they hold" }, Note::loss(found));
+    let (they, loss) =
+        (if streams.len() == 1 { "it holds" } else { "they hold" }, NatsWarning::failure_tolerance(found));
     let finding = Finding::note(CHECK, format!("{have} {found} of {wanted} replicas: what {they} {loss}"));
     let finding = streams.iter().fold(finding, |finding, stream| finding.detail(format!("`{stream}`")));
-    if alone {
+    if single_server {
         finding
             .detail(format!(
                 "this server is in no cluster; {wanted} replicas need {wanted} servers (docs/nats.md)"
@@ -137,15 +141,15 @@ fn too_few(streams: &[&String], wanted: usize, found: usize, alone: bool) -> Fin
     }
 }
 
-fn told(ground: &Ground, note: &Note) -> Option<Finding> {
+fn told(ground: &Ground, note: &NatsWarning) -> Option<Finding> {
     let finding = Finding::note(CHECK, note.to_string());
     match note {
-        Note::Gone { .. } => {
+        NatsWarning::StreamDeleted { .. } => {
             let finding = Finding::act(CHECK, note.to_string()).code(Code::NoStream);
             Some(finding.remedy(format!("callboard recover{}", ground.flags)))
         }
-        Note::FewerReplicas { .. } => None,
-        Note::OtherLease { stream, wanted, found } => {
+        NatsWarning::FewerReplicas { .. } => None,
+        NatsWarning::LeaseDiffers { stream, wanted, found } => {
             let (wanted, found) = (length(*wanted), length(*found));
             Some(
                 finding
@@ -154,7 +158,7 @@ fn told(ground: &Ground, note: &Note) -> Option<Finding> {
                     .remedy(format!("nats stream edit {stream} --max-age {wanted}")),
             )
         }
-        Note::OldServer { .. } | Note::OtherSettings { .. } => Some(finding),
+        NatsWarning::OldServer { .. } | NatsWarning::ConfigDiffers { .. } => Some(finding),
     }
 }
 

@@ -55,12 +55,12 @@ fn none(ground: &Ground, place: &str) -> Finding {
 }
 
 fn soundness(location: &Location, place: &str, examined: &Examined, flags: &str) -> Finding {
-    let Examined { format, known, faults, .. } = examined;
+    let Examined { format, known, problems, .. } = examined;
     let bytes = size(fs::metadata(location.database()).map_or(0, |database| database.len()));
-    if !faults.is_empty() {
+    if !problems.is_empty() {
         return Finding::act(CHECK, format!("{place}: damaged"))
             .code(Code::Damaged)
-            .details(faults.iter().map(|fault| format!("SQLite: {fault}")))
+            .details(problems.iter().map(|problem| format!("SQLite: {problem}")))
             .detail("`callboard recover` keeps it byte for byte, and builds a new one from what can be read")
             .remedy(format!("callboard recover --dry-run{flags}"));
     }

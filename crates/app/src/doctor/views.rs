@@ -38,7 +38,7 @@ pub(super) async fn check(store: &AnyStore, runs: &Runs) -> Vec<Finding> {
     };
     let host = store.is_shared().then(store::host_name);
     for loaded in loaded.into_iter().flatten() {
-        for view in runner::marks_here(&loaded.views, host.as_deref()) {
+        for view in runner::marks_of_host(&loaded.views, host.as_deref()) {
             match fs::read(&view.path) {
                 Ok(bytes) if Digest::of(&bytes) == view.digest => same += 1,
                 Ok(_) => differ.push(view.path),

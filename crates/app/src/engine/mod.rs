@@ -35,7 +35,7 @@ use crate::workspace::{self, Workspace};
 /// The flags of commands that play a run.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Show {
-    /// How many agents may work at once [default: number of CPUs]
+    /// The number of agents that run at the same time [default: number of CPUs]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroU32>,
 
@@ -72,7 +72,7 @@ pub(crate) fn engine_config(workspace: &Workspace, again: Overrides) -> Result<E
         by_agent: by_agent?,
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,
-        lingering: LINGERING,
+        linger_timeout: LINGERING,
         shim: ShimProgram { program, args: vec!["__shim".into()] },
         store_root: workspace.location.root().to_owned(),
         clock: workspace.clock.clone(),
@@ -116,7 +116,7 @@ pub(crate) async fn drive<P: Presentation>(
     let rehearsed =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
     if rehearsed && other_profile {
-        engine.leave().await;
+        engine.release().await;
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
@@ -346,7 +346,7 @@ pub(crate) async fn detach(
 /// agents are told.
 fn access_of(store: &AnyStore) -> Option<String> {
     match store {
-        AnyStore::Nats(store, _) => store.settings().access.words(),
+        AnyStore::Nats(store, _) => store.settings().access.userinfo(),
         AnyStore::Embedded(_) => None,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::RunId;
 use store::{AnyStore, EngineHolder, Store as _, Tenure};
-use supervisor::Departure;
+use supervisor::ProcessEnd;
 
 use crate::failure::{Exit, Failure};
 
@@ -16,7 +16,7 @@ pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 pub(crate) struct Engine {
     pub(crate) holder: EngineHolder,
     /// None of one on another host, whose process cannot be held from here.
-    departure: Option<Departure>,
+    process_end: Option<ProcessEnd>,
 }
 
 impl Engine {
@@ -25,10 +25,10 @@ impl Engine {
         let look = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
         while let Some(holder) = look().await? {
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
-            let departure = holder.is_here().then(|| Departure::of(holder.pid));
-            let departure = departure.transpose().map_err(|error| lost_sight(&error))?;
+            let process_end = holder.is_local().then(|| ProcessEnd::of(holder.pid));
+            let process_end = process_end.transpose().map_err(|error| lost_sight(&error))?;
             if look().await?.as_ref() == Some(&holder) {
-                return Ok(Some(Self { holder, departure }));
+                return Ok(Some(Self { holder, process_end }));
             }
         }
         Ok(None)
@@ -36,8 +36,8 @@ impl Engine {
 
     /// Returns when it leads no more.
     pub(crate) async fn gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-        if let Some(departure) = &self.departure {
-            return departure.happened().await.map_err(|error| lost_sight(&error));
+        if let Some(process_end) = &self.process_end {
+            return process_end.wait().await.map_err(|error| lost_sight(&error));
         }
         while store.peek_engine_holder(run).await?.is_some_and(|holder| holder == self.holder) {
             tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -47,7 +47,7 @@ impl Engine {
 
     /// The host it is on, if that is not this one.
     pub(crate) fn host(&self) -> Option<String> {
-        (!self.holder.is_here()).then(|| self.holder.host.clone())
+        (!self.holder.is_local()).then(|| self.holder.host.clone())
     }
 }
 

@@ -12,31 +12,31 @@ use crate::failure::Failure;
 
 /// The flags that name a profile for every step.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Who plays")]
+#[command(next_help_heading = "Agents")]
 pub(crate) struct AgentFlags {
-    /// A program that takes the six flags --run-id --step-id --agent --prompt --repo --report
+    /// The program of every agent; it is started with --run-id --step-id --agent --prompt --repo --report
     #[arg(long, value_name = "PROGRAM", conflicts_with = "command_template")]
     pub(crate) wrapper: Option<PathBuf>,
 
-    /// One more argument for the wrapper (repeatable)
+    /// An additional argument for the wrapper (repeatable)
     #[arg(long, value_name = "ARG", allow_hyphen_values = true, requires = "wrapper")]
     pub(crate) wrapper_arg: Vec<String>,
 
-    /// A command line with placeholders such as {prompt} and {report}
+    /// The command line of every agent, with placeholders such as {prompt} and {report}
     #[arg(
         long,
         value_name = "COMMAND",
-        long_help = "A command line with placeholders. It is split like a shell line first and filled in afterwards, so \
-                     values with spaces or quotes stay whole; no shell is started.\n\nPlaceholders: {run_id} {step_id} \
+        long_help = "The command line of every agent, with placeholders. It is split into words like a shell command and then \
+                     filled in, so values may contain spaces and quotes. No shell is started.\n\nPlaceholders: {run_id} {step_id} \
                      {agent} {prompt} {repo} {report} {attempt} {manual_input}"
     )]
     pub(crate) command_template: Option<String>,
 
-    /// A variable for every agent (repeatable)
+    /// An environment variable for every agent (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// Where agents start [default: the repository]
+    /// The working directory of the agents [default: the repository]
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
 }

@@ -256,7 +256,7 @@ impl<P: Presentation> Observer<P> for Progress {
                     }
                 }
             },
-            Notice::Leads { adopted, open } => {
+            Notice::Started { adopted, open } => {
                 self.say(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
                 for attempt in adopted {
                     self.say(&format!("{} {attempt} was found at work and adopted", styled(CYAN, "↻")));
@@ -279,18 +279,18 @@ impl<P: Presentation> Observer<P> for Progress {
                 }
             }
             Notice::Restored(restored) => self.say(&restore::told(restored)),
-            Notice::Settled(settled) => self.say(&format!("{} {settled}", styled(YELLOW, "!"))),
-            Notice::Lingers { attempt, grace } => self.say(&format!(
+            Notice::ExternalWrite(resolved) => self.say(&format!("{} {resolved}", styled(YELLOW, "!"))),
+            Notice::Lingering { attempt, grace } => self.say(&format!(
                 "{} {attempt} has reported and did not exit for {}; it is being ended",
                 styled(YELLOW, "!"),
                 output::duration(grace)
             )),
-            Notice::SetAside { view, kept } => self.say(&format!(
+            Notice::ViewQuarantined { view, moved_to } => self.say(&format!(
                 "{} [{}] {} was changed by somebody else; it is kept as {} and written anew",
                 styled(YELLOW, "!"),
                 Code::ViewSetAside,
                 view.display(),
-                kept.display()
+                moved_to.display()
             )),
             Notice::ViewFailed { view, error } => {
                 self.say(&format!("{} cannot write {}: {error}", styled(YELLOW, "!"), view.display()));

@@ -56,7 +56,7 @@ enum Seen {
 impl<'a, P: Presentation> Watcher<'a, P> {
     pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
         let run_at = handle.run_at::<P>(None).await?;
-        let halted = matches!(run_at.rest(), Some(EngineExit::Stopped(_)));
+        let halted = matches!(run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         Ok(Self {
             handle,
             run_at,
@@ -128,7 +128,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
     /// How the run rests, if that is the end for us. Whoever waits for its turn to resume a halted run may see it led by
     /// somebody who is about to do the same.
     fn rest(&self, until: Until) -> Option<EngineExit> {
-        self.run_at.rest().filter(|_| until == Until::EngineExit || !self.halted)
+        self.run_at.engine_exit().filter(|_| until == Until::EngineExit || !self.halted)
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -140,7 +140,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         })?;
         self.run_at.state.fold(&entry);
         self.run_at.revision = stored.revision;
-        self.halted &= matches!(self.run_at.rest(), Some(EngineExit::Stopped(_)));
+        self.halted &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
@@ -186,7 +186,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
         let newest = self.handle.run_at::<P>(None).await?;
-        if newest.revision > self.run_at.revision && newest.rest().is_some() {
+        if newest.revision > self.run_at.revision && newest.engine_exit().is_some() {
             return Ok(true);
         }
         self.find_engine(EngineNews::Gone { pid, host }).await

@@ -1,29 +1,29 @@
 //! What a store that cannot be used now is called, and what to do about it.
 
-use store::{ConnectFault, Holder, Unavailable};
+use store::{NatsConnectError, ProcessInfo, Unavailable};
 
 use super::{Code, Failure};
 
 /// What to do about a server that cannot be used as a store.
-fn connecting(fault: &ConnectFault) -> &'static str {
+fn connecting(fault: &NatsConnectError) -> &'static str {
     match fault {
-        ConnectFault::TooOld(_) => "start a newer one; 2.12 or later is recommended",
-        ConnectFault::NoJetStream => "nothing is lost: type the same again when it has JetStream",
-        ConnectFault::Secret { .. } => "`callboard config` shows where this was set",
-        ConnectFault::Refused(_) | ConnectFault::Unproven(_) => {
+        NatsConnectError::TooOld(_) => "start a newer one; 2.12 or later is recommended",
+        NatsConnectError::NoJetStream => "nothing is lost: type the same again when it has JetStream",
+        NatsConnectError::UnreadableFile { .. } => "`callboard config` shows where this was set",
+        NatsConnectError::Unauthorized(_) | NatsConnectError::SigningFailed(_) => {
             "NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CREDS or NATS_NKEY, or the same in `[store]`, say who you are"
         }
-        ConnectFault::NoTls(_) => "write `nats://` instead of `tls://`, or give the server a certificate",
-        ConnectFault::Untrusted(_) => {
+        NatsConnectError::NoTls(_) => "write `nats://` instead of `tls://`, or give the server a certificate",
+        NatsConnectError::TlsFailed(_) => {
             "NATS_CA names a file with the authority to trust, NATS_CERT and NATS_KEY show who we are; or the same in `[store]`"
         }
-        ConnectFault::NoName(_) => {
+        NatsConnectError::UnknownHost(_) => {
             "is it spelt as its machine is called? `callboard config` shows where it was set"
         }
-        ConnectFault::Silent(_) => {
+        NatsConnectError::TimedOut(_) => {
             "it is stopped, overloaded or behind a wall, or another program is there; nothing is lost: type the same again when it answers"
         }
-        ConnectFault::Client(_) => {
+        NatsConnectError::Other(_) => {
             "`nats-server -js -sd DIR` starts one, with the directory it had; nothing is lost: type the same again when it answers"
         }
     }
@@ -40,7 +40,7 @@ impl Failure {
             Unavailable::Full { .. } => self.for_want_of_room(),
             Unavailable::NotWritable { .. } => self
                 .hint("`callboard ls`, `show` and `log` can look all the same; make it writable to do more"),
-            Unavailable::Held { holder: Some(Holder { pid, stopped: true, .. }), .. } => self
+            Unavailable::Held { holder: Some(ProcessInfo { pid, stopped: true, .. }), .. } => self
                 .code(Code::Held)
                 .hint(format!("`kill -CONT {pid}` lets it go on; nothing is lost, type the same again then")),
             Unavailable::Held { .. } => {
@@ -52,7 +52,7 @@ impl Failure {
             Unavailable::Server { source, .. } => {
                 // A name that cannot be looked up has no kind of its own, and passes for a shortage.
                 let without = Self { code: None, ..self };
-                let hint = match source.downcast_ref::<ConnectFault>() {
+                let hint = match source.downcast_ref::<NatsConnectError>() {
                     Some(fault) => connecting(fault),
                     None => "nothing is lost: type the same again when the servers answer",
                 };

@@ -212,7 +212,7 @@ impl From<OpenError> for Failure {
             OpenError::Newer { .. } => {
                 return failure.code(Code::Newer).hint("it was left as it is; install that version");
             }
-            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::ExternalWrite { .. } => {
+            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::OtherProgram { .. } => {
                 failure.code(Code::Damaged)
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),
@@ -221,15 +221,15 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<store::CloseError> for Failure {
-    fn from(error: store::CloseError) -> Self {
+impl From<store::ExclusiveAccessError> for Failure {
+    fn from(error: store::ExclusiveAccessError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
-            store::CloseError::Led { run, .. } => {
+            store::ExclusiveAccessError::EngineRunning { run, .. } => {
                 failure.hint(format!("`callboard stop {run}` stops it; then try again"))
             }
-            store::CloseError::Busy { .. } => failure.hint("try again when it has ended"),
-            store::CloseError::Io { .. } => failure,
+            store::ExclusiveAccessError::Busy { .. } => failure.hint("try again when it has ended"),
+            store::ExclusiveAccessError::Io { .. } => failure,
         }
     }
 }
@@ -322,9 +322,9 @@ impl From<runner::LoadError> for Failure {
                 Self::corrupted(&error).hint(hint)
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
-            LoadError::Outrun { .. } => Self::from_error(Exit::Store, &error)
+            LoadError::Contended { .. } => Self::from_error(Exit::Store, &error)
                 .hint("nothing is lost: end that client, then type the same again"),
-            LoadError::Unsettled { run, source } => Self::from(*source).while_doing(format_args!(
+            LoadError::ExternalWrite { run, source } => Self::from(*source).while_doing(format_args!(
                 "cannot settle what another client wrote in the place of the document of run `{run}`"
             )),
         }
@@ -335,7 +335,7 @@ impl From<runner::RequestError> for Failure {
     fn from(error: runner::RequestError) -> Self {
         match error {
             runner::RequestError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
-            runner::RequestError::Raced { .. } => {
+            runner::RequestError::Conflict { .. } => {
                 Self::from_error(Exit::Store, &error).hint("the run is busy; try again")
             }
             runner::RequestError::Load(error) => error.into(),
@@ -361,7 +361,7 @@ impl From<runner::RestoreError> for Failure {
                 Self::corrupted(&error).hint(hint)
             }
             RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
-            RestoreError::NotImportable(_) => Self::corrupted(&error),
+            RestoreError::ImportRefusal(_) => Self::corrupted(&error),
             RestoreError::Load(error) => error.into(),
             RestoreError::Commit(error) => error.into(),
         }

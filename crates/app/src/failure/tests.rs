@@ -18,7 +18,7 @@ fn a_full_disk_is_named_whatever_it_kept_us_from() {
         Failure::from(unavailable(full())),
         Failure::from(CommitError::from(Unavailable::Io {
             action: "lock",
-            path: PathBuf::from("/store/ticket"),
+            path: PathBuf::from("/store/writer.lock"),
             source: full(),
         })),
         Failure::from(runner::EngineError::View { path: PathBuf::from("/view"), source: full() }),

@@ -92,7 +92,7 @@ pub(crate) fn talk(line: impl std::fmt::Display) {
 }
 
 /// Tells people that we wait for a server, or what is not as it should be there.
-pub(crate) fn waiting(news: &store::Waiting) {
+pub(crate) fn waiting(news: &store::NatsNotice) {
     note(news);
 }
 
@@ -124,17 +124,6 @@ pub(crate) fn can_draw() -> bool {
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-}
-
-/// Whether the reader's locale knows more than ASCII. Where none is set we believe in UTF-8, as terminals do today.
-pub(crate) fn speaks_unicode() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
-    locale.is_none_or(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
 }
 
 /// Set while a run is played: then a stream that cannot be written to falls silent, and the run goes on.

@@ -9,30 +9,31 @@ use store::NatsSettings;
 use crate::cli;
 use crate::config::StoreAddress;
 use crate::output::shell_word;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// The flags of this command that the next one needs, too.
 static FLAGS: OnceLock<String> = OnceLock::new();
 
 /// The flags that lead to the same place. A password in an address is not repeated.
-pub(crate) fn flags(place: &Place, nats: Option<&NatsSettings>) -> String {
-    let store = place.store.as_ref().and_then(|typed| match (nats, StoreAddress::read(typed.as_os_str())) {
-        (Some(settings), _) => Some(PathBuf::from(settings.server())),
-        // Nothing else that was set could be read.
-        (None, Ok(StoreAddress::Nats(settings))) => Some(settings.server().into()),
-        (None, Ok(StoreAddress::Directory(_))) => Some(typed.clone()),
-        (None, Err(_)) => None,
-    });
+pub(crate) fn flags(location: &LocationArgs, nats: Option<&NatsSettings>) -> String {
+    let store =
+        location.store.as_ref().and_then(|typed| match (nats, StoreAddress::read(typed.as_os_str())) {
+            (Some(settings), _) => Some(PathBuf::from(settings.server())),
+            // Nothing else that was set could be read.
+            (None, Ok(StoreAddress::Nats(settings))) => Some(settings.server().into()),
+            (None, Ok(StoreAddress::Directory(_))) => Some(typed.clone()),
+            (None, Err(_)) => None,
+        });
     let flag = |name: &str, path: &PathBuf| format!(" {name} {}", shell_word(path));
-    let [repo, store] = [("--repo", &place.repo), ("--store", &store)]
+    let [repo, store] = [("--repo", &location.repo), ("--store", &store)]
         .map(|(name, path)| path.as_ref().map(|path| flag(name, path)).unwrap_or_default());
     repo + &store
 }
 
 /// Whatever is told from now on names this place, too.
-pub(crate) fn remember(place: &Place, nats: Option<&NatsSettings>) {
+pub(crate) fn remember(location: &LocationArgs, nats: Option<&NatsSettings>) {
     // The first place that a command looks at is the one it was given.
-    let _ = FLAGS.set(flags(place, nats));
+    let _ = FLAGS.set(flags(location, nats));
 }
 
 /// Adds the flags to each command of ours in a text, between backticks, that takes them and has none of its own.
@@ -49,7 +50,9 @@ fn complete(text: &str, flags: &str) -> String {
         let verb = piece.strip_prefix("callboard ").and_then(|words| words.split(' ').next());
         let is_open = !piece.contains(" --store") && !piece.contains(" --repo") && !piece.contains('|');
         match verb {
-            Some(verb) if number % 2 == 1 && is_open && cli::takes_place(verb) => format!("{piece}{flags}"),
+            Some(verb) if number % 2 == 1 && is_open && cli::accepts_location(verb) => {
+                format!("{piece}{flags}")
+            }
             Some(_) | None => piece.to_owned(),
         }
     });

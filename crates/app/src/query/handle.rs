@@ -8,7 +8,7 @@ use supervisor::AttemptDir;
 use crate::config::Flags;
 use crate::failure::Failure;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// The run somebody looks at, and where it is.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(crate) struct RunHandle {
 
 impl RunHandle {
     /// Finds a run by its name or a beginning of it.
-    pub(crate) async fn of(place: &Place, run: &str) -> Result<Self, Failure> {
-        let workspace = Workspace::find(place, Flags::default())?;
+    pub(crate) async fn of(location: &LocationArgs, run: &str) -> Result<Self, Failure> {
+        let workspace = Workspace::find(location, Flags::default())?;
         let (store, run) = workspace.find_run(run).await?;
         Ok(Self { workspace, store, run })
     }

@@ -9,7 +9,7 @@ use protocol::{AttemptId, Revision, Stamp, StepId};
 use runner::{History, RunAt};
 use serde::Serialize;
 use store::EngineHolder;
-use supervisor::{AttemptDir, ShimLife};
+use supervisor::{AttemptDir, ShimStatus};
 
 use super::RunHandle;
 use super::gates::{self, Gate};
@@ -136,7 +136,7 @@ impl Answers {
                 .iter()
                 .map(|(revision, source)| Recovered { revision: *revision, from: source.to_string() })
                 .collect(),
-            held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
+            held: history.held.map(|runner::Hold { by, at, reason }| Held { by, at, reason }),
             steps,
             gates: gates::of(&run_at),
         };
@@ -183,8 +183,8 @@ fn acted<P: Presentation>(run_at: &RunAt<P>, history: &History) -> Acts {
 /// Whether no agent of the attempt can be at work: it has ended, its shim is dead, or it never began.
 fn is_gone(dir: &AttemptDir) -> bool {
     dir.exit().exists()
-        || match supervisor::shim_life(dir) {
-            Ok(ShimLife::NeverBegan | ShimLife::Void | ShimLife::Dead) => true,
-            Ok(ShimLife::Alive { .. } | ShimLife::Remote) | Err(_) => false,
+        || match supervisor::shim_status(dir) {
+            Ok(ShimStatus::Unclaimed | ShimStatus::Void | ShimStatus::Dead) => true,
+            Ok(ShimStatus::Alive { .. } | ShimStatus::Remote) | Err(_) => false,
         }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
-use runner::{Attempted, History, Over, RunAt};
+use runner::{AttemptEnd, AttemptRecord, History, RunAt};
 use serde::Serialize;
 use store::Store as _;
 use supervisor::AttemptDir;
@@ -52,8 +52,8 @@ pub(crate) fn last<P: Presentation>(
 fn error<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
-    attempted: &Attempted,
-    over: &Over,
+    attempted: &AttemptRecord,
+    over: &AttemptEnd,
 ) -> Option<String> {
     match over.exit {
         Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {

@@ -28,12 +28,12 @@ pub(crate) fn what<P: Presentation>(input: &Input<P>) -> String {
             format!("{} was refused: it came from inside {attempt}", control(request))
         }
         Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edited(edit)),
-        Input::Edited { edit, from: None } => format!("somebody outside wrote {}", P::edited(edit)),
-        Input::Deferred => "what was due is done".to_owned(),
+        Input::Edited { edit, from: None } => format!("an external client wrote {}", P::edited(edit)),
+        Input::Deferred => "deferred transition".to_owned(),
         Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, .. } => match fact {
-            Fact::Ended { attempt, .. } => format!("{attempt} is over"),
-            Fact::BackoffElapsed { attempt } => format!("{attempt} has rested"),
+            Fact::Ended { attempt, .. } => format!("{attempt} ended"),
+            Fact::BackoffElapsed { attempt } => format!("back-off elapsed, retrying `{}`", attempt.step),
         },
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
         RunStatus::Stopped(StopCause::Requested) => Some("the run is stopped: no attempt is running"),
         RunStatus::Finished(Outcome::Succeeded) => Some("the run succeeded"),
         RunStatus::Finished(Outcome::Incomplete) => Some("the run ended incomplete"),
-        RunStatus::Finished(Outcome::Failed) => Some("the run has failed"),
+        RunStatus::Finished(Outcome::Failed) => Some("the run failed"),
         // The journal's other lines tell these.
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => None,
     });

@@ -19,7 +19,9 @@ use jiff::Timestamp;
 use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
 use serde_json::json;
-use supervisor::adapter::rehearsal::{AGENT_ARGUMENT, AGENT_PROGRAM, Delivery, Fields, Part, Play};
+use supervisor::adapter::rehearsal::{
+    AGENT_ARGUMENT, AGENT_PROGRAM, Behaviour, Fields, ScriptedAttempt, ScriptedOutput,
+};
 
 use crate::failure::Exit;
 
@@ -37,7 +39,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return stay_behind();
     }
     let part = argument.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
-    let part = part.and_then(|text| Part::from_argument(text).map_err(|error| error.to_string()));
+    let part = part.and_then(|text| ScriptedAttempt::from_argument(text).map_err(|error| error.to_string()));
     let part = match part {
         Ok(part) => part,
         Err(error) => return nobody_asked(&format!("the part cannot be read: {error}")),
@@ -97,7 +99,7 @@ impl Told {
         })
     }
 
-    fn play(&self, part: &Part) -> io::Result<ExitCode> {
+    fn play(&self, part: &ScriptedAttempt) -> io::Result<ExitCode> {
         let Self { step, iteration, step_attempt, .. } = self;
         say(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
         for output in &part.partial {
@@ -108,45 +110,47 @@ impl Told {
             say(&format!("taking {length:?}"))?;
             thread::sleep(length);
         }
-        match &part.play {
-            Play::Ok(delivery) => self.deliver(delivery, &part.says)?,
-            Play::Fail { why } => self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?,
-            Play::GateFail { why, .. } => {
+        match &part.behaviour {
+            Behaviour::Ok(delivery) => self.deliver(delivery, &part.says)?,
+            Behaviour::Fail { why } => {
+                self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?
+            }
+            Behaviour::GateFail { why, .. } => {
                 let findings = self.leave(&self.own_file(), why)?;
                 let gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
                 self.report("COMPLETED", &[findings], std::slice::from_ref(why), &gate)?;
             }
-            Play::Hang => return hang(),
-            Play::Crash => {
+            Behaviour::Hang => return hang(),
+            Behaviour::Crash => {
                 say("crashing")?;
                 // Not an abort: that would leave a core file in the work tree, or noise in the system's journal.
                 kernel::kill_process(kernel::getpid(), Signal::KILL)?;
             }
-            Play::Exit { code } => {
+            Behaviour::Exit { code } => {
                 say(&format!("leaving with code {code} and without a report"))?;
                 return Ok(ExitCode::from(*code));
             }
-            Play::Flood { bytes } => {
+            Behaviour::Flood { bytes } => {
                 flood(*bytes)?;
-                self.deliver(&Delivery::default(), &part.says)?;
+                self.deliver(&ScriptedOutput::default(), &part.says)?;
             }
-            Play::Rubbish => {
+            Behaviour::Rubbish => {
                 say("reporting rubbish")?;
                 fs::write(&self.report, RUBBISH)?;
             }
-            Play::LeaveChild => {
+            Behaviour::LeaveChild => {
                 leave_child()?;
-                self.deliver(&Delivery::default(), &part.says)?;
+                self.deliver(&ScriptedOutput::default(), &part.says)?;
             }
-            Play::ReportThenHang => {
-                self.deliver(&Delivery::default(), &part.says)?;
+            Behaviour::ReportThenHang => {
+                self.deliver(&ScriptedOutput::default(), &part.says)?;
                 return hang();
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn deliver(&self, delivery: &Delivery, says: &Fields) -> io::Result<()> {
+    fn deliver(&self, delivery: &ScriptedOutput, says: &Fields) -> io::Result<()> {
         let said = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
         let mut made = Vec::new();
         let own = [self.own_file()];

@@ -10,17 +10,17 @@ use crate::failure::Failure;
 /// The flag that makes a run a rehearsal.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RehearseFlag {
-    /// Let the built-in scripted agent play, from a script if one is given
+    /// Use the built-in scripted agent instead of a real one, with a script if one is given
     #[arg(
         long,
         value_name = "SCRIPT",
         num_args = 0..=1,
         require_equals = true,
         conflicts_with_all = ["wrapper", "command_template"],
-        help_heading = "Who plays",
-        long_help = "Let the built-in scripted agent play: real processes, no agent, no token spent. Without a script everything \
-                     is done at once and the run succeeded. `callboard rehearse-script` prints a script to edit. The \
-                     run stays rehearsed for life"
+        help_heading = "Agents",
+        long_help = "Use the built-in scripted agent instead of a real one, which costs no tokens. Without a script, every \
+                     step succeeds at once. `callboard rehearse-script` prints a script to edit. The run is marked \
+                     as a rehearsal"
     )]
     rehearse: Option<Option<PathBuf>>,
 }

@@ -13,7 +13,7 @@ use protocol::StepId;
 use protocol::closest;
 use protocol::located::{Entry, Located, Node, Problem, Problems, Rule, SourcePos, Value};
 use supervisor::adapter::Rehearsal;
-use supervisor::adapter::rehearsal::Part;
+use supervisor::adapter::rehearsal::ScriptedAttempt;
 
 use super::roles::{Role, Roles};
 
@@ -35,7 +35,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<Part>> {
+    fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<ScriptedAttempt>> {
         let (one, many) = self.roles.word;
         let upper = one.to_uppercase();
         let hint = format!("a script begins with `{many}:`, and below it `{upper}: [PART, …]`");
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn step(&mut self, Entry { key: name, value: parts }: &Entry) -> Option<(StepId, Vec<Part>)> {
+    fn step(&mut self, Entry { key: name, value: parts }: &Entry) -> Option<(StepId, Vec<ScriptedAttempt>)> {
         let roles: &'a Roles = self.roles;
         let Some(role) = roles.find(&name.value) else {
             self.unknown_step(name);

@@ -10,7 +10,7 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, NatsSettings, NatsWarning, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
@@ -31,10 +31,10 @@ pub(crate) struct Workspace {
     pub(crate) clock: Clock,
 }
 
-/// The flags that say where a command works.
+/// The flags that choose the repository and the store of a command.
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Where")]
-pub(crate) struct Place {
+#[command(next_help_heading = "Location")]
+pub(crate) struct LocationArgs {
     /// The repository [default: the one around the current directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) repo: Option<PathBuf>,
@@ -46,8 +46,8 @@ pub(crate) struct Place {
 
 impl Workspace {
     /// Finds the repository from `--repo` or the current directory.
-    pub(crate) fn find(place: &Place, flags: Flags) -> Result<Self, Failure> {
-        let repo = place.repo.as_deref();
+    pub(crate) fn find(args: &LocationArgs, flags: Flags) -> Result<Self, Failure> {
+        let repo = args.repo.as_deref();
         let start = match repo {
             Some(path) => path.to_owned(),
             None => std::env::current_dir()
@@ -64,9 +64,9 @@ impl Workspace {
                 store::repository(&start)?.and_then(|found| found.work_tree).unwrap_or_else(|| start.clone())
             }
         };
-        let config = Config::find(&repo, Flags { store: place.store.clone(), ..flags })?;
+        let config = Config::find(&repo, Flags { store: args.store.clone(), ..flags })?;
         let (location, nats) = locate(&repo, &config)?;
-        paste::remember(place, nats.as_deref());
+        paste::remember(args, nats.as_deref());
         // Both go into documents and environments, which are text.
         crate::engine::profiles::utf8(&repo)?;
         crate::engine::profiles::utf8(location.root())?;
@@ -116,7 +116,9 @@ impl Workspace {
             let mut is_told = false;
             for note in nats.open().await? {
                 // Streams that are made together have as many replicas as there were servers; to say it once will do.
-                if !(matches!(note, Note::FewerReplicas { .. }) && std::mem::replace(&mut is_told, true)) {
+                if !(matches!(note, NatsWarning::FewerReplicas { .. })
+                    && std::mem::replace(&mut is_told, true))
+                {
                     output::note(note);
                 }
             }

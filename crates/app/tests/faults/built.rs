@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds a source that lies beside this file, with these flags.
+/// Builds a C source beside this file with these flags.
 #[track_caller]
 pub(crate) fn built(source: &str, flags: &[&str], into: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults").join(source);

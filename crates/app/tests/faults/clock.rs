@@ -1,4 +1,4 @@
-//! Somebody sets the clock while a run is under way: first the engine's own clock, then the one it asks the system for.
+//! The clock is set while a run is active: first the engine's own clock, then the system's.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use runner::{Clock, EngineExit, Notice};
 use testkit::Scene;
 use tokio::sync::Notify;
 
-use crate::built::built;
-use crate::engine_config::Stand;
-use crate::scene;
+use crate::faults::built::built;
+use crate::faults::engine_config::Stand;
+use crate::faults::scene;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 const YEAR: i64 = 365 * DAY;
 
-/// A wall clock that stands still until somebody sets it.
+/// A wall clock that moves only when it is set.
 #[derive(Clone)]
 struct Wall(Arc<AtomicI64>);
 
@@ -40,7 +40,7 @@ impl Wall {
     }
 }
 
-/// Whether the entry says that an attempt has failed and is to be repeated after a while.
+/// Whether the entry ends an attempt that will be retried.
 fn repeats(entry: &Entry<Steps>) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
 }
@@ -70,14 +70,14 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
         journal.iter().map(|e| e.at).collect::<Vec<_>>()
     );
     assert_eq!(rested(&journal), 2);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
     let document = scene.document("trial");
     let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
     assert!(time("started_at") <= time("ended_at"), "{document:#}");
 }
 
-/// An engine dies while a back-off of that length is pending, the clock is set, and another goes on.
-async fn set_while_nobody_waits(backoff: Duration, by: i64) -> (Scene, Stand) {
+/// An engine dies while a back-off is pending, the clock is set, and another engine resumes.
+async fn set_without_an_engine(backoff: Duration, by: i64) -> (Scene, Stand) {
     let scene = scene();
     scene.plan(&["a 1 exit 1"]);
     let wall = Wall::new();
@@ -100,27 +100,27 @@ async fn set_while_nobody_waits(backoff: Duration, by: i64) -> (Scene, Stand) {
     let journal = stand.journal().await;
     assert!(journal.is_sorted_by_key(|entry| entry.at));
     assert_eq!(rested(&journal), 1);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2"]);
     (scene, stand)
 }
 
 #[tokio::test]
-async fn a_back_off_that_lies_absurdly_far_ahead_is_waited_for_only_as_long_as_it_was_set_for() {
-    set_while_nobody_waits(Duration::from_millis(100), -YEAR).await;
+async fn a_back_off_far_in_the_future_lasts_no_longer_than_it_was_set_for() {
+    set_without_an_engine(Duration::from_millis(100), -YEAR).await;
 }
 
 #[tokio::test]
 async fn an_overdue_back_off_elapses_at_once() {
-    // Longer than any test waits.
-    set_while_nobody_waits(Duration::from_secs(300), YEAR).await;
+    // Longer than the test deadline.
+    set_without_an_engine(Duration::from_secs(300), YEAR).await;
 }
 
 #[test]
-fn the_systems_clock_jumps_back_a_day_and_forward_a_year_in_the_middle_of_a_run() {
+fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     let scene = scene();
     let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &scene.kit());
     scene.workflow(&["a", "b: a"]);
-    // Each attempt sets the clock just before it fails: the back-off is pending then.
+    // Each attempt sets the clock just before it fails, so that the back-off is pending.
     scene.plan(&[
         r#"a 1 do echo -86400 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
         r#"a 2 do echo 31536000 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
@@ -133,7 +133,7 @@ fn the_systems_clock_jumps_back_a_day_and_forward_a_year_in_the_middle_of_a_run(
         .env("CALLBOARD_BACKOFF", "200ms")
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
     let journal = scene.journal("trial");
     let times: Vec<Stamp> =
         journal.iter().map(|entry| entry["entry"]["at"].as_str().unwrap().parse().unwrap()).collect();

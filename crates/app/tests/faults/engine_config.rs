@@ -1,4 +1,4 @@
-//! An engine in the test's own process, for what no flag can set: its clock, its patience. Shim and agent are real.
+//! An engine in the test's own process, for what no flag can set: its clock, its timeouts. Shim and agent are real.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use store::{AnyStore, Store as _, Tenure};
 use testkit::{Scene, harness};
 use tokio::sync::mpsc;
 
-/// A run of one step, `a`, with up to three attempts, and what an engine of it works with.
+/// A run of one step, `a`, with up to three attempts, and the configuration of its engine.
 pub(crate) struct Stand {
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,
@@ -20,7 +20,7 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) async fn open(scene: &Scene, clock: Clock) -> Self {
-        let store = harness::open_store(scene.repo(), scene.backing().address().as_deref()).await;
+        let store = harness::open_store(scene.repo(), scene.backend().address().as_deref()).await;
         let run = RunId::new("trial").unwrap();
         let backoff = Duration::from_millis(20);
         let engine_config =
@@ -32,7 +32,7 @@ impl Stand {
         Self { store, run, engine_config }
     }
 
-    /// Plays until the run rests. What is told to an observer goes to `seen`.
+    /// Drives the run until the engine exits. Notices go to `seen`.
     pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<EngineExit, EngineError> {
         let mut observer = Seen(seen);
         let engine =

@@ -1,16 +1,16 @@
-//! A full disk, at every place where we write.
+//! A full disk, everywhere Callboard writes.
 
 use std::fs;
 
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Isolation, Scene, isolated};
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
-/// What an agent does that reports, says so, and exits when it may.
+/// An agent that reports, logs a line, and exits when the gate opens.
 const REPORTS_AND_WAITS: &str =
     r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; read -r _ <"$kit/gate""#;
 
-/// A repository whose store has a small disk of its own.
+/// Makes a repository whose store has a small disk of its own.
 fn with_small_store() -> (Scene, Disk) {
     let scene = scene();
     let disk = Disk::mount(scene.store(), "size=16m");
@@ -19,9 +19,8 @@ fn with_small_store() -> (Scene, Disk) {
 }
 
 #[test]
-fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
-    embedded_only!("a commit to a disk that is full");
-    apart(World::Mounts, || {
+fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[REPORTS_AND_WAITS]);
         let mut gate = scene.gate("gate");
@@ -36,7 +35,7 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
         assert!(scene.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
-        // When the engine closed the store it gave back a little. Without that, every command says the same.
+        // Closing the store freed a little space. Without it, every command fails the same way.
         disk.fill();
         for command in ["pause", "stop", "resume", "show"] {
             let refused = scene.callboard(&[command, "trial"]).run();
@@ -46,20 +45,20 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
         scene.expect_no_orphans();
     });
 }
 
 #[test]
-fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
-    apart(World::Mounts, || {
+fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&["a 1 wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         let session = running.wait();
@@ -67,9 +66,9 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
-        // By the one who could commit it: on NATS that needs no room here.
+        // On NATS the commit needs no local space.
         let told = if testkit::on_nats() { &session } else { &resumed };
         assert!(told.stderr.contains("✗ a#1.1 failed, again in"), "{}", told.stderr);
         scene.expect_no_orphans();
@@ -77,15 +76,15 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
 }
 
 #[test]
-fn an_agent_whose_log_finds_no_room_goes_on_and_its_report_counts() {
+fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
     const TALKS: &str = r#"a * do read -r _ <"$kit/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$kit/unheard"
 read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[&TALKS.replace('\n', "; ")]);
         let (mut gate, mut again) = (scene.gate("gate"), scene.gate("again"));
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         scene.wait_for_note("unheard");
@@ -93,16 +92,16 @@ read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
         again.open();
         let session = running.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         scene.expect_no_orphans();
     });
 }
 
 #[test]
-fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
-    apart(World::Mounts, || {
+fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
-        // There is room for the commit that starts `b`, not for what `b` would be told.
+        // There is space for the commit that starts `b`, not for its prompt.
         scene.write("task.md", &"Do what the step says. ".repeat(40_000));
         scene.plan(&[REPORTS_AND_WAITS]);
         let mut gate = scene.gate("gate");
@@ -118,15 +117,14 @@ fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["b"]["attempts"], 1);
     });
 }
 
 #[test]
-fn a_run_that_finds_no_room_is_not_half_opened() {
-    embedded_only!("a commit to a disk that is full");
-    apart(World::Mounts, || {
+fn embedded_a_run_without_space_is_not_created() {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         disk.fill();
         let refused = scene.run(&[]).run();
@@ -146,13 +144,13 @@ fn a_run_that_finds_no_room_is_not_half_opened() {
         let runs = scene.callboard(&["ls", "--json"]).run().json();
         assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
         assert_eq!(second().run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
 fn a_disk_without_inodes_is_full_too() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.store(), "size=4m,nr_inodes=200");
         scene.workflow(&["a", "b: a"]);
@@ -168,14 +166,14 @@ fn a_disk_without_inodes_is_full_too() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     });
 }
 
 #[test]
-fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
-    apart(World::Mounts, || {
+fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a", "c: b"]);
@@ -189,8 +187,8 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
-        // A report's file is tried at once; the document's has its pace, and may be tried only at the end.
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
+        // A report's view is written at once; the document's view is paced and may be written only at the end.
         let report = view.with_file_name("reports").join("trial__a.json");
         let told = format!("! cannot write {}: No space left on device", report.display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
@@ -207,8 +205,8 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
 }
 
 #[test]
-fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
-    apart(World::Mounts, || {
+fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a"]);
@@ -219,7 +217,7 @@ fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
         disk.fill();
         gate.open();
         running.wait_until_it_says("! cannot write");
-        scene.ledger().wait_for_begin("b#1.1");
+        scene.agent_log().wait_for_start("b#1.1");
         disk.free();
         second.open();
         let session = running.wait();
@@ -233,8 +231,8 @@ fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
 }
 
 #[test]
-fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
-    apart(World::Mounts, || {
+fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let disk = Disk::mount(scene.repo().join(".git/info"), "size=64k");
@@ -250,8 +248,8 @@ fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
 }
 
 #[test]
-fn a_strangers_bytes_are_not_given_up_for_want_of_room() {
-    apart(World::Mounts, || {
+fn external_bytes_are_not_discarded_for_lack_of_space() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let views = Disk::mount(scene.repo().join(".agents"), "size=1m");
         let quarantine = Disk::mount(scene.store().join("quarantine"), "size=64k");

@@ -1,32 +1,32 @@
-//! An agent that has reported and does not go: half a minute in earnest, a run_at here.
+//! An agent that has reported and does not exit.
 
 use std::time::Duration;
 
 use protocol::Outcome;
 use runner::{Clock, EngineExit, Notice};
-use testkit::Held;
+use testkit::ProcessHandle;
 
-use crate::engine_config::Stand;
-use crate::scene;
+use crate::faults::engine_config::Stand;
+use crate::faults::scene;
 
 #[tokio::test]
-async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts() {
+async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_counts() {
     let scene = scene();
     scene.plan(&["a * report-then-hang"]);
     let mut stand = Stand::open(&scene, Clock::system()).await;
-    stand.engine_config.lingering = Duration::from_millis(50);
+    stand.engine_config.linger_timeout = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
     let rest = stand.play(|notice| {
-        if let Notice::Lingers { attempt, .. } = notice {
+        if let Notice::Lingering { attempt, .. } = notice {
             lingered += 1;
-            agent = Held::of(scene.ledger().wait_for_begin(&attempt.to_string()));
+            agent = ProcessHandle::of(scene.agent_log().wait_for_start(&attempt.to_string()));
         }
     });
     assert_eq!(rest.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     assert_eq!(lingered, 1);
-    // It may have ended before we could take hold of it.
+    // It may have ended before the test could open its pidfd.
     assert!(agent.is_none_or(|agent| agent.has_ended()));
-    assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1"]);
+    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     scene.expect_no_orphans();
 }

@@ -1,13 +1,13 @@
 //! Ten thousand runs in one store.
 
 use rusqlite::Connection;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
-use crate::scene;
+use crate::faults::scene;
 
 const RUNS: usize = 10_000;
 
-/// Copies a run that really ran, ten thousand times.
+/// Copies a real run ten thousand times.
 fn multiply(scene: &Scene, run: &str) {
     let mut database = Connection::open(scene.store().join("callboard.db")).unwrap();
     database.execute_batch("PRAGMA synchronous = OFF").unwrap();
@@ -18,8 +18,8 @@ fn multiply(scene: &Scene, run: &str) {
          INSERT INTO runs (name, protocol, created, revision, token, summary)
          SELECT printf('old-%05d', n), protocol, created - n, revision, 0, summary FROM numbers, original;
          CREATE TEMP TABLE copies AS SELECT id FROM runs WHERE name LIKE 'old-%' ORDER BY id;
-         INSERT INTO entries (run, revision, write_id, body)
-         SELECT copies.id, revision, randomblob(16), body FROM copies, entries
+         INSERT INTO entries (run, revision, write_id, body, checksum)
+         SELECT copies.id, revision, randomblob(16), body, checksum FROM copies, entries
          WHERE entries.run = (SELECT id FROM original) ORDER BY copies.id, revision;
          INSERT INTO parts (run, path, revision, body)
          SELECT copies.id, path, revision, body FROM copies, parts WHERE parts.run = (SELECT id FROM original);
@@ -32,8 +32,7 @@ fn multiply(scene: &Scene, run: &str) {
 }
 
 #[test]
-fn ten_thousand_runs_are_in_nobodys_way() {
-    embedded_only!("runs that were copied in its file");
+fn embedded_ten_thousand_runs_slow_no_command_down() {
     let scene = scene();
     scene.workflow(&["a"]);
     let run = |name: &str| scene.run_named(name);
@@ -50,10 +49,12 @@ fn ten_thousand_runs_are_in_nobodys_way() {
     let choice =
         "`old-0` could be `old-00001` or `old-00002` or `old-00003` or `old-00004` or `old-00005` or another";
     assert!(session.stderr.contains(choice), "{}", session.stderr);
-    // A new one is played, interrupted, found again as the only unfinished one, and stopped.
+    // A new run is started, interrupted, found as the only unfinished one, and stopped.
     scene.plan(&["a * hang"]);
     let running = run("newest").start();
-    testkit::until(&scene.kit(), "the second begin", || (scene.ledger().begun().len() == 2).then_some(()));
+    testkit::until(&scene.kit(), "the second begin", || {
+        (scene.agent_log().started().len() == 2).then_some(())
+    });
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();

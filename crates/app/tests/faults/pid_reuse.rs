@@ -1,23 +1,23 @@
-//! A process number that belongs to somebody else by now.
+//! A process id that was reused.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Innocent, Scene, World, apart};
+use testkit::{Isolation, Scene, UnrelatedProcess, isolated};
 
-use crate::deserted;
+use crate::faults::killed_run;
 
-/// Numbers come round only after long; a tick in which a shim began has passed by then, and whoever begins has another.
-fn deserted_long_ago() -> Scene {
-    let scene = deserted();
+/// Process ids wrap around slowly: the clock tick of the shim's start has passed, so its successor has another start time.
+fn killed_run_of_an_earlier_tick() -> Scene {
+    let scene = killed_run();
     let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
-    while Innocent::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
+    while UnrelatedProcess::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
     scene
 }
 
-/// Writes another process number into the claim.
+/// Writes another process id into the claim.
 fn forge(attempt: &Path, pid: i32) {
     let claim = attempt.join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
@@ -25,43 +25,43 @@ fn forge(attempt: &Path, pid: i32) {
     fs::write(&claim, identity.to_string()).unwrap();
 }
 
-/// What the run comes to: the lost try is repeated and not counted.
+/// The lost attempt is repeated and not counted.
 fn expect_repeated(scene: &Scene) {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     scene.expect_no_orphans();
 }
 
 #[test]
-fn whoever_has_the_number_of_a_dead_shim_is_neither_waited_for_nor_signalled() {
-    let scene = deserted_long_ago();
-    let innocent = Innocent::start();
+fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
+    let scene = killed_run_of_an_earlier_tick();
+    let innocent = UnrelatedProcess::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     expect_repeated(&scene);
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
-fn stop_does_not_signal_whoever_has_the_number_of_a_dead_shim() {
-    let scene = deserted_long_ago();
-    let innocent = Innocent::start();
+fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
+    let scene = killed_run_of_an_earlier_tick();
+    let innocent = UnrelatedProcess::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
-fn a_number_that_the_kernel_really_gave_away_again_is_told_apart() {
-    apart(World::Processes, || {
-        let scene = deserted_long_ago();
+fn a_pid_that_the_kernel_really_reused_is_recognised() {
+    isolated(Isolation::Processes, || {
+        let scene = killed_run_of_an_earlier_tick();
         let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
-        let innocent = Innocent::with_pid(shim);
+        let innocent = UnrelatedProcess::with_pid(shim);
         expect_repeated(&scene);
-        innocent.expect_untouched();
+        innocent.expect_alive();
     });
 }

@@ -1,15 +1,15 @@
-//! A store that can be read and not written: mounted so, or by its modes.
+//! A store that is read-only, by mount or by file modes.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Isolation, Scene, isolated};
 
-use crate::scene;
+use crate::faults::scene;
 
-/// Whoever looks sees the run, whoever wants more is refused with the reason; nothing is changed by either.
-fn expect_a_look_and_no_more(scene: &Scene, reason: &str) {
+/// Inspecting commands work, all others are refused with the reason, and nothing changes.
+fn expect_read_only(scene: &Scene, reason: &str) {
     for command in [&["ls"][..], &["show", "trial"], &["log", "trial"], &["log", "trial", "--json"]] {
         let look = scene.callboard(command).run();
         assert_eq!(look.code, 0, "{}", look.transcript());
@@ -32,20 +32,19 @@ fn interrupted() -> Scene {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::INT);
     assert_eq!(running.wait().code, 130);
     scene
 }
 
 #[test]
-fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
-    embedded_only!("a file that cannot be written");
-    apart(World::Mounts, || {
+fn embedded_a_store_on_a_read_only_mount_can_be_inspected_only() {
+    isolated(Isolation::Mounts, || {
         let scene = interrupted();
         let disk = Disk::over(scene.store());
         disk.make_read_only();
-        expect_a_look_and_no_more(&scene, "Read-only file system");
+        expect_read_only(&scene, "Read-only file system");
         disk.make_writable();
         scene.plan(&[]);
         assert_eq!(scene.callboard(&["resume"]).run().code, 0);
@@ -53,15 +52,14 @@ fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
 }
 
 #[test]
-fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
-    embedded_only!("a file that cannot be written");
-    apart(World::Mounts, || {
+fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a", "b: a"]);
         scene.plan(&["a * wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         running.kill();
         running.wait();
         assert!(
@@ -73,17 +71,16 @@ fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
         testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
         let disk = Disk::over(scene.store());
         disk.make_read_only();
-        expect_a_look_and_no_more(&scene, "Read-only file system");
+        expect_read_only(&scene, "Read-only file system");
         disk.make_writable();
         assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
-fn a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
-    embedded_only!("a file that cannot be written");
-    apart(World::PlainUser, || {
+fn embedded_a_store_with_read_only_modes_can_be_inspected_only() {
+    isolated(Isolation::PlainUser, || {
         let scene = interrupted();
         let allow = |directory: u32, file: u32| {
             for entry in fs::read_dir(scene.store()).unwrap().flatten() {
@@ -93,7 +90,7 @@ fn a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
             fs::set_permissions(scene.store(), Permissions::from_mode(directory)).unwrap();
         };
         allow(0o500, 0o400);
-        expect_a_look_and_no_more(&scene, "Permission denied");
+        expect_read_only(&scene, "Permission denied");
         allow(0o700, 0o600);
         scene.plan(&[]);
         assert_eq!(scene.callboard(&["resume"]).run().code, 0);

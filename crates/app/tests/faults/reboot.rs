@@ -1,21 +1,21 @@
-//! The machine went down: another boot id in all we have on disk, files half-written, nobody alive.
+//! The machine rebooted: another boot id on disk, torn files, no process alive.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Held, Innocent, Scene, embedded_only};
+use testkit::{ProcessHandle, Scene, UnrelatedProcess};
 
-use crate::{deserted, scene};
+use crate::faults::{killed_run, scene};
 
-/// A run whose engine was killed, and its first step ended before: by itself, without a report.
-fn down_after_the_end_of_an_agent() -> Scene {
+/// Makes a run whose first agent exited without a report before its engine was killed.
+fn down_after_an_agents_exit() -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait-and-fail gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
@@ -31,14 +31,14 @@ fn boot_id() -> String {
 
 const ANOTHER_BOOT: &str = "00000000-1111-2222-3333-444444444444";
 
-/// Makes a file of ours one of another boot.
+/// Gives a file another boot id.
 fn age(file: &Path) {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(&boot_id()), "{text}");
     fs::write(file, text.replace(&boot_id(), ANOTHER_BOOT)).unwrap();
 }
 
-/// Makes the whole journal one of another boot.
+/// Gives the whole journal another boot id.
 fn age_journal(scene: &Scene) {
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     let change = "UPDATE entries SET body = replace(body, ?1, ?2) WHERE instr(body, ?1) > 0";
@@ -50,17 +50,16 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("a#1.1 was interrupted"), "{}", resumed.stderr);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     scene.expect_no_orphans();
 }
 
 #[test]
-fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
-    embedded_only!("a journal that was changed in its file");
-    let scene = deserted();
-    let innocent = Innocent::start();
-    // It has the number and even the start time of the shim, counted from another boot.
+fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone() {
+    let scene = killed_run();
+    let innocent = UnrelatedProcess::start();
+    // It has the pid and even the start time of the shim, counted from another boot.
     let claim = scene.attempt("trial", "a", "1.1").join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
     identity["pid"] = innocent.pid().into();
@@ -69,13 +68,12 @@ fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left
     age(&claim);
     age_journal(&scene);
     expect_repeated_and_not_counted(&scene);
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
-fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault() {
-    embedded_only!("a journal that was changed in its file");
-    let scene = down_after_the_end_of_an_agent();
+fn embedded_an_exit_without_a_report_before_a_reboot_costs_no_attempt() {
+    let scene = down_after_an_agents_exit();
     for file in ["claim", "exit.json"] {
         age(&scene.attempt("trial", "a", "1.1").join(file));
     }
@@ -85,7 +83,7 @@ fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault
 
 #[test]
 fn the_same_exit_of_this_boot_costs_an_attempt() {
-    let scene = down_after_the_end_of_an_agent();
+    let scene = down_after_an_agents_exit();
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
@@ -98,33 +96,33 @@ fn tear(file: &Path, part: u64) {
 }
 
 #[test]
-fn a_claim_that_a_power_cut_has_torn_belongs_to_nobody() {
+fn a_torn_claim_has_no_owner() {
     for part in [0, 1] {
-        let scene = deserted();
+        let scene = killed_run();
         tear(&scene.attempt("trial", "a", "1.1").join("claim"), part);
         expect_repeated_and_not_counted(&scene);
     }
 }
 
 #[test]
-fn an_exit_record_that_a_power_cut_has_torn_is_none() {
+fn a_torn_exit_record_is_ignored() {
     for part in [0, 1] {
-        let scene = down_after_the_end_of_an_agent();
+        let scene = down_after_an_agents_exit();
         tear(&scene.attempt("trial", "a", "1.1").join("exit.json"), part);
         expect_repeated_and_not_counted(&scene);
     }
 }
 
 #[test]
-fn a_report_that_a_power_cut_has_torn_is_not_the_agents_fault() {
+fn a_torn_report_costs_no_attempt() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&[r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; hang"#]);
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     scene.wait_for_note("reported");
     running.kill();
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
     tear(&scene.attempt("trial", "a", "1.1").join("report.json"), 1);

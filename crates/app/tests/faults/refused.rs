@@ -1,14 +1,14 @@
-//! A store where SQLite's shared memory cannot be relied on. The whole list of such file systems is tested beside it, in
-//! the store; FUSE is the one that can be had anywhere.
+//! A store where SQLite's shared memory is unreliable. The list of such file systems is tested in
+//! the store; FUSE is the one available everywhere.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{World, apart, embedded_only};
+use testkit::{Isolation, isolated};
 
-use crate::built::built;
-use crate::scene;
+use crate::faults::built::built;
+use crate::faults::scene;
 
 /// A FUSE file system, until it is dropped.
 struct Mounted {
@@ -41,9 +41,8 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
-    embedded_only!("where its file may be");
-    apart(World::Mounts, || {
+fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let program = built("fuse.c", &["-O1"], &scene.kit());
@@ -63,7 +62,7 @@ fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
                 );
             }
         }
-        assert!(scene.ledger().begun().is_empty());
+        assert!(scene.agent_log().started().is_empty());
         assert_eq!(scene.run(&[]).run().code, 0, "the repository itself is fine");
     });
 }

@@ -1,18 +1,18 @@
-//! SIGSTOP, and Ctrl-Z: processes that are alive and do nothing.
+//! SIGSTOP and Ctrl-Z: processes that are alive and do nothing.
 
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Held, Scene, embedded_only};
+use testkit::{ProcessHandle, Scene};
 
-use crate::{last_error, scene, status};
+use crate::faults::{last_error, scene, status};
 
-/// Somebody who holds the ticket of a store and is stopped.
+/// A stopped process that holds a store's writer lock.
 struct Stopped(Child);
 
 impl Stopped {
     fn with_writer_lock(scene: &Scene) -> Self {
-        let writer_lock = scene.store().join("ticket");
+        let writer_lock = scene.store().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
@@ -33,14 +33,13 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
-    embedded_only!("the ticket that its writers queue on");
+fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ever() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     let holder = Stopped::with_writer_lock(&scene);
     let refused = scene.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
@@ -48,7 +47,7 @@ fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
     assert!(refused.stderr.contains(&named), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("kill -CONT {}", holder.pid())), "{}", refused.stderr);
     assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0, "whoever only looks does not wait");
-    // The engine cannot commit either. It says the same, and its agent's work is not lost.
+    // The engine cannot commit either. It reports the same, and its agent's work is not lost.
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -57,7 +56,7 @@ fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
     drop(holder);
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "nothing was repeated");
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "nothing was repeated");
 }
 
 #[test]
@@ -67,7 +66,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let pid = running.pid();
@@ -84,7 +83,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     assert_eq!(stop.code, 5, "{}", stop.transcript());
     assert!(stop.stderr.contains(&format!("its engine, process {pid}, is stopped")), "{}", stop.stderr);
     assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0);
-    // It was told all the same: when it goes on it does it.
+    // The request is committed: the engine carries it out when it continues.
     running.signal(Signal::CONT);
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
@@ -100,8 +99,8 @@ fn a_stopped_shim_keeps_its_time_limit() {
     scene.workflow_of(&["id: a, timeout: 1"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&["--max-attempts", "1"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    scene.agent_log().wait_for_start("a#1.1");
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = scene.document("trial");

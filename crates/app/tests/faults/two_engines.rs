@@ -3,20 +3,20 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::{Held, embedded_only};
+use testkit::ProcessHandle;
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
 const ROUNDS: usize = 12;
 
 #[test]
-fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
+fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let mut holder = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     for round in 0..ROUNDS {
         holder.kill();
         holder.wait();
@@ -38,22 +38,21 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
     gate.open();
     let session = holder.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     scene.expect_no_orphans();
 }
 
 #[test]
-fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later_one() {
-    embedded_only!("the file of a lock");
+fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let fenced = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
-    // A stopped process keeps its lock; somebody has to take the file away.
+    // A stopped process keeps its lock, so the test removes the file.
     fs::remove_file(scene.store().join("engines/trial.lock")).unwrap();
     let engine = scene.callboard(&["resume"]).start();
     engine.wait_until_it_says("a#1.1 was found at work and adopted");
@@ -64,7 +63,7 @@ fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
 }

@@ -1,17 +1,17 @@
-//! A person gives up a host.
+//! The user abandons a host.
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::ProcessHandle;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
-fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
+fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    // The try that was interrupted does not count, so this one is the first again.
+    // The interrupted attempt does not count, so this one counts as the first.
     fixture.scene.plan(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -20,15 +20,15 @@ fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
     let entries = fixture.scene.journal("trial").len();
     gate.open();
     agent.wait();
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
-    // It has written its report by now, and nobody takes it up.
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1", "first#1.2"]);
+    // The agent has written its report by now; no engine reads it.
     let refused = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert_eq!(fixture.scene.journal("trial").len(), entries);
 }
 
 #[test]
-fn its_agent_is_told_when_it_reports() {
+fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     let fixture = Fixture::new();
     let mut gate = fixture.scene.gate("gate");
     fixture.scene.workflow(&["first"]);
@@ -36,7 +36,7 @@ fn its_agent_is_told_when_it_reports() {
                    echo $? >\"$kit/code\"; hang";
     fixture.scene.plan(&[&format!("first 1 do {reports}")]);
     let engine = fixture.run_on("a", &[]).start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
@@ -49,12 +49,14 @@ fn its_agent_is_told_when_it_reports() {
     });
     let told = fixture.scene.wait_for_note("told");
     assert!(told.contains("`first#1.1` of run `trial` is not at work any more"), "{told}");
-    Held::shim(&fixture.scene.attempt("trial", "first", "1.1")).expect("its shim lives").signal(Signal::TERM);
+    ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
+        .expect("its shim lives")
+        .signal(Signal::TERM);
     agent.wait();
 }
 
 #[test]
-fn a_host_whose_engine_leads_is_not_given_up() {
+fn a_host_with_a_live_engine_cannot_be_abandoned() {
     let fixture = Fixture::new();
     let (engine, _agent, mut gate) = fixture.at_work();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
@@ -66,10 +68,10 @@ fn a_host_whose_engine_leads_is_not_given_up() {
 }
 
 #[test]
-fn a_host_that_has_nothing_is_not_given_up() {
+fn a_host_without_attempts_cannot_be_abandoned() {
     let (fixture, agent, _gate) = Fixture::deserted();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
-    // While the lease lasts somebody may lead.
+    // Until the lease expires, an engine may be alive.
     let refused = match refused.code {
         5 => {
             assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
@@ -88,15 +90,15 @@ fn a_host_that_has_nothing_is_not_given_up() {
     agent.wait();
 }
 
-/// The entry of a cycle in the bucket goes along.
+/// The cycle's entry in the bucket follows.
 #[test]
-fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
+fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
     let _gate = fixture.scene.gate("gate");
     fixture.scene.plan(&["execute * wait gate"]);
-    let peer = fixture.scene.played(&["peer", "create-spec", "--spec", "x"]);
+    let peer = fixture.scene.with_agent(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     let cycle = "peer:spec:x:cycle:1";
@@ -105,8 +107,8 @@ fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
     fixture.scene.plan(&[]);
     let session = fixture.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let begun = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
-    assert_eq!(fixture.scene.ledger().begun(), begun);
+    let started = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
+    assert_eq!(fixture.scene.agent_log().started(), started);
     agent.kill();
     agent.wait();
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Callboard, Gate, Held, Running, Scene};
+use testkit::{Callboard, Gate, ProcessHandle, Running, Scene};
 
-/// For tests in which somebody waits for its end.
+/// For tests that wait until it expires.
 const SHORT: Duration = Duration::from_secs(1);
-/// For tests in which nobody may.
+/// For tests that must not wait for it.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) struct Fixture {
@@ -16,69 +16,70 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Leases are short: whoever takes over from a host that is gone waits for one.
+    /// Leases are short: taking over from a dead host waits for one.
     pub(crate) fn new() -> Self {
         Self::with_lease(SHORT)
     }
 
     pub(crate) fn with_lease(lease: Duration) -> Self {
         let server = Server::start();
-        // Whoever makes the streams settles for all how long a lease is.
+        // The client that creates the streams fixes the lease length.
         let store = NatsStore::new(NatsSettings { lease, ..server.settings() });
         testkit::harness::wait(store.open()).unwrap();
         Self { scene: Scene::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
-    /// A command on that host.
+    /// A command on this host.
     pub(crate) fn on(&self, host: &str, arguments: &[&str]) -> Callboard<'_> {
         self.scene.callboard(arguments).env("CALLBOARD_HOST", host)
     }
 
-    /// `callboard run` of `wf.yaml` on that host.
+    /// `callboard run wf.yaml` on this host.
     pub(crate) fn run_on(&self, host: &str, more: &[&str]) -> Callboard<'_> {
         self.scene.run(more).env("CALLBOARD_HOST", host)
     }
 
-    /// A run of one step that is at work on host `a`, and waits at the gate.
-    pub(crate) fn at_work(&self) -> (Running<'_>, Held, Gate) {
+    /// Starts a run of one step on host `a`; its agent waits at the gate.
+    pub(crate) fn at_work(&self) -> (Running<'_>, ProcessHandle, Gate) {
         let gate = self.scene.gate("gate");
         self.scene.workflow(&["first"]);
         self.scene.plan(&["first 1 wait gate"]);
         let engine = self.run_on("a", &[]).start();
-        let agent = Held::of(self.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        let agent = ProcessHandle::of(self.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
         (engine, agent, gate)
     }
 
-    /// A run of one step whose engine on host `a` was told to end in the middle of it.
+    /// Starts a run of one step on host `a` and interrupts its engine.
     pub(crate) fn interrupted(&self, more: &[&str]) {
         self.scene.workflow(&["first"]);
         self.scene.plan(&["first 1 hang"]);
         let engine = self.run_on("a", more).start();
-        self.scene.ledger().wait_for_begin("first#1.1");
+        self.scene.agent_log().wait_for_start("first#1.1");
         engine.interrupt();
         assert_eq!(engine.wait().code, 130);
         self.scene.plan(&[]);
     }
 
-    /// A run of two steps, of which the first was at work on host `a` when its engine was killed. Its agent works on,
+    /// Starts a run of two steps on host `a` and kills its engine during the first. The agent lives on
     /// and waits at the gate.
-    pub(crate) fn deserted() -> (Self, Held, Gate) {
+    pub(crate) fn deserted() -> (Self, ProcessHandle, Gate) {
         Self::deserted_with_lease(SHORT)
     }
 
-    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, Held, Gate) {
+    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
         let fixture = Self::with_lease(lease);
         let gate = fixture.scene.gate("gate");
         fixture.scene.workflow(&["first", "second"]);
         fixture.scene.plan(&["first 1 wait gate"]);
         let engine = fixture.run_on("a", &["--jobs", "1"]).start();
-        let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        let agent =
+            ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
         engine.kill();
         engine.wait();
         (fixture, agent, gate)
     }
 
-    /// The run as `show --json` tells it on a host.
+    /// The run as `show --json` prints it on a host.
     pub(crate) fn shown_on(&self, host: &str) -> serde_json::Value {
         let shown = self.on(host, &["show", "trial", "--json"]).run();
         assert_eq!(shown.code, 0, "{}", shown.transcript());

@@ -1,32 +1,32 @@
-//! An engine elsewhere leads the run, or has led it.
+//! The run has, or had, an engine on another host.
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::ProcessHandle;
 
-use crate::fixture::{Fixture, LONG};
+use crate::hosts::fixture::{Fixture, LONG};
 
 #[test]
-fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back() {
+fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     let (fixture, agent, mut gate) = Fixture::deserted();
-    // The lease runs out, then the run is taken over: the second step is played here, the first is left alone.
+    // The lease expires and the run is taken over: the second step runs here, the first is left alone.
     let session = fixture.on("b", &["resume", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     let told = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
                 `callboard resume trial --abandon-host a` here";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
     engine.wait_until_it_says("first#1.1 was found at work and adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
     fixture.scene.expect_no_orphans();
 }
 
 #[test]
-fn a_second_host_follows_the_run_and_ends_as_it_does() {
+fn a_second_host_follows_the_run_and_exits_as_it_does() {
     let fixture = Fixture::new();
     let (engine, _agent, mut gate) = fixture.at_work();
     let leaving = fixture.on("b", &["resume", "trial"]).start();
@@ -40,14 +40,14 @@ fn a_second_host_follows_the_run_and_ends_as_it_does() {
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1"]);
-    // Nobody on `b` has written anything.
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1"]);
+    // No process on `b` has written anything.
     let by_b = fixture.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
     assert_eq!(by_b, 0);
 }
 
 #[test]
-fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
+fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let fixture = Fixture::new();
     let (engine, agent, mut gate) = fixture.at_work();
     let following = fixture.on("b", &["resume", "trial"]).start();
@@ -63,9 +63,9 @@ fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
     agent.wait();
 }
 
-/// Without a word at the end the others would have to wait for the lease, and this is a long one.
+/// Without a release the others would have to wait for the lease, which is long here.
 #[test]
-fn a_run_that_rests_is_free_for_other_hosts_at_once() {
+fn a_stopped_run_is_free_for_other_hosts_at_once() {
     let fixture = Fixture::with_lease(LONG);
     fixture.interrupted(&[]);
     let session = fixture.on("b", &["resume", "trial"]).run();
@@ -73,11 +73,11 @@ fn a_run_that_rests_is_free_for_other_hosts_at_once() {
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
 }
 
-/// An errand ends with its request, and must not take its last word with it.
+/// A one-shot engine must release its lock before it exits.
 #[test]
-fn a_run_is_free_for_other_hosts_after_an_errand() {
+fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
     let (fixture, agent, mut gate) = Fixture::deserted_with_lease(LONG);
-    // On the host of the dead engine nobody waits for its lease.
+    // The host of the dead engine does not wait for its lease.
     assert_eq!(fixture.on("a", &["pause", "trial"]).run().code, 0);
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
@@ -92,7 +92,7 @@ fn a_run_can_be_stopped_from_another_host() {
     fixture.scene.workflow(&["first"]);
     fixture.scene.plan(&["first 1 hang"]);
     let engine = fixture.run_on("a", &[]).start();
-    fixture.scene.ledger().wait_for_begin("first#1.1");
+    fixture.scene.agent_log().wait_for_start("first#1.1");
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
@@ -101,13 +101,13 @@ fn a_run_can_be_stopped_from_another_host() {
 }
 
 #[test]
-fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
+fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     let (fixture, agent, _gate) = Fixture::deserted();
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
     let told = "attempts of it are on other hosts, and cannot be ended from here";
     assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
-    // Whoever resumed it there would start what was to end.
+    // A resume there would start what should end.
     let advice = "`first#1.1` is on `a`: `callboard stop trial` there ends what is left";
     assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
     let shown = fixture.on("b", &["show", "trial"]).run();
@@ -122,19 +122,19 @@ fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
 }
 
 #[test]
-fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
+fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     let fixture = Fixture::new();
     let mut gate = fixture.scene.gate("gate");
     fixture.scene.workflow(&["first", "second"]);
     fixture.scene.plan(&["first 1 wait gate"]);
     let stopped = fixture.run_on("a", &["--jobs", "1"]).start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
     stopped.signal(Signal::STOP);
     testkit::wait_until_stopped(stopped.pid());
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     stopped.signal(Signal::CONT);
-    // What it hears next is the end of its attempt, and it must not decide about that any more.
+    // The next event is the end of its attempt, which it must not decide on any more.
     gate.open();
     let session = stopped.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -142,17 +142,17 @@ fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
     agent.wait();
     let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
 }
 
 #[test]
-fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
+fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let fixture = Fixture::new();
     fixture.interrupted(&[]);
     let mut gate = fixture.scene.gate("gate");
     fixture.scene.plan(&["first * wait gate"]);
     let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
-    fixture.scene.ledger().wait_for_begin("first#1.2");
+    fixture.scene.agent_log().wait_for_start("first#1.2");
     let holder = fixture.shown_on("a")["engine"]["pid"].clone();
     let follower = both.iter().find(|one| holder != one.pid()).expect("two cannot be one");
     follower.wait_until_it_says(&format!("its engine is process {holder} on"));
@@ -160,16 +160,16 @@ fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
     for session in both.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "first#1.2"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "first#1.2"]);
 }
 
 #[test]
-fn nobody_follows_in_the_background() {
+fn a_detached_resume_does_not_follow() {
     let fixture = Fixture::new();
     let (engine, _agent, mut gate) = fixture.at_work();
     let refused = fixture.on("b", &["resume", "trial", "--detach"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
-    // And what is led elsewhere is no run that was cut off.
+    // A run with an engine on another host is not interrupted.
     assert_eq!(fixture.on("b", &["resume", "--all"]).run().code, 0);
     gate.open();
     assert_eq!(engine.wait().code, 0);

@@ -1,4 +1,4 @@
-//! A lead on NATS ends when it is not said again.
+//! An engine lock on NATS is a lease: it ends when it is not renewed.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use store::{NatsSettings, NatsStore, Store as _};
 use testkit::nats::Server;
 use testkit::{Running, Scene, harness, status};
 
-use crate::{configure, delete_stream, scene_on};
+use crate::nats::{configure, delete_stream, scene_on};
 
-/// How long leases are is settled when the store is made.
+/// The lease length is fixed when the store is created.
 fn scene_with_short_leases() -> Scene {
     let server = Server::start();
     let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
@@ -20,8 +20,8 @@ fn scene_with_short_leases() -> Scene {
     scene
 }
 
-/// Asks until nobody else leads any more. The server has no bell for the end of a lease.
-fn resumed_as_soon_as_it_can_be(scene: &Scene) -> Running<'_> {
+/// Tries until the lease has expired. The server sends no event when a lease expires.
+fn resume_when_the_lease_expires(scene: &Scene) -> Running<'_> {
     loop {
         let resuming = scene.callboard(&["resume", "trial"]).start();
         if !resuming.ends_within(Duration::from_secs(2)) {
@@ -34,16 +34,16 @@ fn resumed_as_soon_as_it_can_be(scene: &Scene) -> Running<'_> {
 }
 
 #[test]
-fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_later_one() {
+fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     let scene = scene_with_short_leases();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let fenced = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
-    let engine = resumed_as_soon_as_it_can_be(&scene);
+    let engine = resume_when_the_lease_expires(&scene);
     engine.wait_until_it_says("a#1.1 was found at work and adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
@@ -52,25 +52,25 @@ fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_la
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
 }
 
-/// As after an outage: the lease has run out, and its engine, which lives, takes it again without a word in the journal.
+/// As after an outage: the lease has expired, and its live engine renews it without a journal entry.
 #[test]
-fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
+fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     let scene = scene_with_short_leases();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
     testkit::wait_until_stopped(engine.pid());
-    // The server has no bell for the end of a lease.
+    // The server sends no event when a lease expires.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_some() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
     let watching = scene.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("it has no engine");
     engine.signal(Signal::CONT);
@@ -80,23 +80,23 @@ fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
     assert_eq!(watching.wait().code, 0);
 }
 
-/// Who leads is told by the epoch in the journal; the leases only say whom to wait for. So they may be made again.
+/// The epoch in the journal decides which engine may write; leases only say whom to wait for, so they can be recreated.
 #[test]
-fn leases_that_are_deleted_under_an_engine_are_made_again_and_it_goes_on_leading() {
+fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     let scene = scene_with_short_leases();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     delete_stream(&scene, "callboard-leases");
-    // Whoever comes next makes the stream, and the engine says again that it leads.
+    // The next client recreates the stream, and the engine renews its lease in it.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_none() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
     let second = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
     gate.open();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

@@ -1,24 +1,24 @@
-//! The server goes, for a while or for good, and somebody deletes what it holds.
+//! The server goes away, for a while or for good, or loses what it holds.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 use testkit::nats::Server;
-use testkit::{Gate, Held, Running, Scene, harness, status};
+use testkit::{Gate, ProcessHandle, Running, Scene, harness, status};
 
-use crate::{client, configure, delete_stream, has_stream, scene, scene_on, three};
+use crate::nats::{client, configure, delete_stream, has_stream, scene, scene_on, three};
 
-/// A run of three steps whose second one is at work, and waits at the gate.
-pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
+/// Starts a run of three steps whose second one is running and waits at the gate.
+pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, ProcessHandle) {
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * wait gate"]);
     let engine = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("b#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("b#1.1")).expect("at work");
     (engine, agent)
 }
 
-/// Lets the agent end while nobody can be told.
-fn ends_unheard(scene: &Scene, gate: &mut Gate, agent: &Held) {
+/// Lets the agent end while the store is unreachable.
+fn end_during_the_outage(scene: &Scene, gate: &mut Gate, agent: &ProcessHandle) {
     gate.open();
     agent.wait();
     let attempt = scene.attempt("trial", "b", "1.1");
@@ -27,7 +27,7 @@ fn ends_unheard(scene: &Scene, gate: &mut Gate, agent: &Held) {
 
 #[track_caller]
 fn expect_each_step_once(scene: &Scene) {
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"]);
     let document = scene.document("trial");
     assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);
     let journal = scene.journal("trial");
@@ -38,39 +38,39 @@ fn expect_each_step_once(scene: &Scene) {
 }
 
 #[test]
-fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step() {
+fn a_server_that_is_killed_and_comes_back_costs_no_step() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
-    scene.backing().server().kill();
-    ends_unheard(&scene, &mut gate, &agent);
-    scene.backing().server().restart();
+    scene.backend().server().kill();
+    end_during_the_outage(&scene, &mut gate, &agent);
+    scene.backend().server().restart();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&scene);
 }
 
-/// First its leader, then another one, so that nobody can keep anything; and both come back.
+/// Kills the stream leader, then a second server, so that no write succeeds; then both return.
 #[test]
-fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
+fn losing_two_of_three_servers_for_a_while_costs_no_step() {
     let ([first, second, third], addresses) = three();
     let (scene, mut others) = (scene_on(first), [second, third]);
     let mut with = |number: usize, act: fn(&mut Server)| match number {
-        0 => act(&mut scene.backing().server()),
+        0 => act(&mut scene.backend().server()),
         other => act(&mut others[other - 1]),
     };
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * wait gate", "c * wait second"]);
     let (mut gate, mut second) = (scene.gate("gate"), scene.gate("second"));
     let engine = scene.run(&["--store", &addresses]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     let journal = harness::wait(client(&scene).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     with(leader, Server::kill);
     gate.open();
-    // The two that are left have chosen another one.
-    let agent = Held::of(scene.ledger().wait_for_begin("c#1.1")).expect("at work");
+    // The remaining two have elected another leader.
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("c#1.1")).expect("at work");
     with((leader + 1) % 3, Server::kill);
     second.open();
     agent.wait();
@@ -87,13 +87,13 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
-    scene.backing().server().hold();
-    ends_unheard(&scene, &mut gate, &agent);
-    // Whoever comes now gives up after as long as one answer may take. The engine says that it had none, and asks again.
+    scene.backend().server().hold();
+    end_during_the_outage(&scene, &mut gate, &agent);
+    // A command gives up after the answer timeout. The engine reports the outage and retries.
     let looked = scene.callboard(&["ls"]).run();
     assert_eq!(looked.code, 5, "{}", looked.transcript());
     engine.wait_until_it_says("waiting for the NATS server");
-    scene.backing().server().release();
+    scene.backend().server().release();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("answers again, after "), "{}", session.stderr);
@@ -101,17 +101,17 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
 }
 
 #[test]
-fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up_by_resume() {
+fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_work() {
     let scene = scene();
     configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
-    scene.backing().server().kill();
+    scene.backend().server().kill();
     gate.open();
     agent.wait();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
     let hint = "`callboard resume trial` goes on with it when the servers answer";
     assert!(
@@ -122,7 +122,7 @@ fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "the server is still away: {}", resumed.transcript());
     assert!(resumed.stderr.contains(&address), "{}", resumed.stderr);
-    scene.backing().server().restart();
+    scene.backend().server().restart();
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     expect_each_step_once(&scene);
@@ -136,9 +136,9 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let (engine, agent) = in_the_middle(&scene);
     engine.kill();
     engine.wait();
-    scene.backing().server().kill();
+    scene.backend().server().kill();
     assert!(!agent.has_ended());
-    scene.backing().server().restart();
+    scene.backend().server().restart();
     let resumed = scene.callboard(&["resume"]).start();
     resumed.wait_until_it_says("b#1.1 was found at work and adopted");
     gate.open();
@@ -147,14 +147,14 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     expect_each_step_once(&scene);
 }
 
-/// It waits for an answer, and cannot write down that it was interrupted.
+/// The engine waits for an answer and cannot commit the interrupt.
 #[test]
-fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
+fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
-    scene.backing().server().hold();
-    // Of two that come too close the kernel makes one.
+    scene.backend().server().hold();
+    // The kernel merges two signals that are pending at once.
     while !engine.ends_within(Duration::from_millis(100)) {
         engine.interrupt();
     }
@@ -162,7 +162,7 @@ fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
     assert_eq!(session.code, 130, "{}", session.transcript());
     assert!(session.stderr.contains("its store does not answer"), "{}", session.transcript());
     assert!(!agent.has_ended());
-    scene.backing().server().release();
+    scene.backend().server().release();
     gate.open();
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -170,11 +170,11 @@ fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
 }
 
 #[test]
-fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
+fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     delete_stream(&scene, "callboard-journal");
     gate.open();
     let session = engine.wait();
@@ -187,16 +187,16 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     assert!(!has_stream(&scene, "callboard-journal"), "it was made again");
 }
 
-/// Somebody has forgotten its directory, and a command made a store in the empty one.
+/// The server was restarted with an empty directory, and a command created a store in it.
 #[test]
-fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_written_there() {
+fn a_server_that_returns_with_another_store_ends_the_engine() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     let watching = scene.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("b#1.1");
-    scene.backing().server().kill();
-    let had = scene.backing().server().restart_empty();
+    scene.backend().server().kill();
+    let had = scene.backend().server().restart_empty();
     let listed = scene.callboard(&["ls"]).run();
     assert!(listed.stderr.contains("a new store was made"), "{}", listed.transcript());
     gate.open();
@@ -207,29 +207,29 @@ fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_wri
         assert!(session.stderr.contains("has another store now"), "{}", session.transcript());
     }
     assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
-    scene.backing().server().kill();
-    let _empty = scene.backing().server().restart_in(had);
+    scene.backend().server().kill();
+    let _empty = scene.backend().server().restart_in(had);
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     expect_each_step_once(&scene);
 }
 
 #[test]
-fn an_engine_that_is_told_to_go_while_its_server_is_away_says_what_is_not_written_and_leaves_its_agents() {
+fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
     for signal in [Signal::TERM, Signal::INT] {
         let scene = scene();
         configure(&scene, "outages = \"2s\"");
         let mut gate = scene.gate("gate");
         let (engine, agent) = in_the_middle(&scene);
-        scene.backing().server().kill();
+        scene.backend().server().kill();
         engine.signal(signal);
         let session = engine.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let address = scene.backing().address().unwrap();
+        let address = scene.backend().address().unwrap();
         assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
         assert!(session.stderr.contains("that it was interrupted is not written"), "{}", session.stderr);
         assert!(!agent.has_ended(), "it can be adopted");
-        scene.backing().server().restart();
+        scene.backend().server().restart();
         let resumed = scene.callboard(&["resume"]).start();
         resumed.wait_until_it_says("b#1.1 was found at work and adopted");
         gate.open();

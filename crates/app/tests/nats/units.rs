@@ -1,4 +1,4 @@
-//! The unit that `doctor --unit` prints for a store on NATS: its lines are typed here as systemd would.
+//! The systemd unit that `doctor --unit` prints for a store on NATS, executed as systemd would.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use testkit::Scene;
 use testkit::nats::Server;
 
-use crate::{scene, scene_on};
+use crate::nats::{scene, scene_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 
@@ -21,8 +21,8 @@ fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// Does what one of its lines says, with the variables that it names and no others.
-fn typed(scene: &Scene, unit: &str, line: &str) -> i32 {
+/// Executes one line of the unit with the variables it names and no others.
+fn execute(scene: &Scene, unit: &str, line: &str) -> i32 {
     let line = line.trim_start_matches('-');
     let words: Vec<_> = line.split(' ').collect();
     let mut command = Command::new(words[0]);
@@ -43,7 +43,7 @@ fn typed(scene: &Scene, unit: &str, line: &str) -> i32 {
 fn a_unit_waits_for_the_server_before_it_starts_anything() {
     let scene = scene();
     let unit = unit(&scene);
-    let store = format!("--store {}", scene.backing().address().unwrap());
+    let store = format!("--store {}", scene.backend().address().unwrap());
     let (question, start) = (values(&unit, "ExecStartPre"), values(&unit, "ExecStart"));
     assert!(question[0].ends_with(&format!("callboard ls --unfinished {store}")), "{unit}");
     assert!(start[0].starts_with('-') && start[0].ends_with(&format!("resume --all {store}")), "{unit}");
@@ -52,14 +52,14 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
         (vec!["on-failure"], vec!["0"])
     );
     assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "nobody asks who we are: {unit}");
-    scene.backing().server().kill();
-    assert_eq!(typed(&scene, &unit, question[0]), 5);
-    scene.backing().server().restart();
-    assert_eq!((typed(&scene, &unit, question[0]), typed(&scene, &unit, start[0])), (0, 0));
+    scene.backend().server().kill();
+    assert_eq!(execute(&scene, &unit, question[0]), 5);
+    scene.backend().server().restart();
+    assert_eq!((execute(&scene, &unit, question[0]), execute(&scene, &unit, start[0])), (0, 0));
 }
 
 #[test]
-fn a_unit_holds_no_secret_and_says_which_file_is_to() {
+fn a_unit_holds_no_secret_and_names_the_file_for_it() {
     let scene = scene_on(Server::start_for("ann", PASSWORD));
     let unit = unit(&scene);
     assert!(!unit.contains(PASSWORD), "{unit}");
@@ -71,14 +71,14 @@ fn a_unit_holds_no_secret_and_says_which_file_is_to() {
     assert!(unit.contains("#   NATS_PASSWORD=…\n"), "{unit}");
     scene.write(file, &format!("NATS_USER=ann\nNATS_PASSWORD={PASSWORD}\n"));
     for line in [values(&unit, "ExecStartPre")[0], values(&unit, "ExecStart")[0]] {
-        assert_eq!(typed(&scene, &unit, line), 0, "{line}");
+        assert_eq!(execute(&scene, &unit, line), 0, "{line}");
     }
 }
 
 #[test]
-fn a_unit_leaves_to_the_configuration_what_stands_there() {
+fn a_unit_does_not_repeat_the_configuration() {
     let scene = scene_on(Server::start_for("ann", PASSWORD));
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     let store = format!("[store]\naddress = 'nats://ann:{PASSWORD}@{address}'\nreplicas = 1\n");
     scene.write("../home/.config/callboard/config.toml", &store);
     let session = scene.callboard(&["doctor", "--unit"]).env("CALLBOARD_STORE", "").run();
@@ -87,11 +87,11 @@ fn a_unit_leaves_to_the_configuration_what_stands_there() {
         !unit.contains("EnvironmentFile") && !unit.contains("--store") && !unit.contains(PASSWORD),
         "{unit}"
     );
-    assert_eq!(typed(&scene, &unit, values(&unit, "ExecStartPre")[0]), 0, "{unit}");
+    assert_eq!(execute(&scene, &unit, values(&unit, "ExecStartPre")[0]), 0, "{unit}");
 }
 
 #[test]
-fn a_unit_carries_the_name_of_this_host_and_files_that_are_no_secret() {
+fn a_unit_carries_the_host_name_and_files_that_are_not_secret() {
     let scene = scene();
     let session =
         scene.callboard(&["doctor", "--unit"]).env("CALLBOARD_HOST", "build-2").env("NATS_CREDS", "me.creds");
@@ -104,11 +104,11 @@ fn a_unit_carries_the_name_of_this_host_and_files_that_are_no_secret() {
     );
 }
 
-/// Whoever types its first line again gets the same unit.
+/// The command in the first line prints the same unit again.
 #[test]
-fn the_comment_that_says_how_a_unit_was_made_names_the_store_that_was_typed() {
+fn the_units_comment_repeats_the_store_from_the_command_line() {
     let scene = scene();
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     let session = scene.callboard(&["doctor", "--unit", "--store", &address]).run();
     let first = format!("# callboard doctor --unit --store {address} > ");
     assert!(session.stdout.starts_with(&first), "{}", session.stdout);

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// The environment the agent with the behaviour `tell` saw.
 fn environment(scene: &Scene) -> BTreeMap<String, String> {
@@ -73,7 +73,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
 }
 
 #[test]
-fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
+fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 failed", "b * tell"]);
@@ -81,9 +81,9 @@ fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
-    You are `profile`, playing step `b` of run `trial`.
+    You are `profile`, working on step `b` of run `trial`.
 
-    This is try 2 of 2. The one before failed: Agent reported failure: b did not work out
+    This is attempt 2 of 2. The previous one failed: Agent reported failure: b did not work out
 
     Do what the step says.
 
@@ -149,7 +149,7 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
     let (code, document) = workflow("bad");
     assert_eq!((code, status(&document, "a")), (1, "FAILED"));
     assert_snapshot!(last_error(&document, "a"), @"Agent reported failure: exited with code 3");
-    // Where a report is required, a good exit is none.
+    // Where a report is required, exit code 0 is not one.
     let (code, document) = workflow("silent");
     assert_eq!(code, 1);
     assert_snapshot!(last_error(&document, "a"), @"Agent process exited with code 0 without a report");
@@ -161,7 +161,7 @@ fn the_command_line_wins_over_the_configuration() {
     scene.write("callboard.toml", "[adapters.profile]\ncommand = [\"false\"]\n");
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn a_python_wrapper_needs_no_run_bit() {
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
-fn agents_start_where_they_are_told_to() {
+fn agents_start_in_the_configured_directory() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * tell"]);
@@ -193,17 +193,17 @@ fn agents_start_where_they_are_told_to() {
 }
 
 #[test]
-fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
+fn a_child_in_its_own_session_is_killed_with_the_agent() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert!(Held::of(scene.ledger().wait_for_grandchild("a#1.1")).is_none());
+    assert!(ProcessHandle::of(scene.agent_log().wait_for_grandchild("a#1.1")).is_none());
     scene.expect_no_orphans();
 }
 
 #[test]
-fn a_variable_of_the_caller_that_is_no_text_reaches_the_agent() {
+fn a_variable_that_is_not_utf_8_reaches_the_agent() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[r#"a * do printf %s "$ODD" >"$kit/odd"; hand_in COMPLETED "did it""#]);

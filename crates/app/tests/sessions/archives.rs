@@ -1,6 +1,4 @@
-//! `export` and `import`: a run as one file, and nothing taken that is not what it says.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! `export` and `import`: a run as one file; an archive that was changed is refused whole.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +8,7 @@ use std::time::Instant;
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 fn succeeded() -> Scene {
     let scene = scene();
@@ -60,30 +58,30 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
 }
 
 #[test]
-fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
+fn an_unfinished_attempt_is_interrupted_by_import() {
     let there = scene();
     there.workflow(&["a", "b: a"]);
     there.plan(&["b * hang"]);
     let running = there.run(&[]).start();
-    there.ledger().wait_for_begin("b#1.1");
+    there.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     let file = exported(&there, "trial.tar");
     let here = scene();
     let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
     assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
-    let resumed = here.played(&["resume", "trial"]).run();
+    let resumed = here.with_agent(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    // What it did there is not done again, and what was open there was neither adopted nor ended.
-    assert_eq!(here.ledger().begun(), ["b#1.2"]);
+    // Finished work is not repeated, and the attempt on the other machine was neither adopted nor ended.
+    assert_eq!(here.agent_log().started(), ["b#1.2"]);
     assert_eq!(there.callboard(&["stop", "trial"]).run().code, 0);
     there.expect_no_orphans();
     here.expect_no_orphans();
 }
 
-/// Waits until so many processes stand in the queue for the ticket. The kernel's list of locks has no bell.
+/// Waits until this many processes queue for the writer lock. The kernel's lock list sends no event.
 pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
-    let inode = format!(":{} ", fs::metadata(scene.store().join("ticket")).unwrap().ino());
+    let inode = format!(":{} ", fs::metadata(scene.store().join("writer.lock")).unwrap().ino());
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);
     while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
@@ -93,15 +91,15 @@ pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
 }
 
 #[test]
-fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_other() {
+fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     let there = succeeded();
     let file = exported(&there, "trial.tar");
     let import = ["import", file.to_str().unwrap()];
     let here = scene();
     assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
-    // On NATS nobody queues: there they meet in the journal.
+    // On NATS there is no queue: the imports race in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
-        let writer_lock = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
+        let writer_lock = fs::File::options().write(true).open(here.store().join("writer.lock")).unwrap();
         writer_lock.lock().unwrap();
         writer_lock
     });
@@ -119,13 +117,13 @@ fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_ot
 }
 
 #[test]
-fn an_import_that_was_killed_half_way_does_not_stand_in_the_way_of_the_next() {
+fn an_import_that_was_killed_does_not_block_the_next() {
     let there = succeeded();
     let file = exported(&there, "trial.tar");
     let here = scene();
     let import = |name| here.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
     assert_eq!(import("first").code, 0);
-    // As if it had been killed after the papers were in their place, before the commit.
+    // As if it had been killed after the files were moved into place, before the commit.
     let left = here.store().join("attempts/second/a/1.1");
     fs::create_dir_all(&left).unwrap();
     fs::write(left.join("prompt.md"), "of the killed one").unwrap();
@@ -135,7 +133,7 @@ fn an_import_that_was_killed_half_way_does_not_stand_in_the_way_of_the_next() {
     assert_ne!(fs::read_to_string(left.join("prompt.md")).unwrap(), "of the killed one");
     assert!(!here.store().join("attempts/second/.importing").exists());
 
-    // What nobody knows the origin of is left alone, and is not called a run.
+    // Files of unknown origin are left alone and not listed as a run.
     let strange = here.store().join("attempts/third/a/1.1");
     fs::create_dir_all(&strange).unwrap();
     let refused = import("third");
@@ -183,7 +181,7 @@ fn an_archive_that_is_not_what_it_says_is_refused_whole() {
     assert!(
         refused(&changed(&good, "\"callboard_archive\": 1", "\"callboard_archive\": 9")).contains("format 9")
     );
-    // A path that leads out, in the manifest and in the tar's own headers.
+    // A path that leaves the archive, in the manifest and in the tar headers.
     let out = refused(&changed(&good, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
     assert!(out.contains("is no file that an attempt leaves"), "{out}");
     let kind = refused(&changed(&good, "\"protocol\": \"steps\"", "\"protocol\": \"chess\""));
@@ -201,7 +199,7 @@ fn an_existing_file_is_not_overwritten() {
     error: cannot write `[KIT]/trial.tar`
       caused by: File exists (os error 17)
 
-    hint: choose another name with `-o`, or move it aside
+    hint: choose another name with `-o`, or move the existing file
     [exit 2]
     ");
     let piped =

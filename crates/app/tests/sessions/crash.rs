@@ -1,9 +1,9 @@
-//! `kill -9`, on purpose and at a known run_at. `torture.rs` does it at random ones.
+//! `kill -9` at known moments. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
-use testkit::{Held, ViewReader, embedded_only};
+use testkit::{ProcessHandle, ViewReader};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 #[test]
 fn agents_outlive_the_engine_and_are_adopted() {
@@ -13,8 +13,8 @@ fn agents_outlive_the_engine_and_are_adopted() {
     let mut gate = scene.gate("gate");
     let reader = ViewReader::start(&scene.view("trial"));
     let running = scene.run(&["--jobs", "2"]).start();
-    let agents =
-        ["a#1.1", "b#1.1"].map(|attempt| Held::of(scene.ledger().wait_for_begin(attempt)).expect("at work"));
+    let agents = ["a#1.1", "b#1.1"]
+        .map(|attempt| ProcessHandle::of(scene.agent_log().wait_for_start(attempt)).expect("at work"));
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(agents.iter().all(|agent| !agent.has_ended()), "they work on");
@@ -23,28 +23,28 @@ fn agents_outlive_the_engine_and_are_adopted() {
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let mut begun = scene.ledger().begun();
-    begun.sort();
-    assert_eq!(begun, ["a#1.1", "b#1.1", "c#1.1"], "each ran once");
+    let mut started = scene.agent_log().started();
+    started.sort();
+    assert_eq!(started, ["a#1.1", "b#1.1", "c#1.1"], "each ran once");
     reader.expect_whole_views();
     scene.expect_no_orphans();
 }
 
 #[test]
-fn what_ended_while_nobody_looked_is_taken_as_it_is() {
+fn an_attempt_that_ended_without_an_engine_keeps_its_result() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
     let exit = scene.attempt("trial", "a", "1.1");
     testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
@@ -54,10 +54,10 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     agent.wait();
-    scene.ledger().wait_for_begin("a#1.2");
+    scene.agent_log().wait_for_start("a#1.2");
     gate.open();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -75,16 +75,16 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
 }
 
 #[test]
-fn what_a_killed_shim_leaves_is_ended_before_the_next_try() {
+fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let left = scene.ledger().wait_for_grandchild("a#1.1");
-    let left = Held::of(left).expect("it lives in a session of its own");
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
-    scene.ledger().wait_for_begin("a#1.2");
+    let left = scene.agent_log().wait_for_grandchild("a#1.1");
+    let left = ProcessHandle::of(left).expect("it lives in a session of its own");
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    scene.agent_log().wait_for_start("a#1.2");
     assert!(left.has_ended());
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -92,7 +92,7 @@ fn what_a_killed_shim_leaves_is_ended_before_the_next_try() {
 }
 
 #[test]
-fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
+fn a_process_that_keeps_calling_exec_is_found() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * restless gate"]);
@@ -100,9 +100,11 @@ fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
     let running = scene.run(&[]).start();
     let mut left = Vec::new();
     for number in 1..=5 {
-        let pid = scene.ledger().wait_for_grandchild(&format!("a#1.{number}"));
-        left.extend(Held::of(pid));
-        Held::shim(&scene.attempt("trial", "a", &format!("1.{number}"))).expect("its shim lives").kill();
+        let pid = scene.agent_log().wait_for_grandchild(&format!("a#1.{number}"));
+        left.extend(ProcessHandle::of(pid));
+        ProcessHandle::shim(&scene.attempt("trial", "a", &format!("1.{number}")))
+            .expect("its shim lives")
+            .kill();
     }
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -112,15 +114,17 @@ fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
 }
 
 #[test]
-fn a_turn_that_is_interrupted_too_often_is_given_up() {
+fn a_turn_that_is_interrupted_too_often_fails() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
     // The first attempt and five repeats.
     for number in 1..=6 {
-        scene.ledger().wait_for_begin(&format!("a#1.{number}"));
-        Held::shim(&scene.attempt("trial", "a", &format!("1.{number}"))).expect("its shim lives").kill();
+        scene.agent_log().wait_for_start(&format!("a#1.{number}"));
+        ProcessHandle::shim(&scene.attempt("trial", "a", &format!("1.{number}")))
+            .expect("its shim lives")
+            .kill();
     }
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -137,19 +141,19 @@ fn engine_and_shim_may_die_together() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
     gate.open();
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
 }
 
 #[test]
-fn a_detached_run_goes_on_without_us() {
+fn a_detached_run_continues_in_the_background() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -161,7 +165,7 @@ fn a_detached_run_goes_on_without_us() {
     trial
     [exit 0]
     ");
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let refused = scene.callboard(&["resume"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     gate.open();
@@ -171,7 +175,7 @@ fn a_detached_run_goes_on_without_us() {
 }
 
 #[test]
-fn a_detached_run_tells_programs_its_pid() {
+fn a_detached_run_prints_its_pid_as_json() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.run(&["--detach", "--json"]).run();
@@ -183,18 +187,17 @@ fn a_detached_run_tells_programs_its_pid() {
 }
 
 #[test]
-fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
-    embedded_only!("its file is gone");
+fn embedded_a_store_removed_under_an_engine_ends_it_with_an_error() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     std::fs::rename(scene.store(), scene.home().join("gone")).unwrap();
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("error[E002]:"), "{}", session.stderr);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"], "nothing is begun without a store");
+    assert_eq!(scene.agent_log().started(), ["a#1.1"], "nothing is begun without a store");
 }

@@ -1,14 +1,14 @@
-//! `callboard demo`: the real story, what it leaves, and that it does not pretend.
+//! `callboard demo`: what it prints, what it leaves behind, and how it fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene, embedded_only};
+use testkit::{Callboard, Scene};
 
-use crate::scene;
+use crate::sessions::scene;
 
-/// The demo with a temporary directory of its own, so that a test sees all it leaves.
+/// The demo with its own temporary directory, so that a test sees everything it leaves.
 fn demo<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
     scene.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temporary(scene))
 }
@@ -19,33 +19,33 @@ fn temporary(scene: &Scene) -> PathBuf {
     directory
 }
 
-/// The folders of demos that are still there.
+/// The directories that demos have left.
 fn folders(scene: &Scene) -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary(scene)).expect("it is there");
     entries.map(|entry| entry.expect("it can be read").path()).collect()
 }
 
-/// Without numbers of processes, wherever they stand.
+/// Replaces process ids.
 fn without_pids(text: &str) -> String {
     let mut text = text.to_owned();
     for word in ["kill -9 ", "Engine ", "Agent "] {
-        let (before, after) = text.split_once(word).expect("the story has it");
+        let (before, after) = text.split_once(word).expect("the demo prints it");
         text = format!("{before}{word}[PID]{}", after.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
     text
 }
 
 #[test]
-fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
+fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() {
     let scene = scene();
     let session = demo(&scene, &[]).run();
     assert_snapshot!(without_pids(session.transcript()), @"
     $ callboard demo
-    A bug, three agents, and a kill -9. No model, no network.
+    Three scripted agents fix a bug, and the engine is killed while they work.
 
-      fix   a coder: its first fix will be wrong
-      test  a gate: runs the test, and sends `fix` back if it fails
-      docs  a writer: notes what changed
+      fix   a coder, whose first fix is wrong
+      test  a gate, which runs the test and loops back to `fix` if it fails
+      docs  a writer, which describes the changes
 
     $ sh test.sh
     2024: expected yes, got no
@@ -61,11 +61,11 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
     │ ⟲ back to fix, because of test
     │ ▸ fix#2.1 started
 
-    The gate ran the test: 1900: expected no, got yes.
-    The coder is at work again, as process [PID].
+    The test failed: 1900: expected no, got yes.
+    The coder is running again, as process [PID].
 
     $ kill -9 [PID]
-    Engine [PID] is dead. Agent [PID] works on: nobody told it.
+    Engine [PID] is dead. Agent [PID] is still running.
 
     $ callboard resume leap
     │ run leap in …/leap-year
@@ -77,31 +77,27 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
     │ ✓ docs#1.1 done [TIME]
     │ succeeded run `leap`: 3 of 3 steps done, [TIME]
 
-    What the kill cost: nothing. By journal, agents' ledger and /proc:
-      ✓ engine [PID] was killed by signal 9 while fix#2.1 was at work
-      ✓ fix#2.1 outlived it: process [PID] before, the same process at its end
-      ✓ 5 attempts, and each ran exactly once
-      ✓ fix#1.1 and test#1.1 were finished before the kill and did not run again
-      ✓ the test failed, the gate sent the wrong fix back, the test passes now
-      ✓ engine [PID] succeeded the run
-      ✓ no process of any attempt is left
+    Nothing was lost and nothing ran twice. Checked in the journal, the agents' log and /proc:
+      ✓ engine [PID] was killed by signal 9 while fix#2.1 was running
+      ✓ fix#2.1 survived the kill as process [PID] and reported to the next engine
+      ✓ each of the 5 attempts ran exactly once
+      ✓ fix#1.1 and test#1.1 finished before the kill and did not run again
+      ✓ the test failed, the gate looped back to `fix`, and the test passes now
+      ✓ engine [PID] resumed the run and the run succeeded
+      ✓ no process of the run is left
 
-    Told in [TIME].
-    `callboard demo --keep` leaves the folder, to look around in.
+    The demo took [TIME].
+    Run `callboard demo --keep` to keep the folder and look around in it.
     [exit 0]
     ");
     assert_eq!(folders(&scene), [] as [PathBuf; 0]);
-}
-
-#[test]
-fn the_picture_in_the_readme_shows_what_the_demo_says() {
-    let scene = scene();
-    let session = demo(&scene, &["--fast"]).run();
-    let said = session.transcript().replace("demo --fast", "demo");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/demo.svg");
-    let picture = fs::read_to_string(&file).unwrap();
-    let shown = testkit::redact(&format!("{}\n[exit 0]", text_of(&picture)));
-    assert_eq!(without_pids(&shown), without_pids(&said), "scripts/picture draws it anew");
+    let picture = testkit::redact(&format!("{}\n[exit 0]", text_of(&fs::read_to_string(&file).unwrap())));
+    assert_eq!(
+        without_pids(&picture),
+        without_pids(session.transcript()),
+        "run scripts/picture to draw it again"
+    );
 }
 
 /// The lines of text in the picture of a terminal.
@@ -117,8 +113,7 @@ fn text_of(picture: &str) -> String {
 }
 
 #[test]
-fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
-    embedded_only!("the demo has a store of its own");
+fn embedded_the_folder_of_the_demo_can_be_inspected_with_other_commands() {
     let scene = scene();
     let session = demo(&scene, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -128,23 +123,23 @@ fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
     assert!(session.stdout.contains(&format!("cd {}", repo.display())), "{}", session.stdout);
 
     let shown = scene.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
-    assert_eq!(shown["phase"], "succeeded", "{shown}");
-    assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate sent it back once");
-    let ledger = fs::read_to_string(kept[0].join("ledger")).unwrap();
-    let noted = |run_at: &str| -> Vec<(String, String)> {
-        let words = ledger.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let words = words.filter(|words| words[0] == run_at);
+    assert_eq!(shown["status"], "succeeded", "{shown}");
+    assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate looped back once");
+    let log = fs::read_to_string(kept[0].join("agents.log")).unwrap();
+    let logged = |event: &str| -> Vec<(String, String)> {
+        let words = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let words = words.filter(|words| words[0] == event);
         words.map(|words| (words[1].to_owned(), words[2].to_owned())).collect()
     };
-    let attempts: Vec<_> = noted("begin").into_iter().map(|(attempt, _)| attempt).collect();
+    let attempts: Vec<_> = logged("start").into_iter().map(|(attempt, _)| attempt).collect();
     assert_eq!(attempts, ["fix#1.1", "test#1.1", "fix#2.1", "test#2.1", "docs#1.1"]);
-    assert_eq!(noted("begin"), noted("end"), "each ended as the process as which it began");
+    assert_eq!(logged("start"), logged("end"), "an attempt ended as another process");
     assert_eq!(fs::read_to_string(repo.join("CHANGES.md")).unwrap().lines().count(), 4);
     testkit::expect_no_orphans(&repo.join(".git/callboard"));
 }
 
 #[test]
-fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
+fn the_demo_uses_no_user_settings_and_no_current_directory() {
     let scene = scene();
     scene.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
     scene.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
@@ -162,7 +157,7 @@ fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
-/// A `git` that does as it is told, save that it kills the coder in its second turn.
+/// A `git` that kills the coder in its second turn.
 fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
     let path = std::env::var_os("PATH").expect("tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join("git"));
@@ -184,14 +179,14 @@ fn before_path(directory: &Path) -> String {
 }
 
 #[test]
-fn a_story_that_does_not_hold_is_an_error_and_the_evidence_is_kept() {
+fn a_failed_check_is_an_error_and_the_folder_is_kept() {
     let scene = scene();
     let path = before_path(&git_that_kills_the_coder(&scene));
     let session = demo(&scene, &[]).env("PATH", path).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert!(session.stdout.contains("✗ not so: fix#2.1 outlived it"), "{}", session.stdout);
-    assert!(session.stdout.contains("This is not how it should have gone."), "{}", session.stdout);
-    assert!(session.stderr.starts_with("error: the story does not hold: "), "{}", session.stderr);
+    assert!(session.stdout.contains("✗ failed: fix#2.1 survived the kill"), "{}", session.stdout);
+    assert!(session.stdout.contains("The demo failed."), "{}", session.stdout);
+    assert!(session.stderr.contains("checks failed"), "{}", session.stderr);
     let kept = folders(&scene);
     assert!(session.stderr.contains(kept[0].to_str().unwrap()), "{}", session.stderr);
     testkit::expect_no_orphans(&kept[0].join("leap-year/.git/callboard"));
@@ -213,7 +208,7 @@ fn without_git_the_demo_says_so() {
 }
 
 #[test]
-fn an_agent_cannot_show_the_demo() {
+fn an_agent_cannot_run_the_demo() {
     let scene = scene();
     let session = demo(&scene, &[]).env("CALLBOARD_ATTEMPT", "fix#1.1").run();
     assert_snapshot!(session.transcript(), @"
@@ -226,10 +221,10 @@ fn an_agent_cannot_show_the_demo() {
 }
 
 #[test]
-fn ctrl_c_ends_engine_and_agents_and_takes_the_folder_away() {
+fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
     let scene = scene();
-    // The coder never comes to its second turn: the demo waits, and is interrupted in the middle.
-    let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../idea\"\n";
+    // The tester hangs, so that the demo is interrupted while it waits.
+    let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
     let path = before_path(&program(&scene, "date", stuck));
     let running = demo(&scene, &[]).env("PATH", path).start();
     running.wait_until_it_shows("test#1.1 started");

@@ -1,11 +1,11 @@
-//! Tries that fail, and what becomes of the run.
+//! Failed attempts and what becomes of the run.
 
 use insta::assert_snapshot;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 #[test]
-fn a_try_that_fails_is_repeated() {
+fn a_failed_attempt_is_retried() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 failed"]);
@@ -33,7 +33,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     scene.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("slow#1.1");
+    scene.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
@@ -65,7 +65,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
 }
 
 #[test]
-fn the_number_of_tries_can_be_set_for_the_run_and_for_a_step() {
+fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
     let scene = scene();
     let step = "agent: profile, prompt: task.md";
     scene.write(
@@ -80,7 +80,7 @@ fn the_number_of_tries_can_be_set_for_the_run_and_for_a_step() {
 }
 
 #[test]
-fn a_missing_agent_is_a_failed_attempt_and_no_usage_error() {
+fn a_missing_agent_is_a_failed_attempt_not_a_usage_error() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     let session =
@@ -104,7 +104,7 @@ fn a_missing_agent_is_a_failed_attempt_and_no_usage_error() {
 }
 
 #[test]
-fn a_step_that_takes_too_long_is_ended() {
+fn a_step_that_exceeds_its_timeout_is_ended() {
     let scene = scene();
     let text =
         "name: t\nsteps:\n  - {id: a, agent: profile, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
@@ -117,7 +117,7 @@ fn a_step_that_takes_too_long_is_ended() {
 }
 
 #[test]
-fn an_agent_that_ignores_being_asked_is_killed() {
+fn an_agent_that_ignores_term_is_killed() {
     let scene = scene();
     let agent = scene.agent();
     scene.write(
@@ -134,7 +134,7 @@ fn an_agent_that_ignores_being_asked_is_killed() {
     scene.expect_no_orphans();
 }
 
-/// How a first attempt with this behaviour is judged; the second one is good.
+/// Returns the error of a first attempt with this behaviour; the second one succeeds.
 #[track_caller]
 fn reason(behaviour: &str) -> String {
     let scene = scene();
@@ -163,11 +163,11 @@ fn a_report_copied_from_the_instructions_costs_an_attempt() {
 }
 
 #[test]
-fn two_reports_that_contradict_each_other_costs_an_attempt() {
+fn two_contradictory_reports_cost_an_attempt() {
     assert_snapshot!(reason("contradict"), @"Agent process exited with code 0 and its report was refused: contradictory: the report file says COMPLETED, the report between the markers says FAILED");
 }
 
 #[test]
-fn an_agent_that_says_nothing_costs_a_try_even_if_it_exits_well() {
+fn an_agent_without_a_report_costs_an_attempt_even_if_it_exits_with_0() {
     assert_snapshot!(reason("exit 0"), @"Agent process exited with code 0 without a report: a gives up");
 }

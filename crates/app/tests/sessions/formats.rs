@@ -1,22 +1,19 @@
-//! Stores of every format there was, in the hands of the real binary.
+//! The real binary opens one store of every released format.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::embedded_only;
+use crate::sessions::{scene, status};
 
-use crate::{scene, status};
-
-/// The fixtures are SQL text, and SQLite's own program is not everywhere.
-fn is_there(program: &str) -> bool {
+/// Whether a program is installed. The fixtures are SQL text, and `sqlite3` is not installed everywhere.
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
 #[test]
-fn the_runs_of_every_format_are_shown_checked_and_resumed() {
-    embedded_only!("files of older formats");
-    if !is_there("sqlite3") {
+fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
+    if !is_installed("sqlite3") {
         return; // the store's own tests read the fixtures without it
     }
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/formats");
@@ -44,15 +41,15 @@ fn the_runs_of_every_format_are_shown_checked_and_resumed() {
                 assert_eq!(session.code, 0, "{name}: {}", session.transcript());
             }
         }
-        // Its repository is not here, so it goes on in another one.
+        // The repository of the fixture does not exist, so the run continues in another one.
         let file = old.kit().join("run.tar");
         let file = file.to_str().unwrap();
         assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);
         let new = scene();
         assert_eq!(new.callboard(&["import", file]).run().code, 0);
-        let resumed = new.played(&["resume", "interrupted"]).run();
+        let resumed = new.with_agent(&["resume", "interrupted"]).run();
         assert_eq!(resumed.code, 0, "{name}: {}", resumed.transcript());
-        assert_eq!(new.ledger().begun(), ["code#1.2", "review#1.1"], "{name}");
+        assert_eq!(new.agent_log().started(), ["code#1.2", "review#1.1"], "{name}");
         assert_eq!(status(&new.document("interrupted"), "review"), "COMPLETED");
     }
 }

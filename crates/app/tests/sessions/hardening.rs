@@ -1,4 +1,4 @@
-//! What once went wrong, each under the name of what should have happened: agents, users and machines that misbehave.
+//! Bugs of the past, each named after what should have happened: agents, users and machines that misbehave.
 
 mod files;
 mod inputs;

@@ -1,7 +1,5 @@
 //! `import --peer`: cycles of older formats become runs, once, and only with `--write`.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
@@ -99,16 +97,20 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
       execute-tasks peer:spec:user-auth:cycle:3, in_progress, sequence 5
       revision 2: migrated from the dump `[KIT]/dump.jsonl`
-    no engine: `callboard resume peer.spec.user-auth.cycle.3` goes on with it
-      completed   plan     [TIME]  output 68 bytes
-      in_progress execute    output 21 bytes  one attempt timed out
-      pending     express  waits for execute
-      pending     review   waits for express
+    no engine: run `callboard resume peer.spec.user-auth.cycle.3` to continue it
+      succeeded (completed) plan     [TIME]  output 68 bytes
+      running (in_progress) execute    output 21 bytes  one attempt timed out
+      pending               express  waits for execute
+      pending               review   waits for express
     [exit 0]
     ");
     let alone = scene.callboard(&["resume", cycle]).run();
     assert_eq!(alone.code, 2, "{}", alone.transcript());
-    assert!(alone.stderr.starts_with("error[E007]: nobody plays agent `executor`"), "{}", alone.stderr);
+    assert!(
+        alone.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
+        "{}",
+        alone.stderr
+    );
     assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
     let agent = scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let resumed = scene.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();

@@ -1,15 +1,13 @@
-//! `callboard peer`: cycles of the real binary, played by the built-in scripted agent or by the scripted agent.
+//! `callboard peer`: cycles of the real binary, with the rehearsal's agent or the test's scripted agent.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
-mod asking;
-mod beginning;
+mod arguments;
 mod continuing;
 mod corrupted;
 mod killing;
 mod naming;
 mod reporting;
 mod stopping;
+mod whole;
 
 use protocol::RunId;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
@@ -18,7 +16,7 @@ use testkit::{Callboard, Scene, harness};
 
 /// `callboard peer` with the scripted agent, and more arguments.
 fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    scene.played(&[&["peer"], arguments].concat())
+    scene.with_agent(&[&["peer"], arguments].concat())
 }
 
 /// `callboard peer --rehearse` with a script, and more arguments.

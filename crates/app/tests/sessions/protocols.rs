@@ -1,6 +1,4 @@
-//! Commands take runs of every protocol: cycles of `peer` as well as workflows, beside each other in one store.
-
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+//! Every command takes runs of every protocol: cycles of `peer` and workflows in one store.
 
 use std::fs;
 
@@ -8,21 +6,21 @@ use insta::assert_snapshot;
 use protocol::peer::{Continued, Definition, Mode, Peer};
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
-use testkit::{Callboard, Scene, embedded_only, harness};
+use testkit::{Callboard, Scene, harness};
 
-use crate::scene;
+use crate::sessions::scene;
 
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
-/// Answers as the file of its phase says, and fails where there is none.
+/// Reports the file of its phase, and fails if there is none.
 const AGENT: &str = r#"#!/bin/sh
 fields=$(cat "$ANSWERS/$STEP_ID") || exit 1
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y",%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
 "#;
 
-/// Opens a cycle, and writes down what its steps will answer.
+/// Creates a cycle and the answers of its phases.
 pub(crate) fn open(scene: &Scene) {
     open_cycle(scene, CYCLE, None);
 }
@@ -50,7 +48,7 @@ fn answer(scene: &Scene, phase: &str, output: &Value) {
     fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
-/// The command with the profiles of a cycle.
+/// The command with the adapters of a cycle.
 fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
     let (agent, answers) = (scene.kit().join("peer.sh"), scene.kit().join("answers"));
     let answers = format!("ANSWERS={}", answers.display());
@@ -58,7 +56,7 @@ fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
 }
 
 #[test]
-fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
+fn the_commands_for_every_run_drive_and_show_a_cycle() {
     let scene = scene();
     open(&scene);
     assert_snapshot!(with_profiles(&scene, &["resume", CYCLE]).run().transcript(), @"
@@ -83,33 +81,33 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     $ callboard show peer:spec:feature-name:cycle:1
     peer.spec.feature-name.cycle.1 create-spec feature-name  succeeded  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
-      completed plan     [TIME]  output 66 bytes
-      completed execute  [TIME]  output 19 bytes
-      completed express  [TIME]  output 25 bytes
-      completed review   [TIME]  output 20 bytes
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      succeeded (completed) review   [TIME]  output 20 bytes
     review: success, score 85, medium
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
     $ callboard log peer:spec:feature-name:cycle:1 --step review
-      12 [WHEN]  what was due is done  engine [PID] on [HOST]
-      13 [WHEN]  what was due is done  engine [PID] on [HOST]
+      12 [WHEN]  deferred transition  engine [PID] on [HOST]
+      13 [WHEN]  deferred transition  engine [PID] on [HOST]
            ▸ review#1.1 started
            [STORE]/attempts/peer.spec.feature-name.cycle.1/review/1.1
-      14 [WHEN]  review#1.1 is over  engine [PID] on [HOST]
+      14 [WHEN]  review#1.1 ended  engine [PID] on [HOST]
            reported a review that calls the cycle a success
            ✓ review#1.1 done [TIME]
            ✓ reviewed: a success
     [exit 0]
     ");
-    // Times in the document have whole seconds: whether one has passed between the two, nobody can say.
+    // Times in the document have whole seconds: one may or may not have passed.
     let same_second = "~ metadata.updated_at: \"[WHEN]\" → \"[WHEN]\"\n";
     let changed = scene.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(same_second, "");
     assert_snapshot!(changed, @r#"
     $ callboard diff peer:spec:feature-name:cycle:1 3 4
     peer.spec.feature-name.cycle.1  revision 3 → 4
-       3 [WHEN]  what was due is done  engine [PID] on [HOST]
-       4 [WHEN]  what was due is done  engine [PID] on [HOST]
+       3 [WHEN]  deferred transition  engine [PID] on [HOST]
+       4 [WHEN]  deferred transition  engine [PID] on [HOST]
     ~ sequence: 1 → 2
     ~ metadata.status: "initialized" → "in_progress"
     plan
@@ -129,8 +127,9 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     ");
     let graph = scene.callboard(&["graph", CYCLE, "--json"]).run().json();
     let drawn = graph["steps"].as_array().unwrap().iter();
-    let drawn: Vec<_> =
-        drawn.map(|step| json!([step["id"], step["agent"], step["needs"], step["status"]])).collect();
+    let drawn: Vec<_> = drawn
+        .map(|step| json!([step["id"], step["agent"], step["needs"], step["document_status"]]))
+        .collect();
     assert_eq!(
         json!(drawn),
         json!([
@@ -150,7 +149,7 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
 }
 
 #[test]
-fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
+fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     let scene = scene();
     open(&scene);
     let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
@@ -165,13 +164,13 @@ fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
     assert_eq!(scene.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
     assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  4/4 phases  revision 15
+    peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
     improvement is a new cycle: `callboard peer refine-spec --spec feature-name` opens one with what the review recommends
-      completed plan     [TIME]  output 66 bytes
-      completed execute  [TIME]  output 19 bytes
-      completed express  [TIME]  output 25 bytes
-      completed review   [TIME]  output 20 bytes
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      succeeded (completed) review   [TIME]  output 20 bytes
     review: no success, score 40, requires_attention
     it asks you:
       ? Which mail server?
@@ -208,10 +207,10 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
-      completed plan     [TIME]  output 66 bytes
-      failed    execute  try 2
-      pending   express
-      pending   review
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      failed                execute  attempt 2
+      pending               express
+      pending               review
     last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
@@ -219,7 +218,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(with_profiles(&scene, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
-      caused by: it failed
+      caused by: it has failed
 
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
@@ -227,7 +226,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(with_profiles(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
     $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
-      caused by: a phase of a `peer` run is not tried again once it has failed
+      caused by: a failed phase of a `peer` run cannot be retried
 
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
@@ -241,7 +240,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
 }
 
 #[test]
-fn what_a_cycle_takes_over_from_the_one_before_is_told() {
+fn reused_phases_are_shown() {
     let scene = scene();
     let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
     let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
@@ -267,25 +266,25 @@ fn what_a_cycle_takes_over_from_the_one_before_is_told() {
     let shown = scene.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
     assert_snapshot!(shown.transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:2 --at 12
-    peer.spec.feature-name.cycle.2 create-spec feature-name  open  3/4 phases  revision 12 of 14  [WHEN]
+    peer.spec.feature-name.cycle.2 create-spec feature-name  running  3/4 phases  revision 12 of 14  [WHEN]
       create-spec peer:spec:feature-name:cycle:2, in_progress, sequence 8
       continues peer:spec:feature-name:cycle:1
     engine [PID] on [HOST]
-      completed   plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
-      completed   execute  [TIME]  output 19 bytes
-      completed   express  [TIME]  output 25 bytes
-      in_progress review   for [TIME]
+      succeeded (completed) plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      running (in_progress) review   for [TIME]
     [exit 0]
     ");
 }
 
 #[test]
-fn a_cycle_that_is_stopped_has_ended() {
+fn a_stopped_cycle_has_ended() {
     let scene = scene();
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` has failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `peer.spec.feature-name.cycle.1` failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
@@ -293,16 +292,16 @@ fn a_cycle_that_is_stopped_has_ended() {
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
-      failed    plan     Stopped by tester: enough
-      pending   execute
-      pending   express
-      pending   review
+      failed  plan     Stopped by tester: enough
+      pending execute
+      pending express
+      pending review
     [exit 0]
     ");
 }
 
 #[test]
-fn the_first_cycle_is_not_the_beginning_of_the_tenth() {
+fn cycle_1_is_not_a_prefix_of_cycle_10() {
     let scene = scene();
     open_cycle(&scene, &format!("{CYCLE}0"), None);
     let session = scene.callboard(&["show", &format!("{CYCLE}1")]).run();
@@ -334,13 +333,12 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
 }
 
 #[test]
-fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
@@ -380,8 +378,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn a_damaged_store_gives_back_runs_of_every_protocol() {
-    embedded_only!("a damaged file");
+fn embedded_recover_returns_runs_of_every_protocol() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -409,13 +406,12 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
 }
 
 #[test]
-fn agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     let becomes = |protocol: &str| {
         let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();

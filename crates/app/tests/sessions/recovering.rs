@@ -1,6 +1,4 @@
-//! `recover`: whatever happened to the store, what was not hit comes back, and nothing is made up.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! `recover`: undamaged entries come back, and nothing is invented.
 
 mod at_random;
 mod damaged;
@@ -14,9 +12,9 @@ use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 use testkit::harness::wait;
-use testkit::{Callboard, Scene, embedded_only};
+use testkit::{Callboard, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 const PAGE: usize = 4096;
 
@@ -31,7 +29,9 @@ fn played() -> Scene {
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
     // Nine attempts of the other three, and two of this one.
-    testkit::until(&scene.kit(), "its second step", || (scene.ledger().begun().len() == 11).then_some(()));
+    testkit::until(&scene.kit(), "its second step", || {
+        (scene.agent_log().started().len() == 11).then_some(())
+    });
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&[]);
@@ -49,14 +49,13 @@ fn entries(store: &Path, run: &str) -> Vec<String> {
     stored.into_iter().map(|entry| entry.body).collect()
 }
 
-/// `recover --from-view VIEW`, to be played by the scripted agent.
+/// `recover --from-view VIEW` with the scripted agent.
 fn rebuild<'s>(scene: &'s Scene, view: &Path) -> Callboard<'s> {
-    scene.played(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
+    scene.with_agent(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
 }
 
 #[test]
-fn a_sound_store_is_checked_and_left_alone() {
-    embedded_only!("its file is checked");
+fn embedded_a_sound_store_is_checked_and_left_alone() {
     let scene = played();
     let database = scene.store().join("callboard.db");
     let before = fs::read(&database).unwrap();
@@ -67,7 +66,7 @@ fn a_sound_store_is_checked_and_left_alone() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
     assert!(fs::read(&database).unwrap() == before, "the database was changed");
@@ -75,14 +74,13 @@ fn a_sound_store_is_checked_and_left_alone() {
 }
 
 #[test]
-fn a_store_with_a_living_engine_is_not_touched() {
-    embedded_only!("its file is closed to others first");
+fn embedded_a_store_with_a_live_engine_is_not_touched() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: run `trial` has an engine: process [PID] on `[HOST]`
@@ -95,7 +93,7 @@ fn a_store_with_a_living_engine_is_not_touched() {
 }
 
 #[test]
-fn views_that_are_missing_or_changed_are_written_again() {
+fn missing_and_changed_views_are_rewritten() {
     let scene = played();
     let view = scene.view("one");
     let before = fs::read(&view).unwrap();
@@ -114,7 +112,7 @@ fn views_that_are_missing_or_changed_are_written_again() {
 }
 
 #[test]
-fn an_agent_cannot_recover_the_store_it_lives_in() {
+fn an_agent_cannot_recover_its_own_store() {
     let scene = played();
     let refused = scene.callboard(&["recover"]).env("CALLBOARD_ATTEMPT", "a#1.1").run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());

@@ -1,7 +1,5 @@
 //! Rehearsed runs: the built-in scripted agent in the place of agents.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,11 +8,11 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use testkit::{Scene, Session};
 
-use crate::last_error;
+use crate::sessions::last_error;
 
 const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
-/// A repository with a workflow that is committed.
+/// Makes a repository with a committed workflow.
 fn rehearsal(steps: &[&str]) -> Scene {
     let scene = Scene::named(CALLBOARD, "a repo");
     scene.workflow_of(steps);
@@ -59,7 +57,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
-fn any_workflow_is_succeeded_and_the_work_tree_stays_as_it_is() {
+fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
     let scene =
         rehearsal(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code], loop_back_to: code"]);
     play(&scene, "--rehearse", 0);
@@ -88,7 +86,7 @@ fn a_script_says_what_is_left_behind() {
 }
 
 #[test]
-fn a_step_fails_and_then_does_not() {
+fn a_scripted_failure_is_retried() {
     let scene = rehearsal(&["id: code"]);
     play(&scene, &script(&scene, "  code: [fail: syntax error, ok]\n"), 0);
     assert_eq!(step_of(&scene, "code")["attempts"], 2);
@@ -110,7 +108,7 @@ fn a_gate_fails_twice_and_then_passes() {
 }
 
 #[test]
-fn whatever_goes_wrong_is_told_by_its_name() {
+fn every_scripted_failure_is_reported_by_its_name() {
     let steps = ["hangs", "crashes", "leaves", "babbles"];
     let written = steps
         .map(|id| format!("id: {id}, max_attempts: 1, timeout: {}", if id == "hangs" { "1s" } else { "1h" }));
@@ -120,7 +118,7 @@ fn whatever_goes_wrong_is_told_by_its_name() {
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &rehearse];
     let output = scene.callboard(&arguments).run();
     assert_eq!(output.code, 1, "{}", talk(&output));
-    // How long the machine took to notice is not ours to promise.
+    // The time until it was noticed varies.
     let shown = |error: String| match error.split_once(" after ") {
         Some((what, _)) => format!("{what} after […]"),
         None => error,
@@ -145,13 +143,13 @@ fn a_flood_is_kept_and_a_child_left_behind_is_not() {
     let (_, left) = said.split_once("leaving process ").unwrap();
     let (process, how) = left.split_once(" behind: ").unwrap();
     assert!(how.starts_with("in a session of its own\n"), "{said}");
-    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["swept"], 1);
+    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["leftover_processes"], 1);
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!String::from_utf8_lossy(&command).contains("left-behind"), "it lives on");
 }
 
 #[test]
-fn a_killed_engine_changes_nothing_in_the_play() {
+fn a_killed_engine_does_not_change_the_script() {
     let scene = rehearsal(&["id: a", "id: b, needs: [a]"]);
     let rehearse = script(&scene, "  a: [take: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
@@ -168,7 +166,7 @@ fn a_killed_engine_changes_nothing_in_the_play() {
 }
 
 #[test]
-fn a_rehearsed_run_is_not_played_by_anybody_else() {
+fn a_rehearsed_run_is_refused_by_other_adapters() {
     let scene = rehearsal(&["id: code"]);
     let flag = script(&scene, "  code: [{fail: \"no\"}]\n");
     play(&scene, &flag, 1);
@@ -188,10 +186,10 @@ fn a_retried_run_is_still_rehearsed() {
 }
 
 #[test]
-fn a_player_that_reports_and_hangs_has_written_its_whole_report() {
+fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let root = tempfile::tempdir().unwrap();
     let report = root.path().join("report.json");
-    let part = r#"{"play": "report_then_hang"}"#;
+    let part = r#"{"behaviour": "report_then_hang"}"#;
     let path = root.path().display().to_string();
     let told = [
         ("RUN_ID", "trial"),
@@ -250,8 +248,8 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
 }
 
 #[test]
-fn a_player_that_nobody_asked_for_says_so() {
-    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"play":"hang"}"#]] {
+fn the_hidden_rehearsal_command_explains_itself() {
+    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"behaviour":"hang"}"#]] {
         let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = String::from_utf8(output.stderr).unwrap();

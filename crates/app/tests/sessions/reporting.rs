@@ -1,9 +1,9 @@
-//! The ways to hand in a report.
+//! The ways to report.
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_report_between_markers_on_standard_output_counts() {
@@ -17,7 +17,7 @@ fn a_report_between_markers_on_standard_output_counts() {
 }
 
 #[test]
-fn an_agent_can_hand_in_its_report_with_the_command() {
+fn an_agent_can_report_with_the_command() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * submit"]);
@@ -32,15 +32,15 @@ fn the_report_command_is_refused_outside_an_attempt() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["report", "--status", "COMPLETED"]).run().transcript(), @"
     $ callboard report --status COMPLETED
-    error: this is not called from inside an attempt: `CALLBOARD_RUN` is not set
+    error: this command runs inside an attempt only: `CALLBOARD_RUN` is not set
 
-    hint: `callboard report` is for agents that callboard has started
+    hint: let an agent that callboard has started call it
     [exit 3]
     ");
 }
 
 #[test]
-fn the_report_command_is_refused_when_the_attempt_is_over() {
+fn the_report_command_is_refused_after_the_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -52,24 +52,24 @@ fn the_report_command_is_refused_when_the_attempt_is_over() {
     };
     assert_snapshot!(late("a#1.1").transcript(), @"
     $ callboard report --status COMPLETED
-    error: attempt `a#1.1` of run `trial` is over
+    error: attempt `a#1.1` of run `trial` has ended
     [exit 3]
     ");
     assert_snapshot!(late("a#1.2").transcript(), @"
     $ callboard report --status COMPLETED
-    error: attempt `a#1.2` of run `trial` is not under way
+    error: attempt `a#1.2` of run `trial` is not running
     [exit 3]
     ");
 }
 
 #[test]
-fn an_unfit_submission_is_told_at_once() {
+fn an_invalid_report_is_refused_at_once() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let report = |status: &str| {
         let report = scene.callboard(&["report", "--status", status]);
         let report =
@@ -92,11 +92,11 @@ fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
     scene.plan(&["a * report-then-hang"]);
     let running = scene.run(&[]).start();
     let attempt = scene.attempt("trial", "a", "1.1");
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     testkit::until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

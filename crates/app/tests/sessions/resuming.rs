@@ -1,8 +1,8 @@
-//! Which run `resume` goes on with.
+//! Which run `resume` continues.
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn without_an_unfinished_run_there_is_nothing_to_resume() {
@@ -27,7 +27,7 @@ fn a_succeeded_run_is_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it succeeded
+      caused by: it has succeeded
 
     hint: `callboard log trial` shows what it did; `callboard run` starts a new one
     [exit 3]
@@ -39,13 +39,13 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
-    let mut ledger = 0;
+    let mut agent_log = 0;
     let mut interrupt = |run: &str| {
         let running = scene.run_named(run).start();
         testkit::until(&scene.kit(), "another begin", || {
-            (scene.ledger().begun().len() > ledger).then_some(())
+            (scene.agent_log().started().len() > agent_log).then_some(())
         });
-        ledger = scene.ledger().begun().len();
+        agent_log = scene.agent_log().started().len();
         running.interrupt();
         assert_eq!(running.wait().code, 130);
     };
@@ -73,7 +73,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let refused = scene.callboard(&["resume"]).run();
     assert!(refused.stderr.contains(&running.pid().to_string()), "{}", refused.stderr);
     assert_snapshot!(refused.transcript(), @"
@@ -93,7 +93,7 @@ fn resume_needs_no_flags_but_takes_them() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&["--env", "COLOUR=red"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&["a * tell"]);
@@ -111,7 +111,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&[]);
@@ -122,7 +122,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
 }
 
 #[test]
-fn a_run_that_ended_failed_is_retried_not_resumed() {
+fn a_failed_run_is_retried_not_resumed() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 1"]);
@@ -130,7 +130,7 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it failed
+      caused by: it has failed
 
     hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     [exit 3]
@@ -138,18 +138,18 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
 }
 
 #[test]
-fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
+fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
-    let open = |name| scene.played(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
+    let open = |name| scene.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }
-    testkit::until(&scene.kit(), "three at work", || (scene.ledger().begun().len() == 3).then_some(()));
+    testkit::until(&scene.kit(), "three at work", || (scene.agent_log().started().len() == 3).then_some(()));
     assert_eq!(scene.callboard(&["stop", "stopped"]).run().code, 0);
-    let engine = scene.engine("killed").and_then(testkit::Held::of).expect("it has an engine");
+    let engine = scene.engine("killed").and_then(testkit::ProcessHandle::of).expect("it has an engine");
     engine.kill();
     engine.wait();
     let all = scene.callboard(&["resume", "--all"]).run();
@@ -158,27 +158,27 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     for name in ["killed", "working"] {
         scene.wait_for_engine(name);
     }
-    let phases = scene.callboard(&["ls", "--json"]).run().json();
-    let phase = |run: &str| {
-        phases.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["phase"].to_string()
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let status = |run: &str| {
+        runs.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["status"].to_string()
     };
-    assert!(phase("killed").contains("succeeded") && phase("working").contains("succeeded"), "{phases}");
-    assert!(phase("stopped").contains("stopped"), "{phases}");
+    assert!(status("killed").contains("succeeded") && status("working").contains("succeeded"), "{runs}");
+    assert!(status("stopped").contains("stopped"), "{runs}");
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
-    assert!(nothing.stderr.starts_with("note: no run was cut off"), "{}", nothing.transcript());
+    assert!(nothing.stderr.starts_with("note: no interrupted runs"), "{}", nothing.transcript());
 }
 
 #[test]
-fn a_program_that_reads_events_is_told_why_there_are_none() {
+fn resume_json_reports_why_there_are_no_events() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--json"]).run();
     assert_eq!(session.code, 2);
     let [event] = session.events().try_into().unwrap();
     assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
-    assert_eq!(event["error"], "nobody plays agent `profile`, which `a` asks for");
+    assert_eq!(event["error"], "no command is configured for agent `profile` (used by step `a`)");
     assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
     let ghost = scene.callboard(&["resume", "ghost", "--json"]).run();
     assert_eq!(ghost.events()[0]["code"], "E011");

@@ -1,6 +1,4 @@
-//! `callboard state`: documents read, changed and followed by programs that know nothing of each other.
-
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+//! `callboard state`: documents read, patched and watched by independent programs.
 
 mod following;
 mod inside;
@@ -13,10 +11,10 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::{Gate, Running, Scene, Session};
 
-use crate::protocols::{CYCLE, RUN, open};
-use crate::scene;
+use crate::sessions::protocols::{CYCLE, RUN, open};
+use crate::sessions::scene;
 
-/// Does what the file of its phase says, in a shell that finds `callboard`, and reports what that prints as its output.
+/// Runs the file of its phase in a shell and reports what it prints as the output.
 const AGENT: &str = r#"#!/bin/sh
 PATH=$KIT:$PATH
 output=$(. "$KIT/parts/$STEP_ID") || exit 1
@@ -26,7 +24,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 
 const PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_criteria": "it works"}'"#;
 
-/// A cycle whose planner does as it is told here; the others do the least that will do.
+/// Makes a cycle whose planner runs this script; the other phases report a minimal output.
 fn cycle(planner: &str) -> Scene {
     let scene = scene();
     open(&scene);
@@ -53,7 +51,7 @@ fn play(scene: &Scene) -> Running<'_> {
     scene.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &kit]).start()
 }
 
-/// A planner who has begun, and waits until the gate is opened.
+/// Starts the planner, which waits at the gate.
 fn planning(scene: &Scene) -> (Running<'_>, Gate) {
     let gate = scene.gate("hold");
     let engine = play(scene);
@@ -76,7 +74,7 @@ fn patch(scene: &Scene, expect: u64, more: &[&str]) -> Session {
     scene.callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], more].concat()).run()
 }
 
-/// Every write, as `state history` tells it.
+/// Every write, as `state history` prints it.
 fn history(scene: &Scene) -> Vec<Value> {
     let told = scene.callboard(&["state", "history", CYCLE, "--json"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
@@ -84,7 +82,7 @@ fn history(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn a_document_is_read_whole_or_in_part_by_every_name_of_its_run() {
+fn a_document_can_be_read_whole_or_in_part_by_every_name_of_its_run() {
     let scene = cycle("");
     let whole = scene.callboard(&["state", "get", CYCLE]).run().json();
     assert_eq!((&whole["cycle_id"], &whole["sequence"]), (&json!(CYCLE), &json!(1)));
@@ -102,16 +100,16 @@ fn a_document_is_read_whole_or_in_part_by_every_name_of_its_run() {
     "#);
     assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "metadata"]).run().transcript(), @"
     $ callboard state get peer:spec:feature-name:cycle:1 --path metadata
-    error: there is nothing at `metadata`
+    error: the document has no value at `metadata`
 
-    hint: a JSON pointer begins with `/`, such as `/phases/plan/status`
+    hint: start a JSON pointer with `/`, such as `/phases/plan/status`
     [exit 2]
     ");
     assert_snapshot!(scene.callboard(&["state", "get"]).run().transcript(), @"
     $ callboard state get
-    error: no KEY was given, and CALLBOARD_STATE_KEY is not set
+    error: KEY is missing, and CALLBOARD_STATE_KEY is not set
 
-    hint: `callboard ls` lists the runs; inside an attempt of a cycle the key is known
+    hint: name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle
     [exit 2]
     ");
     let absent = scene.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
@@ -119,7 +117,7 @@ fn a_document_is_read_whole_or_in_part_by_every_name_of_its_run() {
 }
 
 #[test]
-fn the_document_of_a_workflow_is_read_and_followed_and_not_patched() {
+fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -141,7 +139,7 @@ fn the_document_of_a_workflow_is_read_and_followed_and_not_patched() {
 }
 
 #[test]
-fn what_is_refused_says_why_in_the_words_of_the_format() {
+fn a_refused_patch_names_the_rule() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let before = get(&scene);
@@ -174,8 +172,8 @@ fn what_is_refused_says_why_in_the_words_of_the_format() {
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
         (&["--merge", "missing.json"], "cannot read the merge patch in `missing.json`"),
-        (&["--patch", "task.md"], "`task.md` is no list of operations"),
-        (&["--patch", "-"], "standard input is no list of operations"),
+        (&["--patch", "task.md"], "`task.md` is not a valid list of operations"),
+        (&["--patch", "-"], "standard input is not a valid list of operations"),
     ] {
         let unusable = patch(&scene, now, arguments);
         assert_eq!(unusable.code, 2, "{arguments:?}");
@@ -187,7 +185,7 @@ fn what_is_refused_says_why_in_the_words_of_the_format() {
 }
 
 #[test]
-fn a_conflict_is_told_to_people_and_to_programs() {
+fn a_conflict_is_reported_as_text_and_json() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let read = sequence(&scene);
@@ -220,7 +218,7 @@ fn a_conflict_is_told_to_people_and_to_programs() {
 }
 
 #[test]
-fn a_field_outside_the_phases_goes_beside_the_work_and_outlives_the_cycle() {
+fn an_unknown_field_outside_the_phases_is_kept() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let read = sequence(&scene);

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// A run with one agent that hangs at its first attempt.
 fn hanging(behaviour: &str) -> Scene {
@@ -17,7 +17,7 @@ fn hanging(behaviour: &str) -> Scene {
 fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -27,7 +27,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     ■ a#1.1 was stopped
 
     note: `callboard resume trial` goes on with it
-    interrupted run `trial`: 0 of 2 steps done, [TIME]
+    stopped run `trial`: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -39,14 +39,14 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
     let document = scene.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
 fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     let scene = hanging("a * stubborn");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     running.wait_until_it_says("press Ctrl-C again");
     running.interrupt();
@@ -58,7 +58,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     ■ a#1.1 was stopped
 
     note: `callboard resume trial` goes on with it
-    interrupted run `trial`: 0 of 2 steps done, [TIME]
+    stopped run `trial`: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -70,7 +70,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
 fn sigterm_is_like_the_first_ctrl_c() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.terminate();
     assert_eq!(running.wait().code, 130);
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
@@ -78,14 +78,14 @@ fn sigterm_is_like_the_first_ctrl_c() {
 }
 
 #[test]
-fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
+fn stop_waits_until_no_agent_is_left() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     note: waiting for its engine, process [PID]
-    run `trial` is stopped; `callboard resume trial` goes on with it
+    run `trial` is stopped; run `callboard resume trial` to continue it
     [exit 0]
     ");
     scene.expect_no_orphans();
@@ -109,10 +109,10 @@ fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
 }
 
 #[test]
-fn a_run_that_its_engine_stopped_is_not_stopped_a_second_time_by_whoever_asked() {
+fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     let journal = scene.journal("trial");
@@ -121,10 +121,10 @@ fn a_run_that_its_engine_stopped_is_not_stopped_a_second_time_by_whoever_asked()
 }
 
 #[test]
-fn stop_without_an_engine_ends_the_agents_itself() {
+fn stop_without_an_engine_ends_the_agents() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     let session = scene.callboard(&["stop", "trial"]).run();
@@ -133,14 +133,14 @@ fn stop_without_an_engine_ends_the_agents_itself() {
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
-fn stopping_twice_is_like_stopping_once_and_a_succeeded_run_cannot_be_stopped() {
+fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
@@ -149,7 +149,7 @@ fn stopping_twice_is_like_stopping_once_and_a_succeeded_run_cannot_be_stopped() 
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     error[E013]: cannot stop run `trial`
-      caused by: it succeeded
+      caused by: it has succeeded
     [exit 3]
     ");
 }

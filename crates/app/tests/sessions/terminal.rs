@@ -1,8 +1,8 @@
-//! What a person at a terminal sees and types.
+//! What a user at a terminal sees and types.
 
 use std::fs;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_running_step_has_a_line_with_its_last_output() {
@@ -41,12 +41,12 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     // The engine has asked it to end; the key itself would have been signal 2.
-    assert_eq!(exit["how"]["signalled"]["signal"], 15, "{exit}");
+    assert_eq!(exit["status"]["signalled"]["signal"], 15, "{exit}");
     scene.expect_no_orphans();
 }
 
 #[test]
-fn what_an_agent_reports_does_not_steer_the_terminal_of_whoever_looks() {
+fn a_report_cannot_send_escape_sequences_to_the_terminal() {
     let scene = scene();
     scene.workflow(&["a"]);
     let agent = scene.write_program(

@@ -1,13 +1,13 @@
-//! The files are views: whatever happens to them, the store knows better.
+//! Files are views: the store is the truth.
 
 use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
-fn a_view_edited_by_hand_is_set_aside_and_written_anew() {
+fn an_edited_view_is_quarantined_and_rewritten() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
@@ -36,12 +36,12 @@ fn a_view_edited_by_hand_is_set_aside_and_written_anew() {
 }
 
 #[test]
-fn a_view_edited_while_nobody_runs_is_noticed_by_the_next_engine() {
+fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     fs::write(scene.view("trial"), "{}").unwrap();
@@ -53,22 +53,22 @@ fn a_view_edited_while_nobody_runs_is_noticed_by_the_next_engine() {
 }
 
 #[test]
-fn a_view_that_was_deleted_comes_back() {
+fn a_deleted_view_is_rewritten() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     fs::remove_dir_all(scene.repo().join(".agents")).unwrap();
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
 }
 
-/// An engine can be killed between its last commit and the last view. Nobody else will ever be engine of that run.
+/// An engine can be killed between its last commit and the last view, and a finished run gets no other engine.
 #[test]
-fn a_finished_runs_view_is_made_good_by_a_resume_that_is_refused() {
+fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);

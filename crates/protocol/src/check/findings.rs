@@ -1,10 +1,10 @@
-//! Gathering violations: where one is, what to call that place, and in which words.
+//! Collects violations with their position and message.
 
 use serde_json::Value;
 
 use super::{Violation, entry, member};
 
-/// A value's place, and what to call it in a message.
+/// The pointer of a value, and its name in messages.
 #[derive(Debug, Clone)]
 pub(crate) struct At {
     pub(crate) pointer: String,
@@ -12,22 +12,22 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// The document as a whole.
+    /// Returns the whole document.
     pub(crate) fn document() -> Self {
         Self { pointer: String::new(), owner: "the document".to_owned() }
     }
 
-    /// A field that the format knows.
+    /// Returns a field of the format.
     pub(crate) fn field(&self, name: &str) -> Self {
         Self { pointer: member(&self.pointer, name), owner: format!("`{name}` of {}", self.owner) }
     }
 
-    /// A member whose name is the user's.
+    /// Returns a member whose name the user chose.
     pub(crate) fn inside(&self, name: &str) -> Self {
         Self { pointer: member(&self.pointer, name), owner: format!("`{name}` in {}", self.owner) }
     }
 
-    /// An entry of a list.
+    /// Returns an entry of a list.
     pub(crate) fn entry(&self, index: usize) -> Self {
         Self { pointer: entry(&self.pointer, index), owner: format!("entry {} in {}", index + 1, self.owner) }
     }
@@ -42,11 +42,12 @@ impl Findings {
         self.0.push(Violation { rule, pointer: at.pointer.clone(), message, repair: repair.into() });
     }
 
+    /// Adds a violation of `wrong-type`.
     pub(crate) fn wrong_type(&mut self, at: &At, value: &Value, expected: &str, repair: &str) {
         self.mistyped("wrong-type", at, value, expected, repair);
     }
 
-    /// The same under a rule that has a name of its own.
+    /// Adds a violation of this rule because a value has the wrong type.
     pub(crate) fn mistyped(
         &mut self,
         rule: &'static str,
@@ -60,7 +61,7 @@ impl Findings {
     }
 }
 
-/// What to call a value in a message.
+/// Names the type of a value in messages.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,6 +1,6 @@
 //! JSON text → a tree of [`Node`]s.
 //!
-//! serde_json does the parsing. It hands out each value as a slice of the text, and the slice's address is its position.
+//! serde_json does the parsing. It returns each value as a slice of the text, whose address gives the position.
 
 use std::fmt;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl Node {
 
 struct Reader<'a> {
     text: &'a str,
-    /// Values are read in the order of the text, so positions are counted on from the value before.
+    /// Values are read in the order of the text, so each position is counted from the previous one.
     offset: usize,
     pos: SourcePos,
 }
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         Ok(Node { pos, value })
     }
 
-    /// Returns the position of a slice of the text that lies behind all located before.
+    /// Returns the position of a slice of the text that comes after all slices located before.
     fn locate(&mut self, raw: &RawValue) -> SourcePos {
         let offset = raw.get().as_ptr().addr() - self.text.as_ptr().addr();
         for character in self.text[self.offset..offset].chars() {

@@ -4,7 +4,7 @@
 //! the time the key turns out to be unknown.
 //!
 //! Aliases share the node they name. Their cost written out is counted before the tree is walked, so that a file of a
-//! few hundred bytes cannot stand for gigabytes ("billion laughs").
+//! few hundred bytes cannot expand to gigabytes ("billion laughs").
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ fn source_pos(mark: granit_parser::Marker) -> SourcePos {
     SourcePos { line: mark.line().max(1), column: mark.col() + 1 }
 }
 
-/// A problem after which the rest of the file cannot be read.
+/// A problem that ends the parsing.
 struct Fatal {
     pos: SourcePos,
     rule: Rule,

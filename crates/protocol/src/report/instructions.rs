@@ -58,7 +58,7 @@ pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> Strin
          3. Print it between the lines `{MARKER_OPEN}` and `{MARKER_CLOSE}`, each on a line of its own.\n\n\
          The report is one JSON object:\n\n\
          {example:#}\n\n\
-         - Keep `schema`, `run_id`, `step_id` and `agent` exactly as they stand here.\n\
+         - Keep `schema`, `run_id`, `step_id` and `agent` exactly as shown.\n\
          - `status` is `COMPLETED` if the task is done and `FAILED` if it is not; say `FAILED` rather than guess.\n\
          - Replace everything in angle brackets by your own words; a report with a blank left in it is refused.\n\
          - {rule}\n"

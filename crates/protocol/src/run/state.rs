@@ -190,7 +190,7 @@ impl<P: Protocol> Run<P> {
         }
     }
 
-    /// Returns whether `change` can be applied. Asked for entries from damaged or foreign files, before they are folded.
+    /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
     pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
         let in_turn = |step: &P::Step, turn: Turn| {
             self.active_turns.get(step).is_some_and(|active| active.turn == turn)

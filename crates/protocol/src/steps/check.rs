@@ -1,7 +1,6 @@
-//! The seed's rules for `run_state.json`: any JSON → every rule it breaks.
+//! The seed's rules for `run_state.json`.
 //!
-//! Works on plain JSON and not on [`Document`], which could not hold most of what is wrong. Fields that the seed does not
-//! know are kept and are no violation.
+//! They are checked on plain JSON, because an invalid document does not fit into a [`Document`]. Unknown fields are allowed.
 
 use serde_json::{Map, Value};
 
@@ -10,12 +9,12 @@ use crate::Stamp;
 use crate::check::{At, Findings, Violation, artifact_path_problem, kind, member};
 use crate::closest;
 
-/// Checks our own document as a reader of its file would.
+/// Checks a typed document. Returns every violation.
 pub fn check_document(document: &Document) -> Vec<Violation> {
     check(&serde_json::to_value(document).expect("BUG: a document is plain data"))
 }
 
-/// Checks a document from anywhere. The violations are in the order of the seed's tables.
+/// Checks any JSON. Returns every violation, in the order of the seed's tables.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings(Vec::new());
     let at = At::document();
@@ -67,7 +66,7 @@ enum Kind {
 struct Field {
     name: &'static str,
     kind: Kind,
-    /// Whether it may be null; it must be there all the same.
+    /// Whether it may be null. It must be present in any case.
     null: bool,
 }
 
@@ -119,10 +118,10 @@ fn check_fields(at: &At, fields: &Fields, known: &[Field], steps: &Fields, findi
 
 fn missing(at: &At, fields: &Fields, field: &Field, known: &[Field], findings: &mut Findings) {
     let name = field.name;
-    let strangers = fields.keys().map(String::as_str);
-    let strangers = strangers.filter(|key| !known.iter().any(|field| field.name == *key));
-    let repair = match closest(name, strangers) {
-        Some(slip) => format!("rename `{slip}` to `{name}`"),
+    let unknown = fields.keys().map(String::as_str);
+    let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
+    let repair = match closest(name, unknown) {
+        Some(misspelt) => format!("rename `{misspelt}` to `{name}`"),
         None if field.null => format!("add `\"{name}\": null`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
@@ -187,7 +186,7 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("use one of {}", words.join(", ")),
             };
-            findings.add("unknown-status", at, format!("{owner} is `{text}`, which is no status"), repair);
+            findings.add("unknown-status", at, format!("{owner} is `{text}`, which is not a status"), repair);
         }
         Kind::Step if !steps.contains_key(text) => {
             let repair = match closest(text, steps.keys().map(String::as_str)) {
@@ -198,12 +197,12 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
             findings.add("unknown-step", at, message, repair);
         }
         Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
-        // Any text will do; the others are none.
+        // Any text is valid, and the other kinds are not texts.
         Kind::Text | Kind::Count | Kind::Artifacts | Kind::Metrics | Kind::Logs | Kind::Steps => {}
     }
 }
 
-/// Exactly as the seed writes it: what we would print for the same run_at.
+/// Returns whether a time is written exactly as the seed writes it.
 fn is_time(text: &str) -> bool {
     text.parse::<Stamp>().is_ok_and(|stamp| stamp.to_string() == text)
 }
@@ -226,8 +225,8 @@ fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
             findings.wrong_type(&at, item, "a text", "put it in quotes");
             continue;
         };
-        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_path_problem(text)) {
-            let message = format!("{} {fault}: `{text}`", at.owner);
+        if let (Kind::Artifacts, Some(problem)) = (kind, artifact_path_problem(text)) {
+            let message = format!("{} {problem}: `{text}`", at.owner);
             findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
         }
     }
@@ -248,10 +247,10 @@ fn check_metrics(at: &At, metrics: &Fields, findings: &mut Findings) {
     }
 }
 
-/// What a status promises about the other fields. A field that is missing has been reported.
+/// Checks the fields that a status requires. A missing field has been reported already.
 fn check_status(at: &At, fields: &Fields, findings: &mut Findings) {
     let Some(status) = fields.get("status").and_then(Value::as_str).and_then(status) else { return };
-    let mut wants = |name: &str, rule, repair: &str| {
+    let mut require = |name: &str, rule, repair: &str| {
         if fields.get(name).is_some_and(Value::is_null) {
             let message = format!("{} is {}, but its `{name}` is null", at.owner, status.as_str());
             findings.add(rule, &at.field(name), message, repair);
@@ -259,14 +258,14 @@ fn check_status(at: &At, fields: &Fields, findings: &mut Findings) {
     };
     match status {
         Status::Pending | Status::Skipped => {}
-        Status::Running => wants("started_at", "running-without-start", "write when it started"),
+        Status::Running => require("started_at", "running-without-start", "write when it started"),
         Status::WaitingOnHuman => {
-            wants("manual_input_path", "waiting-without-input-path", "write where the answer is expected");
+            require("manual_input_path", "waiting-without-input-path", "write where the answer is expected");
         }
-        Status::Completed => wants("ended_at", "ended-without-end", "write when it ended"),
+        Status::Completed => require("ended_at", "ended-without-end", "write when it ended"),
         Status::Failed => {
-            wants("ended_at", "ended-without-end", "write when it ended");
-            wants("last_error", "failed-without-error", "write what went wrong");
+            require("ended_at", "ended-without-end", "write when it ended");
+            require("last_error", "failed-without-error", "write what went wrong");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The table of `steps`.
+//! The transition table of `steps`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,29 @@ use super::step::Verdict;
 use crate::StepId;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
-/// Which steps are behind us.
+/// Which steps are done, failed or to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct State {
-    /// Completed or skipped: what needs them may begin.
+    /// Completed or skipped steps, on which others may depend.
     pub done: BTreeSet<StepId>,
-    /// Those of them that were skipped.
+    /// Those of `done` that were skipped.
     pub skipped: BTreeSet<StepId>,
     pub failed: BTreeSet<StepId>,
-    /// Steps whose gate failed; the way back is still to be taken.
+    /// Failed gates whose loop-back is pending.
     pub looping: BTreeSet<StepId>,
-    /// How often each step was sent back; steps that never were are left out.
+    /// How many loop-backs have reset each step. Steps without any are left out.
     pub iterations: BTreeMap<StepId, u32>,
 }
 
+/// One transition of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     Done(StepId),
     Failed(StepId),
-    /// The step is done, and its gate failed.
+    /// The step completed, and its report says that the gate failed.
     GateFailed(StepId),
-    /// The way back is taken: these gates failed, the run begins again at these targets, all these steps are open.
+    /// The loop-back of these gates to these targets. All of `steps` are to be done again.
     Reset {
         gates: Vec<StepId>,
         targets: Vec<StepId>,
@@ -41,7 +42,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Every step it names.
+    /// Returns every step that the change names.
     pub(super) fn steps(&self) -> impl Iterator<Item = &StepId> {
         let (one, many): (Option<&StepId>, [&[StepId]; 3]) = match self {
             Self::Done(step)
@@ -99,7 +100,7 @@ pub(super) fn decide(
     match event {
         Event::Opened => Move { changes: Vec::new(), next: Next::Queue(startable(definition, state)) },
         Event::Reported { step, verdict } => match verdict {
-            Verdict::Done => satisfied(definition, state, Change::Done(step.clone()), &step),
+            Verdict::Done => step_done(definition, state, Change::Done(step.clone()), &step),
             Verdict::GateFailed => gate_failed(definition, state, step),
         },
         Event::Exhausted { step } => failed(definition, state, step),
@@ -114,7 +115,7 @@ pub(super) fn decide(
             let state = after(state, std::slice::from_ref(&change));
             let next = if state.done.len() == definition.workflow().steps.len() {
                 Next::Finish(Outcome::Succeeded)
-            } else if !state.failed.is_empty() && !goes_on(definition, &state) {
+            } else if !state.failed.is_empty() && !can_continue(definition, &state) {
                 Next::Finish(Outcome::Failed)
             } else {
                 Next::Requeue(startable(definition, &state))
@@ -124,19 +125,19 @@ pub(super) fn decide(
     }
 }
 
-/// A step is done: whoever needed only it may begin.
-fn satisfied(definition: &Definition, state: &State, change: Change, step: &StepId) -> Move<Change, StepId> {
+/// Completes a step and queues the steps whose last need it was.
+fn step_done(definition: &Definition, state: &State, change: Change, step: &StepId) -> Move<Change, StepId> {
     let is_done = |id: &StepId| id == step || state.done.contains(id);
     let next = if state.done.len() + 1 == definition.workflow().steps.len() {
         Next::Finish(Outcome::Succeeded)
     } else {
         let ready = definition.dependents(step).filter(|dependent| dependent.needs.iter().all(is_done));
-        // One that was skipped while it waited stays behind us.
-        let ready = ready.filter(|dependent| is_open(state, &dependent.id));
+        // A step that was skipped while it waited stays skipped.
+        let ready = ready.filter(|dependent| is_unfinished(state, &dependent.id));
         let ready: Vec<_> = ready.map(|dependent| dependent.id.clone()).collect();
         if ready.is_empty()
             && !state.failed.is_empty()
-            && !goes_on(definition, &after(state, std::slice::from_ref(&change)))
+            && !can_continue(definition, &after(state, std::slice::from_ref(&change)))
         {
             Next::Finish(Outcome::Failed)
         } else {
@@ -146,7 +147,7 @@ fn satisfied(definition: &Definition, state: &State, change: Change, step: &Step
     Move { changes: vec![change], next }
 }
 
-/// The limit counts executions: the failure that would make the gate's own count reach it is the last.
+/// Requests a loop-back, or fails the gate if its iterations are used up. The limit counts executions of the gate.
 fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Change, StepId> {
     if state.iteration(&gate) + 1 >= definition.max_iterations().get() {
         return failed(definition, state, gate);
@@ -159,52 +160,56 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
     let next = match definition.on_failure() {
         OnFailure::Stop => Next::Finish(Outcome::Failed),
         OnFailure::Drain => Next::Drain(Outcome::Failed),
-        OnFailure::Continue if goes_on(definition, &after(state, &changes)) => Next::Queue(Vec::new()),
+        OnFailure::Continue if can_continue(definition, &after(state, &changes)) => Next::Queue(Vec::new()),
         OnFailure::Continue => Next::Finish(Outcome::Failed),
     };
     Move { changes, next }
 }
 
-/// The way back: it concerns the targets and everything downstream of them, and waits until nothing there is at work.
+/// Returns the pending loop-back. It resets the targets and everything downstream of them, and waits until no attempt is
+/// alive there.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if state.looping.is_empty() {
         return None;
     }
     let mut gates: Vec<_> = state.looping.iter().cloned().collect();
     gates.sort_by_key(|gate| definition.position(gate));
-    let wanted: BTreeSet<_> =
+    let all_targets: BTreeSet<_> =
         gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
-    let steps = definition.downstream(wanted.iter().cloned());
+    let steps = definition.downstream(all_targets.iter().cloned());
     let quiet: BTreeSet<_> = steps.iter().cloned().collect();
     // Of nested targets the most upstream one wins.
     let is_nested = |target: &StepId| {
-        let others = wanted.iter().filter(|other| *other != target);
+        let others = all_targets.iter().filter(|other| *other != target);
         definition.downstream(others.cloned()).contains(target)
     };
-    let targets: Vec<_> =
-        definition.step_ids().filter(|step| wanted.contains(*step) && !is_nested(step)).cloned().collect();
+    let targets: Vec<_> = definition
+        .step_ids()
+        .filter(|step| all_targets.contains(*step) && !is_nested(step))
+        .cloned()
+        .collect();
     let changes = vec![Change::Reset { gates, targets: targets.clone(), steps }];
-    let open = after(state, &changes);
-    // A target whose own needs are not done, because it had been skipped, waits for them.
-    let next = if !open.failed.is_empty() && !goes_on(definition, &open) {
+    let reset = after(state, &changes);
+    // A target that had been skipped may have needs that are not done. It waits for them.
+    let next = if !reset.failed.is_empty() && !can_continue(definition, &reset) {
         Next::Finish(Outcome::Failed)
     } else {
-        let ready = startable(definition, &open).into_iter().filter(|step| targets.contains(step));
+        let ready = startable(definition, &reset).into_iter().filter(|step| targets.contains(step));
         Next::Requeue(ready.collect())
     };
     Some(Deferred { quiet, then: Move { changes, next } })
 }
 
-/// What is next in a state that was not reached by deciding.
+/// Returns what is next in an imported state.
 pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
     if state.done.len() == definition.workflow().steps.len() {
         return Next::Finish(Outcome::Succeeded);
     }
-    let goes_on = match definition.on_failure() {
+    let continues = match definition.on_failure() {
         OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
-        OnFailure::Continue => state.failed.is_empty() || goes_on(definition, state),
+        OnFailure::Continue => state.failed.is_empty() || can_continue(definition, state),
     };
-    if goes_on { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
+    if continues { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
 }
 
 pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
@@ -219,37 +224,39 @@ pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
     }
 }
 
+/// Returns the state after some changes.
 fn after(state: &State, changes: &[Change]) -> State {
     let mut state = state.clone();
     changes.iter().for_each(|change| state.apply(change));
     state
 }
 
-fn is_open(state: &State, step: &StepId) -> bool {
+fn is_unfinished(state: &State, step: &StepId) -> bool {
     step_status(state, step) == StepStatus::Unfinished
 }
 
-/// Open steps that need nothing that is not done.
+/// Returns the unfinished steps whose needs are all done.
 fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
-    let steps = definition.workflow().steps.iter().filter(|step| is_open(state, &step.id));
+    let steps = definition.workflow().steps.iter().filter(|step| is_unfinished(state, &step.id));
     steps
         .filter(|step| step.needs.iter().all(|need| state.done.contains(need)))
         .map(|step| step.id.clone())
         .collect()
 }
 
-/// Whether anything can still happen beside the failed steps and what waits for them.
-fn goes_on(definition: &Definition, state: &State) -> bool {
-    let mut dead = state.failed.clone();
-    let mut reached: Vec<_> = dead.iter().cloned().collect();
-    while let Some(step) = reached.pop() {
-        // What is done is behind us: whoever needs it waits for nobody above it.
-        for waits in definition.dependents(&step).filter(|dependent| !state.done.contains(&dependent.id)) {
-            if dead.insert(waits.id.clone()) {
-                reached.push(waits.id.clone());
+/// Returns whether steps remain that do not depend on a failed one.
+fn can_continue(definition: &Definition, state: &State) -> bool {
+    let mut blocked = state.failed.clone();
+    let mut to_visit: Vec<_> = blocked.iter().cloned().collect();
+    while let Some(step) = to_visit.pop() {
+        // A step that is done does not pass the failure on to its dependents.
+        for dependent in definition.dependents(&step).filter(|dependent| !state.done.contains(&dependent.id))
+        {
+            if blocked.insert(dependent.id.clone()) {
+                to_visit.push(dependent.id.clone());
             }
         }
     }
     !state.looping.is_empty()
-        || definition.step_ids().any(|step| is_open(state, step) && !dead.contains(step))
+        || definition.step_ids().any(|step| is_unfinished(state, step) && !blocked.contains(step))
 }

@@ -1,4 +1,4 @@
-//! What a run is opened with: the workflow, the prompts' texts and the limits, source.
+//! The definition of a run: the workflow, the texts of its prompts and its limits.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::workflow::{StepSpec, Workflow};
 use crate::StepId;
 
-/// The source definition of a run, with an index over its graph.
+/// The definition of a run, with an index of its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Read", into = "DefinitionSource")]
+#[serde(try_from = "Unchecked", into = "DefinitionSource")]
 pub struct Definition {
     source: DefinitionSource,
     position: BTreeMap<StepId, usize>,
@@ -18,34 +18,34 @@ pub struct Definition {
     dependents: Vec<Vec<usize>>,
 }
 
-/// The part that is written down.
+/// The part of a definition that is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DefinitionSource {
     pub workflow: Workflow,
     /// The workflow file, verbatim.
     pub source: String,
-    /// Each step's prompt, verbatim.
+    /// The text of each prompt, verbatim.
     pub prompts: BTreeMap<StepId, String>,
-    /// Tries of a step that does not set its own.
+    /// Attempts of a step that does not set its own limit.
     pub max_attempts: NonZeroU32,
-    /// How often a step with a gate is executed at most.
+    /// How often a gate is executed at most.
     pub max_iterations: NonZeroU32,
     pub on_failure: OnFailure,
 }
 
-/// Executions of a gate unless something says otherwise.
+/// Executions of a gate if no limit is configured.
 pub const DEFAULT_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
 
-/// What becomes of the rest when a step has failed for good.
+/// What happens to the rest of the run when a step has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Running steps are stopped, and the run ends.
+    /// Running steps are stopped, and the run finishes.
     #[default]
     Stop,
-    /// Running steps may finish, nothing more starts, and the run ends.
+    /// Running steps may finish, nothing more starts, and the run finishes.
     Drain,
-    /// Whatever does not depend on the failed step goes on.
+    /// Steps that do not depend on the failed step continue.
     Continue,
 }
 
@@ -55,15 +55,15 @@ impl From<Definition> for DefinitionSource {
     }
 }
 
-/// What was read back: it may come from an archive of somebody else's.
+/// A definition that was deserialized and not checked: it may come from a foreign archive.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Read(DefinitionSource);
+struct Unchecked(DefinitionSource);
 
-impl TryFrom<Read> for Definition {
+impl TryFrom<Unchecked> for Definition {
     type Error = String;
 
-    fn try_from(Read(source): Read) -> Result<Self, String> {
+    fn try_from(Unchecked(source): Unchecked) -> Result<Self, String> {
         let steps = &source.workflow.steps;
         let known = |id: &StepId| steps.iter().any(|step| step.id == *id);
         let mut named = steps.iter().flat_map(|step| step.needs.iter().chain(&step.loop_back_to));
@@ -113,23 +113,23 @@ impl Definition {
         self.source.prompts.get(id).map_or("", String::as_str)
     }
 
-    /// The place of a step in the workflow file.
+    /// Returns the position of a step in the workflow file.
     pub fn position(&self, id: &StepId) -> usize {
         *self.position.get(id).unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
     }
 
-    /// Steps that need this one, in workflow order.
+    /// Returns the steps that need this one, in workflow order.
     pub fn dependents(&self, id: &StepId) -> impl Iterator<Item = &StepSpec> {
         self.dependents[self.position(id)].iter().map(|index| &self.workflow().steps[*index])
     }
 
-    /// A step and everything that needs it, directly or not, in workflow order.
+    /// Returns these steps and everything that needs them, directly or not, in workflow order.
     pub fn downstream(&self, of: impl IntoIterator<Item = StepId>) -> Vec<StepId> {
         let mut seen = vec![false; self.workflow().steps.len()];
-        let mut open: Vec<usize> = of.into_iter().map(|id| self.position(&id)).collect();
-        while let Some(index) = open.pop() {
+        let mut to_visit: Vec<usize> = of.into_iter().map(|id| self.position(&id)).collect();
+        while let Some(index) = to_visit.pop() {
             if !std::mem::replace(&mut seen[index], true) {
-                open.extend(&self.dependents[index]);
+                to_visit.extend(&self.dependents[index]);
             }
         }
         let steps = self.step_ids().zip(seen);

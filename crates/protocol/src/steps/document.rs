@@ -1,4 +1,4 @@
-//! The document of `steps`: `run_state.json`, typed. Fields we do not know are kept and written back.
+//! The document of `steps`: `run_state.json`, typed. Unknown fields are kept and written back.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub struct Document {
     pub steps: IndexMap<String, StepDocument>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
-    /// What gates have found, until the way back is taken. Kept beside the seed's file, not in it.
+    /// The reports of failed gates, until the loop-back. They are stored with the document and not shown in the file.
     #[serde(skip)]
     pub gates: BTreeMap<String, Finding>,
-    /// Why steps were sent back, until they are done. Kept beside the seed's file, not in it.
+    /// The gate failures that caused the loop-back to a step, until it is done. They are not shown in the file.
     #[serde(skip)]
     pub findings: BTreeMap<String, Vec<Finding>>,
 }
@@ -49,7 +49,7 @@ pub struct StepDocument {
     pub ended_at: Option<Stamp>,
     pub last_error: Option<String>,
     pub artifacts: Vec<String>,
-    /// Values are text, as the seed wants it, even where they are numbers.
+    /// Values are texts, even if they are numbers, as the seed requires.
     pub metrics: Map<String, Value>,
     pub logs: Vec<String>,
     pub manual_input_path: Option<String>,
@@ -58,6 +58,7 @@ pub struct StepDocument {
     pub unknown: Map<String, Value>,
 }
 
+/// The status of a step, in the seed's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -70,7 +71,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The seed's word.
+    /// Returns the seed's word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",
@@ -103,20 +104,20 @@ impl StepDocument {
     }
 }
 
-/// The path of the part that holds everything but the steps.
+/// The path of the part with everything but the steps.
 pub(super) const HEAD: &str = "run";
 
-/// The path of a step's part.
+/// Returns the path of the part of a step.
 pub(super) fn step_part(id: &str) -> String {
     format!("{STEPS}{id}")
 }
 
-/// The path of the part with the findings for a step.
+/// Returns the path of the part with the findings for a step.
 pub(super) fn findings_part(id: &str) -> String {
     format!("{FINDINGS}{id}")
 }
 
-/// The path of the part with what a gate has found.
+/// Returns the path of the part with the report of a failed gate.
 pub(super) fn gate_part(id: &str) -> String {
     format!("{GATES}{id}")
 }
@@ -126,7 +127,7 @@ const FINDINGS: &str = "findings/";
 const GATES: &str = "gates/";
 
 impl Document {
-    /// The JSON text of the part with this path.
+    /// Returns the JSON text of a part.
     pub(super) fn part(&self, path: &str) -> String {
         let text = if let Some(id) = path.strip_prefix(STEPS) {
             serde_json::to_string(&self.steps[id])
@@ -141,7 +142,7 @@ impl Document {
         text.expect("BUG: a document is plain data")
     }
 
-    /// Puts the document together from its parts, the steps in the order given.
+    /// Assembles a document from its parts, with the steps in this order. Returns `None` if a part is missing or malformed.
     pub(super) fn assemble<'a>(
         order: impl Iterator<Item = &'a StepId>,
         parts: &[(String, String)],
@@ -167,7 +168,7 @@ impl Document {
         Some(document)
     }
 
-    /// The file's text: two-space JSON with a final newline.
+    /// Returns the text of the file: JSON indented by two spaces, with a final newline.
     pub fn render(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("BUG: a document is plain data");
         text.push('\n');

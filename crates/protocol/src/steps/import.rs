@@ -1,7 +1,7 @@
-//! A foreign document → a run: what a `run_state.json` tells of a run whose journal is lost.
+//! Foreign document → run: the state of a run whose journal is lost, read from its `run_state.json`.
 //!
-//! It tells which steps are behind us and how often they were sent back. It does not tell who was at work: a step that
-//! runs in it is asked again. What gates have found is lost with the journal.
+//! The document says which steps are done, and how many loop-backs have reset each. Attempts are not in it, so running steps
+//! are started again. The reports of failed gates are lost with the journal.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use super::document::{Document, Status, StepDocument};
 use crate::StepId;
 use crate::rules::{ImportRefusal, Move};
 
-/// What the document calls a gate that failed; see `record`.
+/// How `record` begins the error of a failed gate.
 const GATE_FAILURE: &str = "Gate failure";
 
-/// Each round becomes a change: a count that nobody can have reached would fill the memory with them.
-const MOST_ROUNDS: u32 = 10_000;
+/// Each iteration becomes a change, so that an absurd count would exhaust the memory.
+const MAX_ITERATIONS: u32 = 10_000;
 
 pub(super) fn import(
     definition: &Definition,
@@ -36,11 +36,11 @@ pub(super) fn import(
     if let Some(unknown) = unknown {
         return Err(ImportRefusal::OtherSteps(format!("the workflow has no step `{unknown}`")));
     }
-    let endless = document.steps.iter().find(|(_, step)| step.iteration_count > MOST_ROUNDS);
-    if let Some((id, step)) = endless {
+    let implausible = document.steps.iter().find(|(_, step)| step.iteration_count > MAX_ITERATIONS);
+    if let Some((id, step)) = implausible {
         let count = step.iteration_count;
         return Err(ImportRefusal::OtherSteps(format!(
-            "step `{id}` cannot have been sent back {count} times"
+            "step `{id}` has an implausible `iteration_count` of {count}"
         )));
     }
     let changes = changes(definition, &document);
@@ -51,17 +51,17 @@ pub(super) fn import(
 
 fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     let steps = || definition.step_ids().map(|id| (id, &document.steps[id.as_str()]));
-    let rounds = steps().map(|(_, step)| step.iteration_count).max().unwrap_or(0);
-    let mut changes: Vec<_> = (1..=rounds)
-        .map(|round| {
-            let sent_back = steps().filter(|(_, step)| step.iteration_count >= round);
+    let iterations = steps().map(|(_, step)| step.iteration_count).max().unwrap_or(0);
+    let mut changes: Vec<_> = (1..=iterations)
+        .map(|iteration| {
+            let sent_back = steps().filter(|(_, step)| step.iteration_count >= iteration);
             let steps = sent_back.map(|(id, _)| id.clone()).collect();
             Change::Reset { gates: Vec::new(), targets: Vec::new(), steps }
         })
         .collect();
     for (id, step) in steps() {
         changes.extend(match step.status {
-            Status::Completed if waits_to_go_back(definition, id, step) => {
+            Status::Completed if loop_back_pending(definition, id, step) => {
                 Some(Change::GateFailed(id.clone()))
             }
             Status::Completed => Some(Change::Done(id.clone())),
@@ -73,14 +73,14 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     changes
 }
 
-/// Its gate failed, and the way back had not been taken yet.
-fn waits_to_go_back(definition: &Definition, id: &StepId, step: &StepDocument) -> bool {
+/// Returns whether the gate failed and its loop-back was still pending.
+fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) -> bool {
     let failed = step.last_error.as_deref().is_some_and(|error| error.starts_with(GATE_FAILURE));
     failed && definition.step(id).loop_back_to.is_some()
 }
 
-/// Puts what was found into the document. Whoever was at work is asked again. Paths stay those of this place.
-pub(super) fn take_over(document: &mut Document, found: &Value) {
+/// Copies the steps of a found document. Running steps become pending. The paths of the document stay as they are.
+pub(super) fn copy_steps(document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
     document.head.created_at = found.head.created_at;
     document.unknown = found.unknown;

@@ -1,4 +1,4 @@
-//! Which files show a run: the seed's layout under `<repo>/.agents/runs/<run_id>/`.
+//! The files that show a run: the seed's layout under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
 use crate::rules::{RunLocation, View};
@@ -11,7 +11,7 @@ pub(super) fn manual_inputs_dir(location: &RunLocation) -> String {
     format!("{}/manual_inputs", location.run_dir())
 }
 
-/// The file that shows the report of a step's latest attempt.
+/// Returns the path of the file with the report of a step's latest attempt.
 pub(super) fn report_path(reports_dir: &str, run_id: &str, step: &str) -> String {
     format!("{reports_dir}/{run_id}__{step}.json")
 }

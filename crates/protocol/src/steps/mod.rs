@@ -1,9 +1,9 @@
-//! `steps`: a graph of steps, each played by an agent; a step begins when all it needs is done.
+//! `steps`: a graph of steps, each run by an agent. A step starts when all steps it needs are done.
 //!
-//! A workflow file names the steps. Each step is a step of the same name. Its report says that the step is done, or,
-//! for a step with `loop_back_to`, that its gate failed and the work before it must be done again; anything else costs
-//! an attempt. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
-//! all steps are done, the run succeeded. The document is `run_state.json`.
+//! A workflow file names the steps. A report says that its step is done or, for a step with `loop_back_to`, that the gate
+//! failed and the run loops back; anything else costs an attempt. When a step has no attempts left, or a gate no iterations,
+//! the [policy](OnFailure) decides about the rest. When all steps are done, the run has succeeded. The document is
+//! `run_state.json`.
 
 pub mod check;
 pub mod decide;
@@ -168,7 +168,7 @@ impl Protocol for Steps {
         Ok(())
     }
 
-    /// A large one takes its time: `callboard check` and `callboard recover` have it.
+    /// Nothing: checking a large document at every load is slow. `callboard check` and `callboard recover` do it.
     fn violations(_: &Document) -> Vec<Violation> {
         Vec::new()
     }

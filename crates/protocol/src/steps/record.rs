@@ -1,4 +1,4 @@
-//! Entry → document: what the seed's file shows after each commit.
+//! Entry → document: how the seed's file changes with each commit.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -
     Document { head, steps, unknown: Map::new(), gates: BTreeMap::new(), findings: BTreeMap::new() }
 }
 
-/// Writes the entry into the document; answers the parts that changed.
+/// Applies an entry to the document and returns the parts that changed.
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Steps>) -> Vec<String> {
     document.head.updated_at = entry.at;
     let mut parts = Parts(vec![HEAD.to_owned()]);
@@ -46,11 +46,11 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     for change in &entry.changes {
         match change {
             Change::Started { attempt, counted_attempt } => {
-                began(step(document, &attempt.step, &mut parts), *counted_attempt, entry.at);
+                record_start(step(document, &attempt.step, &mut parts), *counted_attempt, entry.at);
             }
             Change::Ended { attempt, exit } => {
                 let path = report_path(document, &attempt.step);
-                over(step(document, &attempt.step, &mut parts), path, *exit, evidence, entry.at);
+                record_end(step(document, &attempt.step, &mut parts), path, *exit, evidence, entry.at);
             }
             Change::StopRequested { attempt, .. } => {
                 if let Some(failed) = failed {
@@ -59,7 +59,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 }
             }
             Change::Protocol { transition } => {
-                record_transition(document, transition, entry, evidence, &mut parts)
+                record_transition(document, transition, entry, evidence, &mut parts);
             }
             Change::Status { .. }
             | Change::Queued { .. }
@@ -68,7 +68,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         }
     }
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
-        import::take_over(document, found);
+        import::copy_steps(document, found);
         document.steps.keys().for_each(|id| parts.touch(step_part(id)));
     }
     parts.0
@@ -108,7 +108,7 @@ fn failed_step(change: &Change<StepId, ProtocolChange>) -> Option<&StepId> {
     }
 }
 
-/// What the protocol's own transitions show.
+/// Applies a transition of the protocol's state.
 fn record_transition(
     document: &mut Document,
     transition: &ProtocolChange,
@@ -133,7 +133,7 @@ fn record_transition(
         }
         ProtocolChange::Failed(id) => {
             let step = step(document, id, parts);
-            // Completed a run_at ago, by a report whose gate failed once too often.
+            // The same entry has completed it, with a gate failure that exceeds the iterations.
             if step.status == Status::Completed {
                 step.status = Status::Failed;
                 let executions = step.iteration_count + 1;
@@ -181,7 +181,7 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
     }
 }
 
-/// The way back: everything from the targets on is open again, one iteration later.
+/// Applies a loop-back: resets the targets and everything downstream for the next iteration.
 fn reset(document: &mut Document, gates: &[StepId], targets: &[StepId], steps: &[StepId], parts: &mut Parts) {
     for id in steps {
         let step = step(document, id, parts);
@@ -207,7 +207,7 @@ fn reset(document: &mut Document, gates: &[StepId], targets: &[StepId], steps: &
     }
 }
 
-fn began(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
+fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
     step.status = Status::Running;
     step.attempts = counted_attempt;
     step.started_at = Some(at);
@@ -218,7 +218,13 @@ fn began(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
     step.logs.clear();
 }
 
-fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
+fn record_end(
+    step: &mut StepDocument,
+    report_path: String,
+    exit: Exit,
+    evidence: Option<&Evidence>,
+    at: Stamp,
+) {
     step.ended_at = Some(at);
     if let Some(report) = evidence.and_then(|evidence| evidence.report.as_ref()) {
         step.report_path = Some(report_path);
@@ -242,7 +248,7 @@ fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Opti
             step.status = Status::Pending;
             step.last_error = error;
         }
-        // Not counted_attempt: the number goes back to the attempts that failed.
+        // The attempt does not count: `attempts` goes back to the number of failed ones.
         Exit::Interrupted { .. } | Exit::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What a step is told, and what its report says.
+//! The brief of a step, and the verdict of its report.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +9,17 @@ use crate::brief::{Brief, Upstream};
 use crate::report::{self, Report};
 use crate::rules::ParsedReport;
 
-/// What a step's report can say.
+/// The possible verdicts of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Done,
-    /// The work before this step must be done again.
+    /// The gate failed: the run loops back.
     GateFailed,
 }
 
 pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
-    // Without a way back there is no gate: the word changes nothing.
+    // A step without `loop_back_to` is not a gate, and its `gate_failure` is ignored.
     let is_gate = definition.step(step).loop_back_to.is_some();
     match report.status {
         report::Status::Completed if is_gate && report.gate_failure => {

@@ -1,7 +1,6 @@
-//! What a `steps` run is opened with: the workflow as it was read, frozen as JSON with the run.
+//! The workflow of a `steps` run, as stored with the run.
 //!
-//! The types say what a workflow *is*; [`load`](super::load) makes one from text and checks it, and nothing here
-//! checks again.
+//! [`load`](super::load) reads a workflow from text and checks it; nothing here checks it again.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,8 +12,8 @@ use crate::ids::StepId;
 
 /// A workflow: steps and which of them wait for which.
 ///
-/// Unknown fields are refused when a frozen workflow is read back: an older engine that resumed a newer run and
-/// skipped what it does not know would run it without its gates.
+/// Unknown fields are refused when a stored workflow is read: an older engine that ignored them would run a newer workflow
+/// without its gates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workflow {
@@ -30,15 +29,15 @@ pub struct Workflow {
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     pub id: StepId,
-    /// Which adapter runs it; a name of the configuration's `[adapters]`.
+    /// The adapter that runs it: a name of `[adapters]` in the configuration.
     pub agent: String,
-    /// A reference to the prompt's file, as written; it is resolved when the run is opened.
+    /// The path of the prompt file, as written. It is resolved when the run is opened.
     pub prompt: String,
-    /// The steps that must have completed before this one; the only edges there are.
+    /// The steps that must be done before this one. No other edges exist.
     pub needs: Vec<StepId>,
-    /// What the author believes comes next. Checked and shown, but no edge: only `needs` makes a step wait.
+    /// The steps that the author expects to come next. Checked and shown, but not an edge.
     pub next_on_success: Vec<StepId>,
-    /// Where the run goes back to when this step's report says that its gate failed: one of its ancestors.
+    /// The ancestor to which the run loops back when the report of this step says that the gate failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_back_to: Option<StepId>,
     pub metadata: Map<String, Value>,
@@ -53,7 +52,7 @@ pub struct StepSpec {
 }
 
 impl StepSpec {
-    /// A step that says no more than it must.
+    /// Creates a step with the required fields only.
     pub fn new(id: StepId, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
             id,
@@ -70,7 +69,7 @@ impl StepSpec {
     }
 }
 
-/// A duration as a number of seconds: whole ones as an integer, so that the frozen file reads as the author wrote it.
+/// Serializes a duration as a number of seconds, as an integer if it is whole.
 mod seconds {
     use std::time::Duration;
 
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_workflow_reads_back_as_it_was() {
+    fn a_stored_workflow_is_read_unchanged() {
         let fraction = StepSpec { timeout: Some(Duration::from_millis(1500)), ..step() };
         let workflow = Workflow {
             name: "w".into(),
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_workflow_with_keys_of_a_newer_engine_is_refused() {
+    fn a_stored_workflow_with_keys_of_a_newer_engine_is_refused() {
         let mut json = serde_json::to_value(step()).unwrap();
         json["gates"] = Value::from(vec!["ci"]);
         assert!(

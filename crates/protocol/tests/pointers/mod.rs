@@ -1,8 +1,8 @@
-//! Every place in a JSON value, for tests that change one after the other.
+//! The pointers of all values in a JSON document, for tests that change them one by one.
 
 use serde_json::Value;
 
-/// The pointers of all values in a value; the first is the value itself.
+/// Returns the pointers of all values in a value, beginning with the value itself.
 pub(crate) fn pointers(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, "", &mut found);

@@ -1,4 +1,4 @@
-//! A run without a store: entries are made as the engine makes them, and the document grows with them.
+//! A run without a store: entries are created as the engine creates them, and applied to the document.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use protocol::steps::{
 };
 use protocol::{AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId, Turn};
 
-/// Id, needs, and where its gate goes back to.
+/// The id, `needs` and `loop_back_to` of a step.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
 pub(crate) struct Journal {
@@ -21,8 +21,8 @@ pub(crate) struct Journal {
     pub(crate) document: Document,
     pub(crate) parts: BTreeMap<String, String>,
     pub(crate) entries: Vec<Entry<Steps>>,
-    /// How many may play at once.
-    pub(crate) places: usize,
+    /// How many attempts may be alive at once.
+    pub(crate) slots: usize,
     seconds: i64,
 }
 
@@ -31,12 +31,12 @@ fn name(id: &str) -> StepId {
 }
 
 impl Journal {
-    /// Opens a run in which everybody finds a place at once.
+    /// Opens a run with a slot for every step.
     pub(crate) fn open(steps: &[Outline<'_>]) -> Self {
         Self::open_with(steps, 8)
     }
 
-    pub(crate) fn open_with(steps: &[Outline<'_>], places: usize) -> Self {
+    pub(crate) fn open_with(steps: &[Outline<'_>], slots: usize) -> Self {
         let steps = steps.iter().map(|(id, needs, back)| StepSpec {
             needs: needs.iter().map(|need| name(need)).collect(),
             loop_back_to: back.map(name),
@@ -63,7 +63,7 @@ impl Journal {
             definition,
             parts: BTreeMap::new(),
             entries: Vec::new(),
-            places,
+            slots,
             seconds: 0,
         };
         let decision = run::open(&journal.definition, &mut journal.state.run);
@@ -71,11 +71,11 @@ impl Journal {
         journal
     }
 
-    /// One entry, and whoever finds a place now begins in it. The document keeps its rules after every one.
+    /// Commits an entry, and starts queued steps in it. Asserts that the document violates no rule.
     #[track_caller]
     pub(crate) fn commit(&mut self, input: Input<Steps>, mut decision: Decision<Steps>) {
         self.seconds += 1;
-        decision.append(run::start_queued(&self.definition, &mut self.state.run, self.places));
+        decision.append(run::start_queued(&self.definition, &mut self.state.run, self.slots));
         let entry = Entry {
             v: ENTRY_VERSION,
             at: Stamp::from_micros(self.seconds * 1_000_000),
@@ -103,7 +103,7 @@ impl Journal {
     }
 
     #[track_caller]
-    pub(crate) fn over(&mut self, attempt: Attempt<StepId>, ending: Ending<Verdict>, evidence: Evidence) {
+    pub(crate) fn ended(&mut self, attempt: Attempt<StepId>, ending: Ending<Verdict>, evidence: Evidence) {
         self.fact(Fact::Ended { attempt, ending }, Some(evidence));
     }
 
@@ -113,7 +113,7 @@ impl Journal {
         self.commit(Input::Request { request, reason: None }, decision);
     }
 
-    /// What the engine does without any news: what is due, and filling free places.
+    /// Makes the deferred transition, and starts queued steps.
     #[track_caller]
     pub(crate) fn proceed(&mut self) {
         let decision = run::proceed(&self.definition, &mut self.state.run);
@@ -133,7 +133,7 @@ pub(crate) fn reported(step: &str, status: &str) -> Evidence {
     report(step, status, "did it", false)
 }
 
-/// A report whose gate failed, and why.
+/// A report of a failed gate, with the reason.
 pub(crate) fn gate_failed(step: &str, why: &str) -> Evidence {
     report(step, "COMPLETED", why, true)
 }

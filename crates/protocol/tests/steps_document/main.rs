@@ -1,4 +1,4 @@
-//! The document of `steps`: the seed's own examples, and runs followed through their entries.
+//! The document of `steps`: the seed's examples, and the documents of runs entry by entry.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -12,7 +12,7 @@ use protocol::steps::{Document, Status, Steps, Verdict};
 use protocol::{Protocol, Stamp};
 
 #[test]
-fn the_seeds_examples_load_and_come_back_unchanged() {
+fn the_examples_of_the_seed_are_read_and_written_unchanged() {
     for text in [
         include_str!("../fixtures/steps/failed-step.json"),
         include_str!("../fixtures/steps/human-in-the-loop.json"),
@@ -37,7 +37,7 @@ fn unknown_fields_are_kept_and_written_back() {
 }
 
 #[test]
-fn a_step_is_shown_from_start_through_failure_to_completion() {
+fn the_document_follows_a_step_from_start_through_failure_to_completion() {
     let mut journal = Journal::open(&[("a", &[], None)]);
     let a = journal.step("a");
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_step_is_shown_from_start_through_failure_to_completion() {
         (Status::Running, 1, Some(1_000_000))
     );
 
-    journal.over(attempt("a", 1, 1), Ending::Failed, error("Agent process exited with code 1"));
+    journal.ended(attempt("a", 1, 1), Ending::Failed, error("Agent process exited with code 1"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts), (Status::Pending, 1));
     assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
@@ -58,7 +58,7 @@ fn a_step_is_shown_from_start_through_failure_to_completion() {
     journal.commit(Input::Fact { fact, evidence: None }, decision);
     assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));
 
-    journal.over(attempt("a", 1, 2), Ending::Reported(Verdict::Done), reported("a", "COMPLETED"));
+    journal.ended(attempt("a", 1, 2), Ending::Reported(Verdict::Done), reported("a", "COMPLETED"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts, a.last_error.clone()), (Status::Completed, 2, None));
     assert_eq!(a.report_path.as_deref(), Some("/repo/.agents/runs/f8c1a491/reports/f8c1a491__a.json"));
@@ -71,20 +71,20 @@ fn a_step_is_shown_from_start_through_failure_to_completion() {
 }
 
 #[test]
-fn a_try_that_was_stopped_is_not_counted_and_a_sibling_says_why() {
+fn a_stopped_attempt_does_not_count() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.request(run::Request::Stop);
-    journal.over(attempt("a", 1, 1), Ending::Stopped, error("Agent process was stopped"));
+    journal.ended(attempt("a", 1, 1), Ending::Stopped, error("Agent process was stopped"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts), (Status::Pending, 0));
     assert_eq!(a.last_error.as_deref(), Some("Agent process was stopped"));
 }
 
 #[test]
-fn folding_the_entries_gives_the_state_and_the_parts_give_the_document() {
+fn entries_fold_to_the_state_and_parts_assemble_to_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
-    journal.over(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
-    journal.over(attempt("a", 1, 1), Ending::Reported(Verdict::Done), reported("a", "OK"));
+    journal.ended(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
+    journal.ended(attempt("a", 1, 1), Ending::Reported(Verdict::Done), reported("a", "OK"));
     let mut state = RunState::blank(&journal.definition, Stamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();

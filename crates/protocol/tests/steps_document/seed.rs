@@ -1,4 +1,4 @@
-//! The seed's own stories, told by the engine: its three snapshots of a way back, and its mutation events 1 to 5.
+//! The seed's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
 
 use protocol::run::{Ending, Fact};
 use protocol::steps::Verdict;
@@ -9,9 +9,9 @@ use crate::journal::{Journal, attempt, error, gate_failed, reported};
 const CODING: &str = "coding";
 const REVIEW: &str = "code_review";
 
-/// Fields that the document must show; those not named may be anything.
+/// Asserts these fields of the document. The others may have any value.
 #[track_caller]
-fn shows(journal: &Journal, expected: &Value) {
+fn assert_shows(journal: &Journal, expected: &Value) {
     let document: Value = serde_json::from_str(&journal.document.render()).unwrap();
     for (step, fields) in expected.as_object().unwrap() {
         for (field, value) in fields.as_object().unwrap() {
@@ -21,17 +21,17 @@ fn shows(journal: &Journal, expected: &Value) {
 }
 
 fn done(journal: &mut Journal, step: &str, turn: u32) {
-    journal.over(attempt(step, turn, 1), Ending::Reported(Verdict::Done), reported(step, "COMPLETED"));
+    journal.ended(attempt(step, turn, 1), Ending::Reported(Verdict::Done), reported(step, "COMPLETED"));
 }
 
 #[test]
-fn a_way_back_is_shown_in_the_three_pictures_of_the_seed() {
+fn a_loop_back_gives_the_three_snapshots_of_the_seed() {
     let mut journal =
         Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING)), ("docs", &[REVIEW], None)]);
     done(&mut journal, CODING, 1);
     let failed = Ending::Reported(Verdict::GateFailed);
-    journal.over(attempt(REVIEW, 1, 1), failed, gate_failed(REVIEW, "found P0 issues"));
-    shows(
+    journal.ended(attempt(REVIEW, 1, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+    assert_shows(
         &journal,
         &json!({
             "coding": {"status": "COMPLETED", "iteration_count": 0},
@@ -40,26 +40,29 @@ fn a_way_back_is_shown_in_the_three_pictures_of_the_seed() {
         }),
     );
 
-    // All places are taken, so that nobody starts in the commit that goes back.
-    journal.places = 0;
+    // Without a slot, no step starts in the commit of the loop-back.
+    journal.slots = 0;
     journal.proceed();
     let blank = json!({
         "status": "PENDING", "iteration_count": 1, "attempts": 0, "started_at": null, "ended_at": null,
         "last_error": null, "artifacts": [], "metrics": {}, "logs": [], "manual_input_path": null,
         "blocked_by_loop": null,
     });
-    let mut behind = blank.clone();
-    behind["blocked_by_loop"] = REVIEW.into();
-    shows(&journal, &json!({"coding": blank, "code_review": blank, "docs": behind}));
-    let kept = "/repo/.agents/runs/f8c1a491/reports/f8c1a491__code_review.json";
-    shows(&journal, &json!({"code_review": {"report_path": kept}, "docs": {"report_path": null}}));
+    let mut blocked = blank.clone();
+    blocked["blocked_by_loop"] = REVIEW.into();
+    assert_shows(&journal, &json!({"coding": blank, "code_review": blank, "docs": blocked}));
+    let report_path = "/repo/.agents/runs/f8c1a491/reports/f8c1a491__code_review.json";
+    assert_shows(
+        &journal,
+        &json!({"code_review": {"report_path": report_path}, "docs": {"report_path": null}}),
+    );
 
-    journal.places = 8;
+    journal.slots = 8;
     journal.proceed();
-    shows(&journal, &json!({"coding": {"status": "RUNNING", "attempts": 1, "iteration_count": 1}}));
+    assert_shows(&journal, &json!({"coding": {"status": "RUNNING", "attempts": 1, "iteration_count": 1}}));
     done(&mut journal, CODING, 2);
     done(&mut journal, REVIEW, 2);
-    shows(
+    assert_shows(
         &journal,
         &json!({
             "coding": {"status": "COMPLETED", "iteration_count": 1},
@@ -69,21 +72,21 @@ fn a_way_back_is_shown_in_the_three_pictures_of_the_seed() {
     );
 }
 
-/// Events 1 to 4; the fifth is the way back above. `attempts` counts at the start, as in the seed's own examples.
+/// Events 1 to 4; the fifth is the loop-back above. `attempts` counts at the start, as in the seed's examples.
 #[test]
-fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
+fn the_document_follows_the_mutation_events_of_the_seed() {
     let mut journal = Journal::open_with(&[("planning", &[], None), (CODING, &["planning"], None)], 0);
     let pending = json!({
         "status": "PENDING", "attempts": 0, "iteration_count": 0, "report_path": null, "started_at": null,
         "ended_at": null, "last_error": null, "artifacts": [], "metrics": {}, "logs": [], "manual_input_path": null,
         "blocked_by_loop": null,
     });
-    shows(&journal, &json!({"planning": pending, "coding": pending}));
+    assert_shows(&journal, &json!({"planning": pending, "coding": pending}));
 
-    journal.places = 8;
+    journal.slots = 8;
     journal.proceed();
     let started = "1970-01-01T00:00:02.000000Z";
-    shows(
+    assert_shows(
         &journal,
         &json!({
             "planning": {"status": "RUNNING", "attempts": 1, "started_at": started, "ended_at": null, "report_path": null},
@@ -92,7 +95,7 @@ fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
     );
 
     done(&mut journal, "planning", 1);
-    shows(
+    assert_shows(
         &journal,
         &json!({
             "planning": {
@@ -105,15 +108,15 @@ fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
     );
 
     let exited = "Agent process exited with code 1: SyntaxError in generated code";
-    journal.over(attempt(CODING, 1, 1), Ending::Failed, error(exited));
-    shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
+    journal.ended(attempt(CODING, 1, 1), Ending::Failed, error(exited));
+    assert_shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
     journal.fact(Fact::BackoffElapsed { attempt: attempt(CODING, 1, 1) }, None);
-    shows(
+    assert_shows(
         &journal,
         &json!({"coding": {"status": "RUNNING", "attempts": 2, "last_error": exited, "ended_at": null}}),
     );
-    journal.over(attempt(CODING, 1, 2), Ending::Failed, error(exited));
-    shows(
+    journal.ended(attempt(CODING, 1, 2), Ending::Failed, error(exited));
+    assert_shows(
         &journal,
         &json!({
             "coding": {
@@ -125,14 +128,14 @@ fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
 }
 
 #[test]
-fn the_gate_failure_that_is_one_too_many_fails_the_gate() {
+fn a_gate_failure_beyond_the_limit_fails_the_gate() {
     let mut journal = Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING))]);
     for turn in 1..=4 {
         done(&mut journal, CODING, turn);
         let failed = Ending::Reported(Verdict::GateFailed);
-        journal.over(attempt(REVIEW, turn, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+        journal.ended(attempt(REVIEW, turn, 1), failed, gate_failed(REVIEW, "found P0 issues"));
         let status = if turn < 4 { "COMPLETED" } else { "FAILED" };
-        shows(&journal, &json!({"code_review": {"status": status, "iteration_count": turn - 1}}));
+        assert_shows(&journal, &json!({"code_review": {"status": status, "iteration_count": turn - 1}}));
         if turn < 4 {
             journal.proceed();
         }

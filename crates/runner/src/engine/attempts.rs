@@ -1,65 +1,62 @@
-//! Carrying out the outbox: attempts are started, adopted, ended, and listened to.
+//! Performs the outbox: starts, adopts and stops attempts, and absorbs what their tasks report.
 
 use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
 use store::Store;
-use supervisor::{AttemptDir, ShimLife, Shutdown};
+use supervisor::{AttemptDir, ShimStatus, Shutdown};
 
+use super::Notice;
 use super::{Engine, EngineError};
-use crate::attempt::{self, AttemptEvent, AttemptSpec, Provenance};
-use crate::journal::Journal;
-use crate::notice::Notice;
-use crate::verdict::{Judge, Judged};
+use crate::attempt::{AttemptEvent, AttemptResult, AttemptSpec, Classifier, Provenance, spawn_task};
+use crate::run::Journal;
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    /// Attends every attempt that may be alive here: recovery is this, and nothing else.
-    pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
+    /// Attaches to every attempt that may be alive on this host. Recovery needs nothing else.
+    pub(super) fn adopt_attempts(&mut self) {
         let state = &self.journal.state;
         let live_attempts = state.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
-        let is_here = |attempt: &Attempt<P::Step>| !self.hosts.is_elsewhere(state, &Run::<P>::id(attempt));
-        let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_here(attempt)).collect();
-        let attempts = self.engine_config.attempts_dir();
+        let is_local = |attempt: &Attempt<P::Step>| !self.hosts.is_remote(state, &Run::<P>::id(attempt));
+        let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_local(attempt)).collect();
+        let attempts_dir = self.engine_config.attempts_dir();
         let (adopted, open): (Vec<_>, Vec<_>) = live_attempts
             .iter()
             .map(|(attempt, _)| Run::<P>::id(attempt))
-            .partition(|id| is_at_work(&AttemptDir::new(&attempts, &self.journal.run, id)));
-        self.observer.notice(Notice::Leads { adopted: &adopted, open: &open });
+            .partition(|id| has_live_shim(&AttemptDir::new(&attempts_dir, &self.journal.run, id)));
+        self.observer.notice(Notice::Started { adopted: &adopted, open: &open });
         let remote = self.remote();
         if !remote.is_empty() {
             self.observer.notice(Notice::Remote { attempts: &remote });
         }
         for (attempt, status) in live_attempts {
-            self.attend(&attempt, Provenance::Found);
+            self.attach(&attempt, Provenance::Found);
             match status {
-                TurnStatus::Stopping => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
+                TurnStatus::Stopping => self.stop_attempt(&Run::<P>::id(&attempt), Shutdown::Once),
                 TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff => {}
             }
         }
-        Ok(())
     }
 
-    /// Carries out what the outbox holds. What concerns an attempt on another host stays there, for an engine of it.
-    pub(super) fn perform(&mut self) -> Result<(), EngineError> {
+    /// Performs the actions in the outbox. Actions on attempts of other hosts stay there for an engine on that host.
+    pub(super) fn perform(&mut self) {
         let items = self.journal.outbox.iter().filter(|item| !self.performed.contains(&item.id));
         let items: Vec<_> = items.cloned().collect();
         for item in items {
             let action: Action<P::Step> =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
             let (Action::Start { attempt } | Action::End { attempt }) = &action;
-            if self.hosts.is_elsewhere(&self.journal.state, &Run::<P>::id(attempt)) {
+            if self.hosts.is_remote(&self.journal.state, &Run::<P>::id(attempt)) {
                 continue;
             }
             match &action {
-                Action::Start { attempt } => self.attend(attempt, Provenance::New),
-                Action::End { attempt } => self.order(&Run::<P>::id(attempt), Shutdown::Once),
+                Action::Start { attempt } => self.attach(attempt, Provenance::New),
+                Action::End { attempt } => self.stop_attempt(&Run::<P>::id(attempt), Shutdown::Once),
             }
             self.performed.insert(item.id);
         }
-        Ok(())
     }
 
-    /// Starts or adopts an attempt; one that is attached already, or over, needs nothing.
-    fn attend(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
+    /// Starts or adopts an attempt. Does nothing if it is attached already or has ended.
+    fn attach(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
         let id = Run::<P>::id(attempt);
         let active = self.journal.state.run.active_turns.get(&attempt.step);
         let alive = active.is_some_and(|active| {
@@ -85,51 +82,53 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             provenance,
         );
         self.observer.notice(Notice::Output { attempt: &id, stdout: spec.dir.stdout() });
-        let orders = attempt::attend(spec, attempt.clone(), self.news.clone());
-        self.attached.insert(id, orders);
+        let task = spawn_task(spec, attempt.clone(), self.event_sender.clone());
+        self.attached.insert(id, task);
     }
 
-    pub(super) fn order(&self, attempt: &AttemptId, shutdown: Shutdown) {
-        if let Some(orders) = self.attached.get(attempt) {
-            orders.end(shutdown);
+    fn stop_attempt(&self, attempt: &AttemptId, shutdown: Shutdown) {
+        if let Some(task) = self.attached.get(attempt) {
+            task.stop(shutdown);
         }
     }
 
-    /// What the attempts' attendants tell.
+    /// Absorbs an event of an attempt's task.
     pub(super) async fn absorb_event(&mut self, event: AttemptEvent<P::Step>) -> Result<(), EngineError> {
         match event {
-            AttemptEvent::Lingers { attempt } => {
-                self.observer
-                    .notice(Notice::Lingers { attempt: &attempt, grace: self.engine_config.lingering });
+            AttemptEvent::Lingering { attempt } => {
+                self.observer.notice(Notice::Lingering {
+                    attempt: &attempt,
+                    grace: self.engine_config.linger_timeout,
+                });
                 Ok(())
             }
             AttemptEvent::Partial { attempt } => {
-                self.hear_partial(attempt);
+                self.queue_partial_report(attempt);
                 Ok(())
             }
             AttemptEvent::NoProfile { attempt, agent } => {
                 Err(EngineError::NoProfile { agent, step: attempt.step.to_string() })
             }
             AttemptEvent::WatchFailed { attempt, source } => Err(EngineError::Attach { attempt, source }),
-            AttemptEvent::Ended { attempt, spec, ended } => {
+            AttemptEvent::Ended { attempt, spec, end } => {
                 self.attached.remove(&spec.attempt);
-                self.enter_last_partial(&attempt).await?;
-                let judge = Judge::<P> {
+                self.commit_last_partial_report(&attempt).await?;
+                let classifier = Classifier::<P> {
                     definition: &self.journal.spec.definition,
                     document: &self.journal.document,
                     step: &attempt.step,
                     spec: &spec,
                     boot_id: &self.engine_config.boot_id,
                 };
-                let Judged { ending, evidence } = judge.judge(&ended);
+                let AttemptResult { ending, evidence } = classifier.classify(&end);
                 self.absorb(Fact::Ended { attempt, ending }, Some(evidence)).await
             }
         }
     }
 }
 
-/// Whether an agent of the attempt is still there, as far as one look tells: for people, nothing depends on it.
-fn is_at_work(dir: &AttemptDir) -> bool {
+/// Returns whether the attempt's shim seems to be alive. For display only.
+fn has_live_shim(dir: &AttemptDir) -> bool {
     !dir.exit().exists()
-        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Remote))
+        && matches!(supervisor::shim_status(dir), Ok(ShimStatus::Alive { .. } | ShimStatus::Remote))
 }

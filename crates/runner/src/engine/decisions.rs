@@ -1,4 +1,4 @@
-//! Inputs become decisions, decisions become commits.
+//! Turns inputs into decisions, and decisions into commits.
 
 use protocol::Protocol;
 use protocol::entry::{Author, Evidence, FailureKind, Input};
@@ -9,11 +9,11 @@ use store::{CommitError, Store};
 use supervisor::Shutdown;
 
 use super::{Engine, EngineError, EngineRequest};
-use crate::journal::{CommitContext, Journal};
-use crate::notice::Notice;
+use crate::engine::Notice;
+use crate::run::{CommitContext, Journal};
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    /// Absorbs a fact, however often others are first: a fact is never given up.
+    /// Absorbs a fact. Retries after every conflict: facts are never dropped.
     pub(super) async fn absorb(
         &mut self,
         fact: Fact<P::Step, P::Verdict>,
@@ -22,7 +22,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         self.absorb_from(None, fact, evidence).await
     }
 
-    /// The same of a fact that somebody else vouches for.
+    /// Absorbs a fact in the name of `by`, or of this engine.
     pub(super) async fn absorb_from(
         &mut self,
         by: Option<Author>,
@@ -53,35 +53,35 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
     }
 
-    /// Whether a request would be granted, without moving anything.
+    /// Checks whether a request would be granted, without changing the run.
     pub(super) fn would_grant(&self, request: &Request<P::Step>) -> Result<(), Refusal> {
         let Journal { spec, state, .. } = &self.journal;
         consider(&spec.definition, &mut state.run.clone(), request).map(drop)
     }
 
-    /// Makes a request and gives free places. What is already so needs no entry, except that the first request of an
-    /// engine always has one: the journal shows who took the lead.
-    pub(super) async fn request(&mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
-        let EngineRequest { request, by, reason } = asked;
+    /// Grants a request and starts queued steps in free slots. A request that changes nothing has no entry, except
+    /// that the engine's first request always has one: the journal shows which engine drives the run.
+    pub(super) async fn request(&mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+        let EngineRequest { request, by, reason } = request;
         loop {
             let Journal { spec, state, .. } = &mut self.journal;
             let before = state.run.status;
             let mut decision = consider(&spec.definition, &mut state.run, &request)?;
             let slots = self.hosts.slots(state, self.engine_config.slots);
             decision.append(start_queued(&spec.definition, &mut state.run, slots));
-            if decision.is_nothing() && self.introduced {
+            if decision.is_nothing() && self.start_recorded {
                 return Ok(());
             }
             let input = Input::Request { request: request.clone(), reason: reason.clone() };
             match self.commit(by.clone(), input, decision).await {
                 Ok(()) => {
-                    self.introduced = true;
+                    self.start_recorded = true;
                     return Ok(());
                 }
                 Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(error) => return Err(error.into()),
             }
-            // Somebody stopped or paused the run since we looked: the later word holds, we do not undo it.
+            // Another client stopped or paused the run meanwhile. That request is newer, so it wins.
             if request == Request::Resume && self.journal.state.run.status != before && self.is_held() {
                 return Ok(());
             }
@@ -98,7 +98,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
     }
 
-    /// Does what is due without any news, each thing in an entry of its own; then gives the places that this has freed.
+    /// Performs deferred transitions, each in an entry of its own, then starts queued steps in the slots they freed.
     pub(super) async fn proceed(&mut self) -> Result<(), EngineError> {
         let mut proceeded = false;
         loop {
@@ -122,17 +122,16 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
     }
 
-    /// Somebody else has committed: read the run again, and give the places that this has freed; the loop performs
-    /// what it brought.
+    /// Loads the run after another client has committed, and starts queued steps in the slots that this has freed.
     pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
         loop {
             self.reload().await?;
-            // What a later engine committed is for it to carry out.
+            // A later engine performs its own actions.
             let (held, by) = (self.lock.epoch(), self.journal.epoch);
             if by > held {
                 return Err(CommitError::Fenced { held, by }.into());
             }
-            self.showing.is_stale();
+            self.views.mark_stale();
             let Journal { spec, state, .. } = &mut self.journal;
             let slots = self.hosts.slots(state, self.engine_config.slots);
             let decision = start_queued(&spec.definition, &mut state.run, slots);
@@ -147,14 +146,15 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
     }
 
-    /// The user wants us to go: cleanly, at once, now. Says whether to abandon the attempts.
+    /// Handles a request of the user to exit: first cleanly, then at once. Returns whether to leave the attempts
+    /// alive.
     pub(super) async fn interrupt(&mut self) -> Result<bool, EngineError> {
         self.interrupts += 1;
         match self.interrupts {
             1 => self.request(EngineRequest { request: Request::Interrupt, by: None, reason: None }).await?,
             2 => {
-                for orders in self.attached.values() {
-                    orders.end(Shutdown::Twice);
+                for task in self.attached.values() {
+                    task.stop(Shutdown::Twice);
                 }
             }
             _ => return Ok(true),
@@ -171,7 +171,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let context = CommitContext {
             epoch: Some(self.lock.epoch()),
             acknowledged: self.performed.iter().cloned().collect(),
-            views: self.showing.take_marks(),
+            views: self.views.take_marks(),
             backoff: self.engine_config.backoff,
         };
         let marks = context.views.clone();
@@ -179,21 +179,21 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let entry = match self.journal.commit(by, input, decision, context).await {
             Ok(entry) => entry,
             Err(error) => {
-                self.showing.give_back(marks);
+                self.views.return_marks(marks);
                 return Err(error);
             }
         };
         self.performed.clear();
-        self.showing.is_stale();
+        self.views.mark_stale();
         let revision = self.journal.position.revision;
         tracing::debug!(run = %self.journal.run, %revision, changes = ?entry.changes, "committed");
         self.observer.notice(Notice::Committed { revision, entry: &entry });
-        self.show_report(&entry.input);
+        self.write_report(&entry.input);
         Ok(())
     }
 }
 
-/// A report that no commit can hold is unfit.
+/// Turns a report that is too large for a commit into an unfit one.
 fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, Option<Evidence>) {
     let error = format!("Agent report is too large: {size} bytes with its commit, the limit is {limit}");
     let fact = match fact {

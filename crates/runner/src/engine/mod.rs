@@ -1,108 +1,43 @@
-//! The loop: one input, one decision, one commit, then the actions; and again.
+//! The engine loop: one input, one decision, one commit, then the actions; and again.
 //!
-//! Its parts lie beside: `decisions` turns inputs into commits, `attempts` carries out the outbox, `showing` writes the
-//! views, `timers` keeps the back-offs, `elsewhere` knows what is another host's affair.
+//! `decisions` turns inputs into commits, `attempts` performs the outbox, `views` writes the view files, `timers` waits
+//! for back-offs, `partial_reports` commits what attempts report before their end, and `remote` keeps track of attempts
+//! on other hosts.
 
 mod attempts;
+mod config;
 mod decisions;
-mod partials;
+mod error;
+mod observer;
+mod partial_reports;
 mod remote;
-mod showing;
 mod timers;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use protocol::entry::Author;
-use protocol::run::{Fact, Refusal, Request, RunStatus, StopCause};
-use protocol::{AttemptId, Epoch, Outcome, Protocol, Revision, RunId};
-use store::{CommitError, EngineLock, EngineLockError, ReadError, Store, Tenure, WriteError};
+use protocol::run::{Fact, RunStatus};
+use protocol::{AttemptId, Epoch, Protocol, Revision, RunId};
+use store::{EngineLock, ReadError, Store, Tenure};
 use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use self::partials::Partials;
+pub use self::config::{AbandonedHost, AgentProfile, EngineConfig, GRACE, Overrides};
+pub use self::error::{EngineError, EngineExit, EngineRequest};
+pub use self::observer::{Notice, Observer};
+use self::partial_reports::PartialReports;
 use self::remote::Hosts;
-use self::showing::Showing;
 pub(crate) use self::timers::until;
-use self::timers::{Deadlines, rested};
-use crate::attempt::{AttemptEvent, Orders, WatchFailed};
-use crate::engine_config::EngineConfig;
-use crate::journal::{Journal, LoadError};
-use crate::notice::{Notice, Observer};
-use crate::restore::{Corruption, RestoreError};
+use self::timers::{Deadlines, backoff_elapsed};
+use self::views::RunViews;
+use crate::attempt::{AttemptEvent, TaskHandle};
+use crate::recovery::Corruption;
+use crate::run::{Journal, LoadError};
 
-/// How an engine leaves its run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineExit {
-    Finished(Outcome),
-    Stopped(StopCause),
-    /// Nothing is left to do here: attempts that may be alive are on other hosts.
-    Remote,
-    /// Told three times to go: attempts may be alive, and can be adopted.
-    Abandoned,
-}
-
-/// What the command that makes us the engine wants of the run.
-#[derive(Debug, Clone)]
-pub struct EngineRequest<S> {
-    pub request: Request<S>,
-    /// Who wants it, if it is not just us taking the lead.
-    pub by: Option<Author>,
-    pub reason: Option<String>,
-}
-
-impl<S> EngineRequest<S> {
-    /// To go on with the run, in our own name: the journal shows which engine took the lead, and why.
-    pub fn to_resume(reason: Option<String>) -> Self {
-        Self { request: Request::Resume, by: None, reason }
-    }
-}
-
-/// Why an engine had to stop. What was committed stands, attempts work on, `resume` goes on from there.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("there is no run `{0}`")]
-    NoSuchRun(RunId),
-    #[error(transparent)]
-    EngineLock(#[from] EngineLockError),
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Marks(#[from] WriteError),
-    #[error("it was refused: {0}")]
-    Refused(#[from] Refusal),
-    /// Nobody of the run is on the host that was to be given up.
-    #[error("no attempt of it is on `{host}`{}", whereabouts(remote))]
-    NothingToAbandon {
-        host: String,
-        /// Whether that is this host.
-        here: bool,
-        remote: Vec<(AttemptId, String)>,
-    },
-    #[error("nobody plays agent `{agent}`, which `{step}` asks for")]
-    NoProfile { agent: String, step: String },
-    #[error("could not set up the watch over attempts")]
-    DirWatcher(#[source] std::io::Error),
-    #[error("could not attach to `{attempt}`")]
-    Attach { attempt: AttemptId, source: WatchFailed },
-    #[error("could not write `{}`", path.display())]
-    View { path: PathBuf, source: std::io::Error },
-}
-
-fn whereabouts(remote: &[(AttemptId, String)]) -> String {
-    let all: Vec<_> = remote.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
-    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
-}
-
-/// The one process that acts for a run.
+/// The process that drives a run.
 pub struct Engine<'o, P: Protocol, S: Store> {
     journal: Journal<P, S>,
     lock: EngineLock,
@@ -110,19 +45,19 @@ pub struct Engine<'o, P: Protocol, S: Store> {
     hosts: Hosts,
     dir_watcher: DirWatcher,
     observer: &'o mut dyn Observer<P>,
-    /// Attempts we attend.
-    attached: BTreeMap<AttemptId, Orders>,
-    news: mpsc::UnboundedSender<AttemptEvent<P::Step>>,
-    heard: mpsc::UnboundedReceiver<AttemptEvent<P::Step>>,
-    /// Actions that were carried out; the acknowledgement rides in the next commit.
+    /// Attempts that have a task in this process.
+    attached: BTreeMap<AttemptId, TaskHandle>,
+    event_sender: mpsc::UnboundedSender<AttemptEvent<P::Step>>,
+    events: mpsc::UnboundedReceiver<AttemptEvent<P::Step>>,
+    /// Actions that were performed. The next commit acknowledges them.
     performed: BTreeSet<String>,
-    showing: Showing,
-    partials: Partials<P::Step>,
+    views: RunViews,
+    partial_reports: PartialReports<P::Step>,
     deadlines: Deadlines,
-    /// The journal shows that we lead.
-    introduced: bool,
+    /// The journal has an entry of this engine.
+    start_recorded: bool,
     interrupts: u32,
-    /// Held so that ended shims stay ours to reap, whatever we inherited.
+    /// A SIGCHLD handler: with an inherited `SIG_IGN`, the kernel would reap the shims before tokio can.
     _children: Signal,
 }
 
@@ -133,8 +68,8 @@ impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
 }
 
 impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
-    /// Takes the lead of a run and loads it. Whoever [plays](Self::play) it is its engine; to [handle](Self::handle) is an
-    /// errand.
+    /// Takes the engine lock of a run and loads the run. [`drive`](Self::drive) runs the loop; [`handle`](Self::handle)
+    /// performs a single request.
     pub async fn lock(
         store: &S,
         engine_config: EngineConfig,
@@ -162,14 +97,14 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         children: Signal,
         observer: &'o mut dyn Observer<P>,
     ) -> Self {
-        let (news, heard) = mpsc::unbounded_channel();
+        let (event_sender, events) = mpsc::unbounded_channel();
         let hosts = Hosts::of(&journal.store, engine_config.host());
         let repository = Path::new(&journal.spec.options.location.repo_dir);
         Self {
-            showing: Showing::new(
+            views: RunViews::new(
                 &journal.views,
                 engine_config.quarantine(&journal.run),
-                hosts.here(),
+                hosts.local(),
                 repository,
             ),
             hosts,
@@ -179,25 +114,25 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             engine_config,
             observer,
             attached: BTreeMap::new(),
-            news,
-            heard,
+            event_sender,
+            events,
             performed: BTreeSet::new(),
-            partials: Partials::new(),
+            partial_reports: PartialReports::new(),
             deadlines: Deadlines::default(),
-            introduced: false,
+            start_recorded: false,
             interrupts: 0,
             _children: children,
         }
     }
 
-    /// Does nothing, and lets others lead. However an engine ends, they know before it is gone: on a store that several
-    /// machines share they would else wait for its lease to run out.
-    pub async fn leave(self) {
+    /// Releases the engine lock. Every exit must do so: on a shared store, other hosts would otherwise wait until the
+    /// lease expires.
+    pub async fn release(self) {
         let Self { lock, .. } = self;
         lock.release().await;
     }
 
-    /// Forgets what was decided here and reads the run again.
+    /// Drops decisions that were not committed and loads the run again.
     async fn reload(&mut self) -> Result<(), EngineError> {
         let Self { journal, lock, engine_config, observer, .. } = self;
         *journal =
@@ -209,79 +144,81 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         &self.journal
     }
 
-    /// Does the one thing asked for, starts nothing, and leaves.
-    pub async fn handle(mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
-        let obliged = self.handle_now(asked).await;
-        self.leave().await;
-        obliged
+    /// Commits one request without starting anything, writes the views, and releases the lock.
+    pub async fn handle(mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+        let result = self.handle_now(request).await;
+        self.release().await;
+        result
     }
 
-    async fn handle_now(&mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
-        self.recognise_views().await?;
+    async fn handle_now(&mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+        self.recover_views().await?;
         self.engine_config.slots = 0;
-        let obliged = self.request(asked).await;
+        let result = self.request(request).await;
         self.write_all_views().await?;
-        obliged
+        result
     }
 
-    /// Writes every view that is missing or damaged, starts nothing, and leaves.
-    pub async fn show_all(mut self) -> Result<(), EngineError> {
-        let shown = self.show_all_now().await;
-        self.leave().await;
-        shown
+    /// Writes every view that is missing or damaged, starts nothing, and releases the lock.
+    pub async fn write_views(mut self) -> Result<(), EngineError> {
+        let result = self.write_views_now().await;
+        self.release().await;
+        result
     }
 
-    async fn show_all_now(&mut self) -> Result<(), EngineError> {
-        self.recognise_views().await?;
+    async fn write_views_now(&mut self) -> Result<(), EngineError> {
+        self.recover_views().await?;
         self.write_all_views().await
     }
 
-    /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
+    /// Drives the run until it ends, stops, or has live attempts on other hosts only. Each message on `interrupts` is
+    /// one request of the user to exit: first cleanly, then at once, then leaving the attempts alive.
     pub async fn drive(
         mut self,
-        asked: EngineRequest<P::Step>,
+        request: EngineRequest<P::Step>,
         interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<EngineExit, EngineError> {
-        let rest = self.drive_until_rest(asked, interrupts).await;
-        self.leave().await;
-        rest
+        let exit = self.run_loop(request, interrupts).await;
+        self.release().await;
+        exit
     }
 
-    async fn drive_until_rest(
+    async fn run_loop(
         &mut self,
-        asked: EngineRequest<P::Step>,
+        request: EngineRequest<P::Step>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<EngineExit, EngineError> {
-        self.recognise_views().await?;
-        let granted = self.would_grant(&asked.request).map_err(EngineError::from);
-        if let Err(refused) = granted.and_then(|()| self.may_abandon()) {
-            // An earlier engine may have gone before it could show how the run ended.
+        self.recover_views().await?;
+        let granted = self.would_grant(&request.request).map_err(EngineError::from);
+        if let Err(refused) = granted.and_then(|()| self.check_abandoned_host()) {
+            // The engine that ended the run may have exited before it wrote the views.
             self.write_all_views().await?;
             return Err(refused);
         }
-        // Watch first, look second: what is committed in between is seen twice, not missed.
+        // Watch before the first decision, so that a commit in between is seen.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
-        let mut others = follow(watch);
-        self.take_up()?;
-        self.abandon().await?;
-        self.request(asked).await?;
+        let mut commits = follow(watch);
+        self.adopt_attempts();
+        self.interrupt_abandoned_host().await?;
+        self.request(request).await?;
         loop {
             self.proceed().await?;
-            self.perform()?;
-            self.show();
-            if let Some(rest) = self.rest() {
+            self.perform();
+            self.write_view_if_due();
+            if let Some(exit) = self.exit() {
                 self.write_all_views().await?;
-                return Ok(rest);
+                return Ok(exit);
             }
-            let (timer, view_due, partial_due) = (self.next_timer(), self.showing.due(), self.partials.due());
+            let timer = self.next_timer();
+            let (next_view, next_report) = (self.views.next_write(), self.partial_reports.next());
             tokio::select! {
-                Some(event) = self.heard.recv() => self.absorb_event(event).await?,
-                attempt = rested(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
-                () = until(view_due) => {}
-                () = until(partial_due) => self.enter_partials().await?,
-                Some(news) = others.recv() => {
-                    let News { newest, is_foreign } = news?;
-                    if is_foreign || newest > self.journal.position.revision {
+                Some(event) = self.events.recv() => self.absorb_event(event).await?,
+                attempt = backoff_elapsed(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
+                () = until(next_view) => {}
+                () = until(next_report) => self.commit_partial_reports().await?,
+                Some(commit) = commits.recv() => {
+                    let Commits { newest, has_external_write } = commit?;
+                    if has_external_write || newest > self.journal.position.revision {
                         self.catch_up().await?;
                     }
                 }
@@ -295,27 +232,28 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         }
     }
 
-    fn rest(&mut self) -> Option<EngineExit> {
+    /// Returns how the engine exits, or `None` while it has something to do or to wait for.
+    fn exit(&mut self) -> Option<EngineExit> {
         if !self.attached.is_empty() {
             return None;
         }
         match self.journal.state.run.status {
             RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),
             RunStatus::Stopped(cause) => Some(EngineExit::Stopped(cause)),
-            // Whoever could go on must be able to lead, so we do not wait for it.
+            // The host that has the attempts needs the engine lock, so this engine does not wait for them.
             RunStatus::Running
             | RunStatus::Paused
             | RunStatus::Stopping(_)
             | RunStatus::Draining(_)
             | RunStatus::Finishing(_) => {
-                let waits = self.next_timer().is_some();
-                (!waits && !self.remote().is_empty()).then_some(EngineExit::Remote)
+                let has_timer = self.next_timer().is_some();
+                (!has_timer && !self.remote().is_empty()).then_some(EngineExit::Remote)
             }
         }
     }
 }
 
-/// All that an engine needs and may not get.
+/// Loads the run and sets up the watchers of an engine.
 async fn prepare<P: Protocol, S: Store>(
     store: &S,
     engine_config: &EngineConfig,
@@ -329,8 +267,8 @@ async fn prepare<P: Protocol, S: Store>(
     Ok((journal, dir_watcher, children))
 }
 
-/// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may. So is one
-/// that another client has written over, unless that can be absorbed.
+/// Loads the run. A corrupted document is restored first if that loses nothing, or if the command allows a loss. An
+/// external write is absorbed or rejected.
 async fn load<P: Protocol, S: Store>(
     store: &S,
     engine_config: &EngineConfig,
@@ -340,7 +278,7 @@ async fn load<P: Protocol, S: Store>(
 ) -> Result<Journal<P, S>, EngineError> {
     let loaded = match Journal::load(store, &engine_config.clock, run).await {
         Err(LoadError::Corrupted { revision, what, .. }) => {
-            let corruption = Corruption::<P>::examine(store, run, revision, what).await?;
+            let corruption = Corruption::<P>::diagnose(store, run, revision, what).await?;
             let (by, quarantine) = (engine_config.author.clone(), engine_config.quarantine(run));
             let restored = corruption.restore(
                 store,
@@ -356,32 +294,33 @@ async fn load<P: Protocol, S: Store>(
         loaded => loaded?,
     };
     let mut journal = loaded.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
-    Box::pin(journal.settle()).await?;
-    if let Some(settled) = journal.settled.take() {
-        observer.notice(Notice::Settled(&settled));
+    Box::pin(journal.resolve_external_write()).await?;
+    if let Some(resolved_write) = journal.resolved_write.take() {
+        observer.notice(Notice::ExternalWrite(&resolved_write));
     }
     Ok(journal)
 }
 
-/// What others did.
-struct News {
+/// Changes of the run that the watch has seen.
+struct Commits {
     newest: Revision,
-    /// Somebody wrote in the place of the document.
-    is_foreign: bool,
+    /// Another client wrote to the document without a commit.
+    has_external_write: bool,
 }
 
-/// Follows the journal beside the loop, which need not look at the store at every turn.
-fn follow(mut watch: store::Watch) -> mpsc::UnboundedReceiver<Result<News, ReadError>> {
-    let (tell, told) = mpsc::unbounded_channel();
+/// Follows the journal in a task, so that the loop does not read the store in every iteration.
+fn follow(mut watch: store::Watch) -> mpsc::UnboundedReceiver<Result<Commits, ReadError>> {
+    let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
             let entries = watch.next().await;
-            let news = entries.map(|entries| News { newest: watch.after(), is_foreign: entries.is_empty() });
-            let failed = news.is_err();
-            if tell.send(news).is_err() || failed {
+            let commits = entries
+                .map(|entries| Commits { newest: watch.after(), has_external_write: entries.is_empty() });
+            let failed = commits.is_err();
+            if sender.send(commits).is_err() || failed {
                 return;
             }
         }
     });
-    told
+    receiver
 }

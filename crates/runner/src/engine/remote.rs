@@ -1,47 +1,46 @@
-//! Attempts on other hosts. Whether one is alive there cannot be seen from here, so nobody here adopts it, starts it, ends it
-//! or counts it as vanished: an engine there does, or a person says that the host does not come back.
+//! Attempts on other hosts. This engine cannot see whether one is alive, so it does not adopt, start, stop or fail
+//! it. An engine on that host does, or the user gives the host up.
 
 use protocol::entry::{Author, Evidence, FailureKind, RunState};
 use protocol::run::{Attempt, Ending, Fact, Run};
 use protocol::{AttemptId, Protocol};
 use store::Store;
 
-use super::{Engine, EngineError};
-use crate::engine_config::Abandoned;
+use super::{AbandonedHost, Engine, EngineError};
 
-/// Which host is ours, where that matters.
+/// The name of this host, on a shared store.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    /// None if nobody on another machine can have the store: then all attempts are here.
-    here: Option<String>,
+    /// `None` if the store cannot be used from other hosts: then all attempts are local.
+    local: Option<String>,
 }
 
 impl Hosts {
-    pub(super) fn of(store: &impl Store, here: &str) -> Self {
-        Self { here: store.is_shared().then(|| here.to_owned()) }
+    pub(super) fn of(store: &impl Store, local: &str) -> Self {
+        Self { local: store.is_shared().then(|| local.to_owned()) }
     }
 
-    /// Our own, where there may be others.
-    pub(super) fn here(&self) -> Option<&str> {
-        self.here.as_deref()
+    /// Returns the name of this host, or `None` if the store is not shared.
+    pub(super) fn local(&self) -> Option<&str> {
+        self.local.as_deref()
     }
 
-    /// Attempts that may be alive on other hosts, and where.
+    /// Iterates over the attempts that may be alive on other hosts, with their hosts.
     pub(super) fn remote<'a, P: Protocol>(
         &'a self,
         state: &'a RunState<P>,
     ) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
-        self.here.iter().flat_map(|here| state.remote(here))
+        self.local.iter().flat_map(|local| state.remote(local))
     }
 
-    pub(super) fn is_elsewhere<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
+    pub(super) fn is_remote<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
         let host = state.hosts.get(attempt);
-        self.here.as_ref().is_some_and(|here| host.is_some_and(|host| host != here))
+        self.local.as_ref().is_some_and(|local| host.is_some_and(|host| host != local))
     }
 
-    /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
-    pub(super) fn slots<P: Protocol>(&self, state: &RunState<P>, here: usize) -> usize {
-        here.saturating_add(self.remote(state).count())
+    /// Returns the number of slots in total, given the number on this host. A remote attempt takes no local slot.
+    pub(super) fn slots<P: Protocol>(&self, state: &RunState<P>, local: usize) -> usize {
+        local.saturating_add(self.remote(state).count())
     }
 }
 
@@ -51,9 +50,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         remote.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()
     }
 
-    /// Whether the host that a person has given up can be: it is another one, and has attempts of this run.
-    pub(super) fn may_abandon(&self) -> Result<(), EngineError> {
-        let Some(Abandoned { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
+    /// Checks that the host given up by the user is another one and has attempts of this run.
+    pub(super) fn check_abandoned_host(&self) -> Result<(), EngineError> {
+        let Some(AbandonedHost { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
         let remote = self.remote();
         if remote.iter().any(|(_, at)| at == host) {
             return Ok(());
@@ -62,8 +61,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Err(EngineError::NothingToAbandon { host: host.clone(), here, remote })
     }
 
-    /// Counts the attempts of a host that a person has given up as interrupted, each in an entry of that person's.
-    pub(super) async fn abandon(&mut self) -> Result<(), EngineError> {
+    /// Records the attempts of the host given up by the user as interrupted, each in an entry in the user's name.
+    pub(super) async fn interrupt_abandoned_host(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
         let theirs = self.hosts.remote(&self.journal.state);
         let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
@@ -76,7 +75,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 }
 
-fn evidence(Abandoned { host, by, reason }: &Abandoned) -> Evidence {
+fn evidence(AbandonedHost { host, by, reason }: &AbandonedHost) -> Evidence {
     let who = match by {
         Author::Person { name, .. } => name,
         Author::Client { bucket, .. } => bucket,

@@ -1,4 +1,4 @@
-//! Back-offs: durable as due times in the journal, waited for on the monotonic clock.
+//! Back-off timers: stored as wall-clock times in the journal, waited for on the monotonic clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 
 use super::Engine;
 
-/// When each back-off elapses. Fixed when it is first seen: a wall clock that is set meanwhile moves nothing.
+/// When each back-off elapses. Fixed when the engine first sees it, so that setting the wall clock has no effect.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    /// The back-off that elapses first, unless the run starts nothing now.
+    /// Returns the back-off that elapses first, or `None` if the run starts nothing in its present status.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
         let state = &self.journal.state;
         if !state.run.status.starts() {
             return None;
         }
         let (now, wall) = (Instant::now(), self.engine_config.clock.now());
-        let resting =
+        let backing_off =
             state.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
-        let attempts = resting.map(|(step, active)| Attempt {
+        let attempts = backing_off.map(|(step, active)| Attempt {
             step: step.clone(),
             turn: active.turn,
             attempt_no: active.attempt_no,
@@ -33,11 +33,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let timers = attempts.map(|attempt| {
             let id = Run::<P>::id(&attempt);
             let deadline = *self.deadlines.0.entry(id.clone()).or_insert_with(|| {
-                // Farther away than it was set for: the clock was set back while nobody waited.
-                let left = state.timers.get(&id).map_or(Duration::ZERO, |timer| {
+                // At most the length of the back-off: the wall clock may have been set back while no engine ran.
+                let remaining = state.timers.get(&id).map_or(Duration::ZERO, |timer| {
                     timer.fires_at.since(wall).min(Duration::from_millis(timer.length_ms))
                 });
-                now + left
+                now + remaining
             });
             seen.insert(id, deadline);
             (deadline, attempt)
@@ -48,7 +48,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 }
 
-pub(super) async fn rested<S>(timer: Option<(Instant, Attempt<S>)>) -> Attempt<S> {
+pub(super) async fn backoff_elapsed<S>(timer: Option<(Instant, Attempt<S>)>) -> Attempt<S> {
     match timer {
         Some((deadline, attempt)) => {
             tokio::time::sleep_until(deadline).await;

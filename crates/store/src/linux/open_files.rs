@@ -1,25 +1,24 @@
-//! Which files the processes of this user have open, and locked, as `/proc` shows them. Looking takes no lock and waits
-//! for nobody.
+//! Finds the files that this user's processes have open and locked, from `/proc`. Takes no lock and never waits.
 //!
-//! `/proc/locks` would be one file to read, but it names files by a device that btrfs and overlays do not show to
-//! others. What it could tell more, the processes of other users, a store does not have: it is one user's.
+//! `/proc/locks` would be a single file, but it identifies files by a device number that `stat` does not return on btrfs
+//! and overlayfs. It also lists other users' processes, which is not needed: a store belongs to one user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::holder::Holder;
+use super::process_info::ProcessInfo;
 
-/// A lock for writing, and the process that holds it.
+/// An exclusive lock on a file, and the process that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldLock {
     pub file: PathBuf,
-    pub holder: Holder,
+    pub holder: ProcessInfo,
 }
 
-/// The locks that are held on files below this directory.
+/// Returns the locks that are held on files below a directory.
 #[must_use]
 pub fn held_locks(below: &Path) -> Vec<HeldLock> {
-    // The kernel shows paths without links in them.
+    // The kernel shows paths without symbolic links.
     let Ok(real) = below.canonicalize() else { return Vec::new() };
     let mut found = Vec::new();
     for open in all_open_files() {
@@ -29,30 +28,30 @@ pub fn held_locks(below: &Path) -> Vec<HeldLock> {
             found.push(lock);
         }
     }
-    let held = |(file, pid)| Some(HeldLock { file, holder: Holder::of(pid)? });
+    let held = |(file, pid)| Some(HeldLock { file, holder: ProcessInfo::of(pid)? });
     found.into_iter().filter_map(held).collect()
 }
 
-/// Whoever holds the lock on this file, if we can see the process.
-pub(crate) fn holder(file: &Path) -> Option<Holder> {
+/// Returns the process that holds the lock on a file, if it is visible.
+pub(crate) fn lock_holder(file: &Path) -> Option<ProcessInfo> {
     let file = file.canonicalize().ok()?;
     let open = all_open_files().find(|open| open.target == file && open.is_locked())?;
-    Holder::of(open.pid)
+    ProcessInfo::of(open.pid)
 }
 
-/// Whether this process can be seen to hold the lock on the file.
+/// Whether the process visibly holds the lock on the file.
 pub(crate) fn holds_lock(pid: u32, file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else { return false };
     open_files(pid).any(|open| open.target == file && open.is_locked())
 }
 
-/// How many sets of file watches the processes of this user have.
+/// Counts the inotify instances of this user's processes.
 #[must_use]
 pub fn inotify_instances() -> usize {
     all_open_files().filter(|open| open.target == Path::new("anon_inode:inotify")).count()
 }
 
-/// One descriptor of a process.
+/// One file descriptor of a process.
 struct OpenFile {
     pid: u32,
     target: PathBuf,
@@ -60,7 +59,8 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    /// Whether the whole file is locked for writing through this descriptor. Who only waits has no such line.
+    /// Whether the file is locked exclusively through this descriptor. A process that waits for the lock has no such
+    /// line.
     fn is_locked(&self) -> bool {
         let info = fs::read_to_string(&self.info).unwrap_or_default();
         let mut locks = info.lines().filter(|line| line.starts_with("lock:"));
@@ -73,7 +73,7 @@ fn all_open_files() -> impl Iterator<Item = OpenFile> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).flat_map(open_files)
 }
 
-/// What may not be listed is another user's; what ends meanwhile has nothing open.
+/// Returns nothing for another user's process, and for one that has ended.
 fn open_files(pid: u32) -> impl Iterator<Item = OpenFile> {
     let process = Path::new("/proc").join(pid.to_string());
     fs::read_dir(process.join("fd")).into_iter().flatten().flatten().filter_map(move |open| {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_of_a_lock_is_seen_and_whoever_only_has_the_file_open_is_not() {
+    fn only_the_process_that_locked_an_open_file_is_its_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let file = fs::File::create(&path).unwrap();
@@ -95,7 +95,7 @@ mod tests {
         let seen = || {
             let held = held_locks(directory.path());
             let held: Vec<_> = held.into_iter().map(|held| (held.file, held.holder.pid)).collect();
-            (held, holder(&path).map(|holder| holder.pid), holds_lock(us, &path))
+            (held, lock_holder(&path).map(|holder| holder.pid), holds_lock(us, &path))
         };
         assert_eq!(seen(), (vec![], None, false));
         file.lock().unwrap();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_lock_does_not_hold_it() {
+    fn a_process_that_waits_for_a_lock_is_not_its_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap().join("lock");
         let held = fs::File::create(&path).unwrap();
@@ -116,7 +116,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!holds_lock(waiting.id(), &path));
-        assert_eq!(holder(&path).map(|holder| holder.pid), Some(std::process::id()));
+        assert_eq!(lock_holder(&path).map(|holder| holder.pid), Some(std::process::id()));
         drop(held);
         assert!(waiting.wait().unwrap().success());
     }

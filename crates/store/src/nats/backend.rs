@@ -1,4 +1,4 @@
-//! The contract of a [`Store`], kept with messages.
+//! [`NatsStore`]: the [`Store`] contract on NATS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,67 +8,61 @@ use protocol::{Revision, RunId};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::channel::Overtaken;
-use super::fault::Fault;
-use super::known::Seen;
-use super::message::Content;
-use super::note::Note;
-use super::outage::{Tell, nobody};
-use super::server::Server;
-use super::settings::NatsSettings;
-use super::strangers::Stranger;
-use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
+use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Session, ignore};
+use crate::nats::health::{NatsWarning, UnknownMessage};
+use crate::nats::journal::{Content, RunTip, Watch};
+use crate::run_writer::BufferedRun;
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::whole::Gathering;
-use crate::{Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, Tenure};
+use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, RunWriteError, Tenure};
 
-/// How many blobs are under way at once.
-const BLOBS_AT_ONCE: usize = 8;
+/// How many blobs are written concurrently.
+const CONCURRENT_BLOBS: usize = 8;
 
-/// A store on NATS. It connects when it is first used, and stays on the runtime that did so.
+/// A store on NATS. It connects on first use and stays on the tokio runtime of that call.
 #[derive(Debug, Clone)]
 pub struct NatsStore(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     settings: NatsSettings,
-    tell: Tell,
-    server: OnceCell<Arc<Server>>,
+    notify: Notify,
+    session: OnceCell<Arc<Session>>,
 }
 
 impl NatsStore {
     #[must_use]
     pub fn new(settings: NatsSettings) -> Self {
-        Self::telling(settings, nobody)
+        Self::with_notify(settings, ignore)
     }
 
-    /// One that tells somebody while it waits for its servers.
+    /// Creates a store that reports waiting and warnings to `notify`.
     #[must_use]
-    pub fn telling(settings: NatsSettings, tell: Tell) -> Self {
-        Self(Arc::new(Shared { settings, tell, server: OnceCell::new() }))
+    pub fn with_notify(settings: NatsSettings, notify: Notify) -> Self {
+        Self(Arc::new(Shared { settings, notify, session: OnceCell::new() }))
     }
 
-    /// Connects now, and creates the streams where there are none. Says what should be known about them.
-    pub async fn open(&self) -> Result<&[Note], Unavailable> {
-        Ok(&self.server().await?.notes)
+    /// Connects, creates missing streams, and returns warnings about their configuration.
+    pub async fn open(&self) -> Result<&[NatsWarning], Unavailable> {
+        Ok(&self.session().await?.warnings)
     }
 
-    /// Makes buckets of documents again that were deleted, empty, and answers their names. Each run whose document was there
-    /// then finds it gone, and can put it back: the journal has all of it.
+    /// Creates deleted document buckets again, empty, and returns their names.
+    ///
+    /// Each run whose document was in such a bucket then finds it deleted and can restore it from the journal.
     pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
-        self.server().await?.rebuild_buckets().await
+        self.session().await?.rebuild_buckets().await
     }
 
-    /// Messages of the journal that somebody else has put there; no run goes on behind one.
-    pub async fn strangers(&self) -> Result<Vec<Stranger>, Unavailable> {
-        self.server().await?.strangers().await
+    /// Returns the messages in the journal that Callboard did not write. A run cannot continue after such a message.
+    pub async fn unknown_messages(&self) -> Result<Vec<UnknownMessage>, Unavailable> {
+        self.session().await?.unknown_messages().await
     }
 
-    /// Takes such a message out of the journal, when it is kept under its [name](Stranger::name).
-    pub async fn set_stranger_aside(&self, stranger: &Stranger) -> Result<(), Unavailable> {
-        self.server().await?.set_stranger_aside(stranger).await
+    /// Stores an unknown message under its [name](UnknownMessage::name) and removes it from the journal.
+    pub async fn quarantine_message(&self, message: &UnknownMessage) -> Result<(), Unavailable> {
+        self.session().await?.quarantine_message(message).await
     }
 
     #[must_use]
@@ -76,25 +70,25 @@ impl NatsStore {
         &self.0.settings
     }
 
-    /// Whether its streams were made when we connected.
+    /// Whether the streams were created by this connection.
     pub async fn is_new(&self) -> Result<bool, Unavailable> {
-        Ok(self.server().await?.is_new)
+        Ok(self.session().await?.is_new)
     }
 
-    /// What tells this store from every other one, whichever of its servers we are connected to.
+    /// Returns the id of this store. It is the same on every server of a cluster.
     pub async fn id(&self) -> Result<&str, Unavailable> {
-        Ok(&self.server().await?.id)
+        Ok(&self.session().await?.id)
     }
 
-    /// Writes a whole run that does not exist yet.
-    pub(crate) async fn put_run(&self, gathering: Gathering) -> Result<(), DraftError> {
-        self.server().await?.put_run(gathering).await
+    /// Writes a complete run that does not exist yet.
+    pub(crate) async fn put_run(&self, buffered: BufferedRun) -> Result<(), RunWriteError> {
+        self.session().await?.put_run(buffered).await
     }
 
-    pub(super) async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
-        let Shared { settings, tell, server } = &*self.0;
-        // Boxed: it is needed once, and would be part of everything that asks for the server.
-        server.get_or_try_init(async || Box::pin(Server::open(settings, *tell)).await.map(Arc::new)).await
+    pub(super) async fn session(&self) -> Result<&Arc<Session>, Unavailable> {
+        let Shared { settings, notify, session } = &*self.0;
+        // Boxed: it runs once, and would otherwise be part of every future that needs the session.
+        session.get_or_try_init(async || Box::pin(Session::open(settings, *notify)).await.map(Arc::new)).await
     }
 }
 
@@ -103,8 +97,8 @@ impl Store for NatsStore {
         true
     }
 
-    fn races(&self) -> Duration {
-        self.0.settings.patience.conflict
+    fn race_timeout(&self) -> Duration {
+        self.0.settings.timeouts.conflict
     }
 
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
@@ -112,41 +106,41 @@ impl Store for NatsStore {
         if size > COMMIT_LIMIT {
             return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
         }
-        // Boxed, here and below: what waits for a server is large, and our callers have callers.
-        Box::pin(self.server().await?.commit(commit)).await
+        // Boxed, here and below: the futures of requests are large, and callers embed them.
+        Box::pin(self.session().await?.commit(commit)).await
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Box::pin(self.server().await?.settle(run, write_id)).await
+        Box::pin(self.session().await?.resolve_write(run, write_id)).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        Box::pin(self.server().await?.load(run)).await
+        Box::pin(self.session().await?.load(run)).await
     }
 
     async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
-        Box::pin(self.server().await?.catch_up(run, position)).await
+        Box::pin(self.session().await?.catch_up(run, position)).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
-        Ok(self.server().await?.newest(run).await?.map(|newest| newest.head.protocol))
+        Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.protocol))
     }
 
     async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        Ok(self.server().await?.newest(run).await?.map(|newest| newest.head.revision))
+        Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.revision))
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
-        let server = self.server().await?;
-        let Some(newest) = server.newest(run).await? else { return Ok(None) };
+        let session = self.session().await?;
+        let Some(newest) = session.newest_record(run).await? else { return Ok(None) };
         let revision = newest.head.revision;
-        let parts = server.parts_at(run, revision).await?;
+        let parts = session.parts_at(run, revision).await?;
         Ok(Some(StoredDocument { protocol: newest.head.protocol, revision, parts }))
     }
 
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
         let Some(before) = revision.0.checked_sub(1) else { return Ok(None) };
-        let found = self.server().await?.entries_between(run, Revision(before), revision).await?;
+        let found = self.session().await?.entries_between(run, Revision(before), revision).await?;
         Ok(found.into_iter().find(|entry| entry.revision == revision))
     }
 
@@ -160,37 +154,37 @@ impl Store for NatsStore {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        Box::pin(self.server().await?.entries_between(run, after, last)).await
+        Box::pin(self.session().await?.entries_between(run, after, last)).await
     }
 
     async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        self.server().await?.intact(run).await
+        self.session().await?.intact(run).await
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        self.server().await?.snapshot_at(run, revision).await
+        self.session().await?.snapshot_at(run, revision).await
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        Box::pin(self.server().await?.parts_at(run, revision)).await
+        Box::pin(self.session().await?.parts_at(run, revision)).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
-        self.server().await?.runs().await
+        self.session().await?.runs().await
     }
 
     async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        self.server().await?.runs_beginning(beginning, at_most).await
+        self.session().await?.runs_beginning(beginning, at_most).await
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
-        let server = self.server().await?;
-        let writes = blobs.into_iter().map(|blob| async move { server.put_blob(&blob).await });
-        Ok(futures_util::stream::iter(writes).buffered(BLOBS_AT_ONCE).try_collect().await?)
+        let session = self.session().await?;
+        let writes = blobs.into_iter().map(|blob| async move { session.put_blob(&blob).await });
+        Ok(futures_util::stream::iter(writes).buffered(CONCURRENT_BLOBS).try_collect().await?)
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        self.server().await?.blob(digest).await
+        self.session().await?.blob(digest).await
     }
 
     fn keeps_documents(&self) -> bool {
@@ -198,34 +192,38 @@ impl Store for NatsStore {
     }
 
     async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
-        Ok(Box::pin(self.server().await?.set_aside(run, foreign)).await?)
+        Ok(Box::pin(self.session().await?.quarantine_external_writes(run, foreign)).await?)
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
-        let server = self.server().await?;
-        let mut race = server.journal.race("mark views at");
-        let content = Content::Marks { id: Uuid::now_v7().to_string(), views };
+        let session = self.session().await?;
+        let mut conflicts = session.journal.conflict_backoff("mark views at");
+        let content = Content::ViewMarks { id: Uuid::now_v7().to_string(), views };
         loop {
-            let Some(newest) = server.newest(run).await? else {
+            let Some(newest) = session.newest_record(run).await? else {
                 return Err(WriteError::NoSuchRun { run: run.clone() });
             };
-            match server.add(run, Seen::of(Some(&newest)), &content).await? {
+            match session.append_content(run, RunTip::of(Some(&newest)), &content).await? {
                 Ok(()) => return Ok(()),
-                Err(Overtaken) => race.bear(Fault::passing("others write to the run without pause")).await?,
+                Err(Conflict) => {
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                        .await?;
+                }
             }
         }
     }
 
     async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
-        self.server().await?.lock(run, tenure).await
+        self.session().await?.lock(run, tenure).await
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        Ok(self.server().await?.lease_holder(run).await?)
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        Ok(self.session().await?.lease_holder(run).await?)
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
-        let server = Arc::clone(self.server().await?);
-        Ok(Box::pin(Watch::subscribe(server, run.clone(), after)).await?.into())
+        let session = Arc::clone(self.session().await?);
+        Ok(Box::pin(Watch::subscribe(session, run.clone(), after)).await?.into())
     }
 }

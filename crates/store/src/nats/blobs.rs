@@ -1,7 +1,7 @@
-//! Blobs by digest, laid out as an object store of NATS: `nats object get callboard-blobs DIGEST` reads one.
+//! Blobs by digest, in the layout of a NATS object store: `nats object get callboard-blobs DIGEST` reads one.
 //!
-//! The client's own object store would do, but it waits without end in places, and removes the old pieces of an object
-//! that somebody may be reading. Ours are named by their content: what is there is never written again.
+//! The client's own object store is not used: some of its waits have no timeout, and overwriting an object removes
+//! chunks that another client may be reading. Our objects are named by their content and never overwritten.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
@@ -10,14 +10,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::channel::{Channel, Overtaken, Which};
-use super::server::Server;
-use super::streams::BLOBS;
-use super::wire::json;
 use crate::Digest;
 use crate::error::{ReadError, Unavailable};
+use crate::nats::connection::{BLOBS, Conflict, Lookup, Session, StreamHandle};
+use crate::nats::journal::json;
 
-/// What the object store keeps of an object beside its pieces.
+/// The metadata of an object, as NATS defines it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
     name: String,
@@ -39,9 +37,9 @@ fn chunk_subject(nuid: &str) -> String {
     format!("$O.{BLOBS}.C.{nuid}")
 }
 
-impl Channel {
+impl StreamHandle {
     async fn meta(&self, name: &str) -> Result<Option<(u64, Meta)>, Unavailable> {
-        let Some(found) = self.find(&meta_subject(name), Which::Last).await? else { return Ok(None) };
+        let Some(found) = self.find(&meta_subject(name), Lookup::Last).await? else { return Ok(None) };
         match serde_json::from_slice(&found.payload) {
             Ok(meta) => Ok(Some((found.sequence, meta))),
             Err(error) => Err(self.bad_blob(error)),
@@ -50,18 +48,18 @@ impl Channel {
 
     fn bad_blob(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
         let server = self.server.clone();
-        Unavailable::Server { server, doing: "understand a blob of", source: source.into() }
+        Unavailable::Server { server, doing: "parse a blob from", source: source.into() }
     }
 
-    /// The bytes of that digest, checked against it.
+    /// Returns the bytes of `digest`, or `None` if there is no such blob. Fails if the bytes do not match the digest.
     pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         let Some((_, meta)) = self.meta(digest.as_str()).await?.filter(|(_, meta)| !meta.deleted) else {
             return Ok(None);
         };
         let subject = chunk_subject(&meta.nuid);
-        // What it says of its size is not ours to believe.
+        // The size in the metadata is not trusted for an allocation.
         let mut body = Vec::new();
-        if let Some(last) = self.find(&subject, Which::Last).await? {
+        if let Some(last) = self.find(&subject, Lookup::Last).await? {
             match meta.chunks {
                 1 => body.extend_from_slice(&last.payload),
                 _ => {
@@ -79,15 +77,16 @@ impl Channel {
     }
 }
 
-impl Server {
-    /// Keeps these bytes under their digest.
+impl Session {
+    /// Stores bytes under their digest.
     pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
         let digest = Digest::of(body);
         self.put_object(digest.as_str(), body).await?;
         Ok(digest)
     }
 
-    /// Keeps these bytes under a name that stands for nothing else. The pieces come first: what can be found is whole.
+    /// Stores bytes under a name that is used for nothing else. Chunks come before the metadata, so an object that can
+    /// be found is complete.
     pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
         let last = match self.blobs.meta(name).await? {
             Some((_, meta)) if !meta.deleted => return Ok(()),
@@ -97,21 +96,23 @@ impl Server {
         let nuid = Uuid::now_v7().simple().to_string();
         let subject = chunk_subject(&nuid);
         let mut sequence = 0;
-        for chunk in body.chunks(self.chunk) {
+        for chunk in body.chunks(self.chunk_size) {
             let written = self.blobs.append(&subject, sequence, Bytes::copy_from_slice(chunk)).await?;
-            sequence = written.map_err(|Overtaken| self.blobs.bad_blob("somebody else writes its pieces"))?;
+            sequence =
+                written.map_err(|Conflict| self.blobs.bad_blob("another client wrote to its chunks"))?;
         }
         let meta = Meta {
             name: name.to_owned(),
             bucket: BLOBS.to_owned(),
             size: body.len(),
-            chunks: body.chunks(self.chunk).len(),
+            chunks: body.chunks(self.chunk_size).len(),
             digest: format!("SHA-256={}", URL_SAFE.encode(Sha256::digest(body))),
             deleted: false,
             nuid,
         };
-        // Overtaken by somebody with the same bytes: theirs will do.
-        let _there: Result<_, _> = self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
+        // A conflict means that another client stored the same bytes.
+        let _conflict_is_fine: Result<_, _> =
+            self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
         Ok(())
     }
 

@@ -1,70 +1,33 @@
-//! The shared backend: NATS JetStream, for when one machine is not enough.
+//! The shared backend: runs on NATS JetStream, for several machines.
 //!
-//! A run is one subject of the stream `callboard-journal`, and the journal *is* the commit: one message holds the entry,
-//! the parts, the outbox items and the acknowledgements, written by compare-and-set on the last sequence of its subject.
-//! Every message also says where the run stands after it, so that whoever reads the newest one knows.
+//! A run is one subject of the stream `callboard-journal`. A commit is one message on that subject: it holds the entry, the
+//! parts, the outbox items and the acknowledgements, and is published with the expected last sequence of the subject. Every
+//! message also carries the run's head, so that the last message alone gives its position.
 //!
-//! * `backend`: the contract, by means of the others
-//! * `settings`, `connect`, `streams`, `server`: servers become a store · `channel`, `fault`: one stream, and what its
-//!   answers mean · `same`: that they are of the store we opened · `patience`, `outage`: how long we put up with
-//!   them, and who is told
-//! * `message`, `wire`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add
-//!   up to · `known`: what this process remembers of it
-//! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
-//!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
-//!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
-//! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
-//!   the engine
-//! * `note`, `laggards`: what is not as it should be there · `bereft`: what is left without the blobs
+//! The document of a `peer` run is also an entry of a KV bucket, which any NATS client can read and write.
+//!
+//! * [`connection`]: settings, the streams of a store, timeouts, retries and outages
+//! * [`journal`]: the messages of a run: format, commits, reads, watches
+//! * [`documents`]: the KV bucket of documents and writes to it by other clients
+//! * [`engine_lock`]: the lease that makes a process the engine of a run
+//! * [`blobs`]: the object store
+//! * [`health`]: what `doctor` and `recover` report
+//! * [`backend`]: [`NatsStore`], the [`Store`](crate::Store) built from these
 
-mod aside;
 mod backend;
-mod behind;
 mod blobs;
-mod bucket;
-mod canonical;
-mod channel;
-mod commit;
-mod connect;
-mod enter;
-mod entry;
-mod fault;
-mod fold;
+mod connection;
+mod documents;
+mod engine_lock;
+mod health;
 mod journal;
-mod known;
-mod lagging;
-mod lease;
-mod live;
-mod lock;
-mod look;
-mod message;
-mod missing_blobs;
-mod note;
-mod outage;
-mod patience;
-mod plain;
-mod read;
-mod same;
-mod server;
-mod settings;
-mod settle;
-mod spill;
-mod strangers;
-mod streams;
-mod watch;
-mod whole;
-mod wire;
 
 pub use backend::NatsStore;
-pub use connect::{ConnectFault, LEAST_VERSION};
-pub use lagging::{LaggingReplica, Standing};
-pub(crate) use lease::Lease;
-pub use live::{LiveBucket, LiveEntry};
-pub use missing_blobs::MissingBlobs;
-pub use note::Note;
-pub use outage::{Tell, Waiting};
-pub use patience::Patience;
-pub use settings::{Access, BadSettings, NatsSettings, Tls};
-pub use strangers::Stranger;
-pub use streams::BLOB_STREAM;
-pub(crate) use watch::Watch;
+pub use connection::{
+    Access, BLOB_STREAM, MIN_VERSION, NatsConnectError, NatsNotice, NatsSettings, NatsSettingsError, Notify,
+    Timeouts, Tls,
+};
+pub use documents::{KvBucket, KvEntry};
+pub(crate) use engine_lock::Lease;
+pub use health::{LaggingReplica, MissingBlobs, NatsWarning, ReplicaStatus, UnknownMessage};
+pub(crate) use journal::Watch;

@@ -1,16 +1,16 @@
-//! The contract of a [`Store`], kept with one connection that writes and one that reads.
+//! Implements [`Store`] with one connection for writing and one for reading.
 //!
-//! A write may have to wait for the ticket and waits for the disk, so it runs on tokio's pool for blocking calls. A look
-//! waits for nobody, so it is made where it is asked for: to hand it to another thread would take longer than most looks
-//! do.
+//! A write waits for the writer lock and the disk, so it runs on tokio's pool for blocking calls. A read waits for no
+//! lock, so it runs on the calling thread: handing it to another thread would take longer than most reads.
 
 use std::sync::Arc;
 
 use protocol::{Revision, RunId};
 
-use super::connection::{Database, Trouble};
+use super::connection::{Database, Examined, OpenError, WriteFailure, examine, open};
+use super::lock::engine;
+use super::sql::{read, write};
 use super::watch::Watch;
-use super::{Examined, OpenError, examine, lock, open, read, write};
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
@@ -21,17 +21,17 @@ use crate::{Digest, EngineHolder, EngineLock, Location, Tenure};
 pub struct SqliteStore(pub(super) Arc<Database>);
 
 impl SqliteStore {
-    /// Opens the store, and creates it first where there is none. Blocks for as long as the disk takes.
+    /// Opens the store, and creates it first if there is none. Blocks.
     pub fn open(location: &Location) -> Result<Self, OpenError> {
         open::open(location).map(|database| Self(Arc::new(database)))
     }
 
-    /// Opens the store if there is one. Whoever only wants to look creates nothing.
+    /// Opens the store, or returns `None` if there is none. Blocks.
     pub fn open_existing(location: &Location) -> Result<Option<Self>, OpenError> {
         Ok(open::open_existing(location)?.map(|database| Self(Arc::new(database))))
     }
 
-    /// Looks at the store, if there is one, and at how sound it is. Leaves no trace and waits for nobody.
+    /// Checks the store without changing any file or waiting for a lock. Returns `None` if there is none.
     pub fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
         examine::examine(location)
     }
@@ -41,11 +41,11 @@ impl SqliteStore {
         self.0.location()
     }
 
-    fn look<T>(
+    fn read<T>(
         &self,
-        look: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
+        query: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Unavailable> {
-        self.0.read(look)
+        self.0.read(query)
     }
 
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
@@ -54,7 +54,7 @@ impl SqliteStore {
             Ok(answer) => answer,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Blocking work is cancelled only by a runtime that is shutting down, and then nobody polls us.
+                // Blocking work is cancelled only by a runtime that is shutting down, which polls no future any more.
                 Err(error) => panic!("BUG: polled on a runtime that has ended: {error}"),
             },
         }
@@ -74,43 +74,43 @@ impl Store for SqliteStore {
         let write_id = commit.write_id;
         match self.blocking(move |database| database.write(|tx| write::commit(tx, &commit))).await {
             Ok(outcome) => outcome,
-            Err(Trouble::Unavailable(unavailable)) => Err(unavailable.into()),
-            Err(Trouble::Unsettled { source, .. }) => {
+            Err(WriteFailure::Unavailable(unavailable)) => Err(unavailable.into()),
+            Err(WriteFailure::Unsettled { source, .. }) => {
                 Err(CommitError::Unknown { write_id, source: source.into() })
             }
         }
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Ok(self.look(|tx| read::settle(tx, run, write_id))?)
+        Ok(self.read(|tx| read::settle(tx, run, write_id))?)
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        Ok(self.look(|tx| read::load(tx, run))?)
+        Ok(self.read(|tx| read::load(tx, run))?)
     }
 
     async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
-        Ok(self.look(|tx| read::catch_up(tx, run, position))?)
+        Ok(self.read(|tx| read::catch_up(tx, run, position))?)
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
-        Ok(self.look(|tx| read::protocol(tx, run))?)
+        Ok(self.read(|tx| read::protocol(tx, run))?)
     }
 
     async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        Ok(self.look(|tx| read::newest(tx, run))?)
+        Ok(self.read(|tx| read::newest(tx, run))?)
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
-        Ok(self.look(|tx| read::document(tx, run))?)
+        Ok(self.read(|tx| read::document(tx, run))?)
     }
 
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entry(tx, run, revision))?)
+        Ok(self.read(|tx| read::entry(tx, run, revision))?)
     }
 
     async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entries(tx, run, after))?)
+        Ok(self.read(|tx| read::entries(tx, run, after))?)
     }
 
     async fn entries_between(
@@ -119,32 +119,32 @@ impl Store for SqliteStore {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entries_between(tx, run, after, last))?)
+        Ok(self.read(|tx| read::entries_between(tx, run, after, last))?)
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::snapshot_at(tx, run, revision))?)
+        Ok(self.read(|tx| read::snapshot_at(tx, run, revision))?)
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        Ok(self.look(|tx| read::parts_at(tx, run, revision))?)
+        Ok(self.read(|tx| read::parts_at(tx, run, revision))?)
     }
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
-        Ok(self.look(read::runs)?)
+        Ok(self.read(read::runs)?)
     }
 
     async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        Ok(self.look(|tx| read::intact(tx, run))?)
+        Ok(self.read(|tx| read::intact(tx, run))?)
     }
 
     async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        Ok(self.look(|tx| read::runs_beginning(tx, beginning, at_most))?)
+        Ok(self.read(|tx| read::runs_beginning(tx, beginning, at_most))?)
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
         self.blocking(move |database| {
-            // Hashing needs no ticket.
+            // Hash before taking the writer lock.
             let digests: Vec<Digest> = blobs.iter().map(Digest::of).collect();
             let missing = database.read(|tx| read::missing_blobs(tx, &digests))?;
             if !missing.is_empty() {
@@ -157,7 +157,7 @@ impl Store for SqliteStore {
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        match self.look(|tx| read::blob(tx, digest))? {
+        match self.read(|tx| read::blob(tx, digest))? {
             Some(body) if Digest::of(&body) != *digest => {
                 Err(ReadError::DamagedBlob { digest: digest.clone() })
             }
@@ -172,18 +172,18 @@ impl Store for SqliteStore {
 
     async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
         let run = run.clone();
-        self.blocking(move |database| lock::lock(database, run, tenure)).await
+        self.blocking(move |database| engine::acquire(database, run, tenure)).await
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
         let run = run.clone();
-        Ok(self.blocking(move |database| lock::holder(database, &run)).await?)
+        Ok(self.blocking(move |database| engine::holder(database, &run)).await?)
     }
 
     async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        match lock::seen(&self.0, run) {
+        match engine::visible_holder(&self.0, run) {
             Some(holder) => Ok(Some(holder)),
-            None => self.holder(run).await,
+            None => self.engine_holder(run).await,
         }
     }
 
@@ -192,14 +192,14 @@ impl Store for SqliteStore {
     }
 }
 
-impl From<Trouble> for WriteError {
-    fn from(trouble: Trouble) -> Self {
-        Self::Unavailable(trouble.into())
+impl From<WriteFailure> for WriteError {
+    fn from(failure: WriteFailure) -> Self {
+        Self::Unavailable(failure.into())
     }
 }
 
-impl From<Trouble> for EngineLockError {
-    fn from(trouble: Trouble) -> Self {
-        Self::Unavailable(trouble.into())
+impl From<WriteFailure> for EngineLockError {
+    fn from(failure: WriteFailure) -> Self {
+        Self::Unavailable(failure.into())
     }
 }

@@ -1,39 +1,27 @@
-//! The embedded backend: one SQLite file in WAL mode, and beside it the ticket that writers queue on.
+//! The embedded backend: one SQLite file in WAL mode, and next to it the lock file on which writers queue.
 //!
-//! * `backend`: the contract, by means of the others
-//! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
-//! * `examine`: a look that leaves no trace
-//! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
-//! * `closed`: nobody else is there · `backup`: a damaged store set aside · `salvage`: what can be read of it ·
-//!   `draft`: a new database beside the old one · `damage`: is it sound? · `rescue`: a copy from the open handle
+//! * `backend`: implements the [`Store`](crate::Store) contract with the modules below
+//! * `connection`: creates, opens and examines the database; runs one read or one write transaction
+//! * `sql`: schema, statements, entry checksums
+//! * `lock`: the writer lock, and the lock that makes a process the engine of a run
+//! * `watch`: learns about commits of other processes without polling
+//! * `run_writer`: writes a whole run in one transaction
+//! * `recovery`: finds damage, backs up, salvages, replaces the database
 
 mod backend;
-mod backup;
-mod closed;
 mod connection;
-mod damage;
-mod draft;
-mod examine;
 mod lock;
-mod migrations;
-mod open;
-mod read;
-mod rescue;
-mod salvage;
-mod seal;
+mod recovery;
+mod run_writer;
+mod sql;
 mod watch;
-mod write;
-mod writer_lock;
 
 pub use backend::SqliteStore;
-pub use backup::{Backup, KeepError};
-pub use closed::{CloseError, Closed};
-pub use damage::{Damage, find_damage};
-pub(crate) use draft::TransactionWriter;
-pub use draft::{Draft, DraftError};
-pub use examine::Examined;
-pub(crate) use lock::Lock;
-pub use open::OpenError;
-pub use rescue::RescueError;
-pub use salvage::{FoundEntry, FoundRun, Salvage, SalvageError};
+pub use connection::{Examined, OpenError};
+pub(crate) use lock::EngineLockFile;
+pub use recovery::{
+    Backup, BackupError, Damage, EmergencyCopyError, ExclusiveAccess, ExclusiveAccessError, FoundEntry,
+    FoundRun, ReplacementDatabase, Salvage, SalvageError, find_damage,
+};
+pub(crate) use run_writer::TransactionWriter;
 pub(crate) use watch::Watch;

@@ -1,13 +1,13 @@
-//! News from other processes, without polling.
+//! Follows the commits of other processes without polling.
 
 use protocol::{Revision, RunId};
 
-use super::SqliteStore;
 use crate::error::{ReadError, Unavailable};
 use crate::os::Wakeup;
+use crate::sqlite::SqliteStore;
 use crate::store::{Store as _, StoredEntry};
 
-/// Looks at the journal whenever a writer has rung the bell.
+/// Reads the journal whenever a writer closes the lock file.
 #[derive(Debug)]
 pub(crate) struct Watch {
     store: SqliteStore,
@@ -19,8 +19,8 @@ pub(crate) struct Watch {
 impl Watch {
     pub(super) fn subscribe(store: SqliteStore, run: RunId, after: Revision) -> Result<Self, Unavailable> {
         let path = store.0.writer_lock.path();
-        let wakeup = Wakeup::hang(path).map_err(|source| failed(&store, source))?;
-        // The bell hangs on whatever has that name; only now do we know that it is the ticket writers use.
+        let wakeup = Wakeup::subscribe(path).map_err(|source| failed(&store, source))?;
+        // The subscription is by name. Only this check proves that it is for the file that writers lock.
         store.0.check()?;
         Ok(Self { store, run, after, wakeup })
     }
@@ -29,15 +29,15 @@ impl Watch {
         self.after
     }
 
-    /// A call that is dropped half-way loses nothing: each one looks before it listens.
+    /// Waits for entries after the last one returned. Cancel-safe, because it reads before it waits.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         loop {
-            let news = self.store.entries(&self.run, self.after).await?;
-            if let Some(last) = news.last() {
+            let entries = self.store.entries(&self.run, self.after).await?;
+            if let Some(last) = entries.last() {
                 self.after = last.revision;
-                return Ok(news);
+                return Ok(entries);
             }
-            self.wakeup.rung().await.map_err(|source| failed(&self.store, source))?;
+            self.wakeup.wait().await.map_err(|source| failed(&self.store, source))?;
         }
     }
 }

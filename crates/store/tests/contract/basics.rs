@@ -1,4 +1,4 @@
-//! Promises that one process can check.
+//! Guarantees that a single process can check.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
         .unwrap();
     assert_eq!(position.revision, Revision(1));
 
-    // Another handle, as another process would have.
+    // A second handle, as another process has.
     let store = backend.store();
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!((loaded.protocol.as_str(), loaded.position, loaded.epoch), ("steps", position, Epoch(0)));
@@ -43,7 +43,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("/steps/a", "{\"ü\":1}")]);
 }
 
-/// Whatever a body is, the store has no opinion about it.
+/// The store does not parse bodies.
 pub(crate) async fn bodies_come_back_byte_for_byte<B: Backend>(backend: B) {
     let odd = [
         "",
@@ -130,19 +130,19 @@ pub(crate) async fn a_run_is_created_once<B: Backend>(backend: B) {
     );
 }
 
-pub(crate) async fn the_protocol_of_a_run_is_told_without_reading_it<B: Backend>(backend: B) {
+pub(crate) async fn the_protocol_of_a_run_is_read_without_loading_it<B: Backend>(backend: B) {
     let store = backend.store();
-    for protocol in ["steps", "opera"] {
+    for protocol in ["steps", "peer"] {
         let commit =
             Commit { protocol: protocol.to_owned(), ..change(&run(protocol), Position::absent(), "1") };
         store.commit(commit).await.unwrap();
     }
-    for (name, protocol) in [("steps", Some("steps")), ("opera", Some("opera")), ("nobody", None)] {
+    for (name, protocol) in [("steps", Some("steps")), ("peer", Some("peer")), ("absent", None)] {
         assert_eq!(store.protocol(&run(name)).await.unwrap().as_deref(), protocol);
     }
 }
 
-pub(crate) async fn the_newest_revision_of_a_run_is_told_without_reading_it<B: Backend>(backend: B) {
+pub(crate) async fn the_newest_revision_of_a_run_is_read_without_loading_it<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("growing"));
     assert_eq!(store.newest(&run).await.unwrap(), None);
     let mut position = Position::absent();
@@ -152,7 +152,7 @@ pub(crate) async fn the_newest_revision_of_a_run_is_told_without_reading_it<B: B
     }
 }
 
-pub(crate) async fn the_document_of_a_run_is_read_in_one_look<B: Backend>(backend: B) {
+pub(crate) async fn the_document_of_a_run_is_read_at_one_revision<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("shown"));
     assert_eq!(store.document(&run).await.unwrap(), None);
     let parts = vec![part("b", "1"), part("a", "1")];
@@ -167,7 +167,7 @@ pub(crate) async fn the_document_of_a_run_is_read_in_one_look<B: Backend>(backen
     assert_eq!(read.parts, [part("a", "1"), part("b", "2")]);
 }
 
-pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
+pub(crate) async fn runs_are_independent<B: Backend>(backend: B) {
     let store = backend.store();
     let (left, right) = (run("left"), run("right"));
     let mut positions = [Position::absent(); 2];
@@ -187,7 +187,7 @@ pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     assert_eq!(store.parts_at(&right, Revision(2)).await.unwrap(), [part("document", "right 2")]);
 }
 
-pub(crate) async fn parts_at_gives_the_newest_part_that_is_not_newer<B: Backend>(backend: B) {
+pub(crate) async fn parts_at_returns_the_newest_part_that_is_not_newer<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("history"));
     let changes = [
         vec![part("a", "a1"), part("b", "b1")],
@@ -227,9 +227,9 @@ pub(crate) async fn a_load_begins_at_the_newest_snapshot<B: Backend>(backend: B)
     assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 7);
 }
 
-pub(crate) async fn whoever_has_read_a_run_catches_up_by_its_entries<B: Backend>(backend: B) {
+pub(crate) async fn a_client_catches_up_with_the_entries_since_its_position<B: Backend>(backend: B) {
     let (store, other, run) = (backend.store(), backend.store(), run("later"));
-    assert_eq!(store.catch_up(&run, Position::absent()).await.unwrap(), None, "there is none");
+    assert_eq!(store.catch_up(&run, Position::absent()).await.unwrap(), None, "the run does not exist");
     let mut positions = vec![Position::absent()];
     for n in 1..=12 {
         let commit = change(&run, positions[n - 1], &n.to_string());
@@ -237,19 +237,19 @@ pub(crate) async fn whoever_has_read_a_run_catches_up_by_its_entries<B: Backend>
     }
     for (after, position) in positions.iter().enumerate().skip(1) {
         let caught_up = other.catch_up(&run, *position).await.unwrap();
-        assert_eq!(caught_up.is_some(), B::ENTRIES_TELL_ALL);
+        assert_eq!(caught_up.is_some(), B::ENTRIES_DESCRIBE_EVERY_CHANGE);
         let Some(caught_up) = caught_up else { continue };
         assert_eq!(caught_up.position, positions[12]);
         let entries: Vec<_> = caught_up.entries.iter().map(|entry| entry.revision.0).collect();
         assert_eq!(entries, (after as u64 + 1..=12).collect::<Vec<_>>());
         assert!(caught_up.entries.iter().all(|entry| entry.body == entry.revision.to_string()));
     }
-    // Whoever has caught up can commit.
+    // A client that has caught up can commit.
     let last = change(&run, positions[12], "last");
     assert_eq!(other.commit(last).await.unwrap().revision, Revision(13));
 }
 
-pub(crate) async fn the_past_is_read_from_the_snapshot_before_it<B: Backend>(backend: B) {
+pub(crate) async fn an_earlier_revision_is_read_from_the_snapshot_before_it<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("past"));
     let mut position = Position::absent();
     for n in 1..=7 {
@@ -349,10 +349,10 @@ pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
     store.mark_views(&run, vec![changed.clone(), mark("c.json", 2)]).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.views, [mark("a.json", 1), changed, mark("c.json", 2)]);
-    assert_eq!(loaded.position.revision, Revision(1), "marks are no commit");
+    assert_eq!(loaded.position.revision, Revision(1), "marking views is not a commit");
 }
 
-pub(crate) async fn runs_are_found_by_how_they_begin<B: Backend>(backend: B) {
+pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
     let store = backend.store();
     for name in ["fix", "fix-1", "fix.2", "fiy", "Fix", "fi", "fiw-zz"] {
         store.commit(change(&run(name), Position::absent(), "")).await.unwrap();
@@ -361,14 +361,14 @@ pub(crate) async fn runs_are_found_by_how_they_begin<B: Backend>(backend: B) {
         let found = store.runs_beginning(beginning, at_most).await.unwrap();
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(found("fix", 9).await, ["fix", "fix-1", "fix.2"], "a whole name comes first");
+    assert_eq!(found("fix", 9).await, ["fix", "fix-1", "fix.2"], "the exact name comes first");
     assert_eq!(found("fix", 2).await, ["fix", "fix-1"]);
     assert_eq!(found("fix-", 9).await, ["fix-1"]);
-    assert_eq!(found("nobody", 9).await, [""; 0]);
+    assert_eq!(found("absent", 9).await, [""; 0]);
     assert_eq!(found("", 9).await.len(), 7);
 }
 
-pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
+pub(crate) async fn a_replaced_engine_is_fenced<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("fenced"));
     let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..change(&run, position, "") };
     // The creator may hold the run before its first commit.
@@ -377,7 +377,7 @@ pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
     let second = store.lock_engine(&run).await.unwrap().epoch();
     assert!(second > first);
     assert_eq!(store.load(&run).await.unwrap().unwrap().epoch, second);
-    // Whether its position is fresh or stale, the old engine must stop and not read again.
+    // Whether its position is current or stale, the old engine must stop instead of reloading.
     for position in [created, Position::absent()] {
         let error = store.commit(from(first, position)).await.unwrap_err();
         let CommitError::Fenced { held, by } = error else { panic!("{error}") };
@@ -387,8 +387,8 @@ pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
     store.commit(change(&run, next, "from a person's command")).await.unwrap();
 }
 
-pub(crate) async fn a_lead_ends_when_it_is_dropped<B: Backend>(backend: B) {
-    let (store, run) = (backend.store(), run("led"));
+pub(crate) async fn an_engine_lock_is_released_when_it_is_dropped<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("locked"));
     let lock = store.lock_engine(&run).await.unwrap();
     assert_eq!(lock.run(), &run);
     let refused = backend.store().lock_engine(&run).await.unwrap_err();
@@ -404,32 +404,35 @@ pub(crate) async fn a_lead_ends_when_it_is_dropped<B: Backend>(backend: B) {
     );
 }
 
-pub(crate) async fn whoever_leads_is_known_to_everybody<B: Backend>(backend: B) {
+pub(crate) async fn every_client_sees_the_engine<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("r"));
-    assert_eq!(store.holder(&run).await.unwrap(), None);
+    assert_eq!(store.engine_holder(&run).await.unwrap(), None);
     let lock = store.lock_engine(&run).await.unwrap();
     assert_eq!(
-        backend.store().holder(&run).await.unwrap().map(|holder| holder.pid),
+        backend.store().engine_holder(&run).await.unwrap().map(|holder| holder.pid),
         Some(std::process::id())
     );
-    assert_eq!(backend.store().peek_engine_holder(&run).await.unwrap(), store.holder(&run).await.unwrap());
+    assert_eq!(
+        backend.store().peek_engine_holder(&run).await.unwrap(),
+        store.engine_holder(&run).await.unwrap()
+    );
     drop(lock);
-    assert_eq!(store.holder(&run).await.unwrap(), None);
+    assert_eq!(store.engine_holder(&run).await.unwrap(), None);
     assert_eq!(store.peek_engine_holder(&run).await.unwrap(), None);
-    assert_eq!(store.lock_engine(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
+    assert_eq!(store.lock_engine(&run).await.unwrap().epoch().0, 2, "reading the holder takes no epoch");
 }
 
-pub(crate) async fn a_leader_on_an_errand_is_waited_for<B: Backend>(backend: B) {
+pub(crate) async fn an_engine_waits_for_a_one_shot<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("r"));
-    let errand = store.lock_engine_for(&run, Tenure::OneShot).await.unwrap();
+    let one_shot = store.lock_engine_for(&run, Tenure::OneShot).await.unwrap();
     let (another, name) = (backend.store(), run.clone());
     let waiting = tokio::spawn(async move { another.lock_engine(&name).await.map(|lock| lock.epoch()) });
-    assert_eq!(store.holder(&run).await.unwrap().map(|holder| holder.tenure), Some(Tenure::OneShot));
-    drop(errand);
+    assert_eq!(store.engine_holder(&run).await.unwrap().map(|holder| holder.tenure), Some(Tenure::OneShot));
+    drop(one_shot);
     assert_eq!(waiting.await.unwrap().unwrap().0, 2);
 }
 
-pub(crate) async fn a_watch_resumes_where_another_ended<B: Backend>(backend: B) {
+pub(crate) async fn a_watch_continues_a_dropped_one<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("resumed"));
     let mut watch = backend.store().watch(&run, Revision(0)).await.unwrap();
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -442,22 +445,22 @@ pub(crate) async fn a_watch_resumes_where_another_ended<B: Backend>(backend: B) 
     assert_eq!(bodies(&watch.next().await.unwrap()), [(2, "2"), (3, "3")]);
 }
 
-pub(crate) async fn a_dropped_wait_loses_nothing<B: Backend>(backend: B) {
+pub(crate) async fn a_cancelled_wait_loses_nothing<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("dropped"));
     let mut watch = store.watch(&run, Revision(0)).await.unwrap();
     let mut position = Position::absent();
     for n in 1..=20 {
-        // Each wait is given up at another run_at: before it looks, while it looks, while it listens.
-        let given_up = tokio::time::timeout(Duration::from_micros(n * 20), watch.next()).await;
-        assert!(given_up.is_err(), "nothing was committed");
+        // Each wait is cancelled at another time: before it reads, while it reads, while it waits.
+        let cancelled = tokio::time::timeout(Duration::from_micros(n * 20), watch.next()).await;
+        assert!(cancelled.is_err(), "nothing was committed");
         position = store.commit(change(&run, position, &n.to_string())).await.unwrap();
         assert_eq!(bodies(&watch.next().await.unwrap()), [(n, n.to_string().as_str())]);
     }
-    // What another run does wakes the watcher, and it sleeps again.
+    // A commit to another run wakes the watcher, which waits again.
     let other = super::run("other");
     let mut waiting = std::pin::pin!(watch.next());
     let nothing = tokio::select! { biased;
-        news = &mut waiting => Some(news),
+        entries = &mut waiting => Some(entries),
         done = store.commit(change(&other, Position::absent(), "")) => { done.unwrap(); None }
     };
     assert!(nothing.is_none());

@@ -1,7 +1,7 @@
-//! The contract suite: what every backend promises, whatever it is made of.
+//! The contract suite: what every backend guarantees.
 //!
-//! A backend joins with a fixture that implements [`Backend`] and `contract_suite!(ItsFixture)`. Where a promise is
-//! about several processes the suite starts them: this test binary again, playing a role from `roles`.
+//! A backend joins with a fixture that implements [`Backend`] and `contract_suite!(ItsFixture)`. Tests with several
+//! processes start this test binary again, with a role from `roles`.
 
 pub(crate) mod basics;
 pub(crate) mod processes;
@@ -13,25 +13,25 @@ use protocol::RunId;
 use store::{OutboxItem, Part, Store};
 pub(crate) use testkit::harness::change;
 
-/// A place for a store that one test has for itself, and that its child processes can find.
+/// A private store for one test, which its child processes can open, too.
 pub(crate) trait Backend: Send + Sync + 'static {
     type Store: Store;
 
-    /// The largest commit this backend takes.
+    /// The size of the largest commit that this backend accepts.
     const LIMIT: usize;
 
-    /// Whether nothing but its entries changes a run.
-    const ENTRIES_TELL_ALL: bool = true;
+    /// Whether entries describe every change of a run.
+    const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = true;
 
     fn fresh() -> Self;
 
     /// What another process needs to reach this store.
     fn address(&self) -> OsString;
 
-    /// Opens the store as a process that knows only its address.
+    /// Opens the store by its address, as another process does.
     fn attach(address: &OsStr) -> Self::Store;
 
-    /// The backend's own check that nothing is broken.
+    /// Runs the backend's own integrity check.
     fn verify(&self);
 
     fn store(&self) -> Self::Store {
@@ -51,7 +51,7 @@ pub(crate) fn item(id: &str, body: &str) -> OutboxItem {
     OutboxItem { id: id.to_owned(), body: body.to_owned() }
 }
 
-/// One test function per promise.
+/// Makes one test function per guarantee.
 #[macro_export]
 macro_rules! contract_suite {
     ($backend:ty) => {
@@ -61,44 +61,44 @@ macro_rules! contract_suite {
             basics::a_conflict_names_both_revisions,
             basics::a_refused_commit_leaves_nothing_behind,
             basics::a_run_is_created_once,
-            basics::the_protocol_of_a_run_is_told_without_reading_it,
-            basics::the_newest_revision_of_a_run_is_told_without_reading_it,
-            basics::the_document_of_a_run_is_read_in_one_look,
-            basics::runs_do_not_touch_each_other,
-            basics::parts_at_gives_the_newest_part_that_is_not_newer,
+            basics::the_protocol_of_a_run_is_read_without_loading_it,
+            basics::the_newest_revision_of_a_run_is_read_without_loading_it,
+            basics::the_document_of_a_run_is_read_at_one_revision,
+            basics::runs_are_independent,
+            basics::parts_at_returns_the_newest_part_that_is_not_newer,
             basics::a_load_begins_at_the_newest_snapshot,
-            basics::whoever_has_read_a_run_catches_up_by_its_entries,
-            basics::the_past_is_read_from_the_snapshot_before_it,
+            basics::a_client_catches_up_with_the_entries_since_its_position,
+            basics::an_earlier_revision_is_read_from_the_snapshot_before_it,
             basics::acknowledged_items_leave_the_outbox,
             basics::a_write_id_settles,
             basics::a_commit_at_the_limit_lands_and_one_byte_more_is_refused,
             basics::blobs_come_back_by_their_digest,
             basics::view_marks_come_back,
-            basics::runs_are_found_by_how_they_begin,
-            basics::a_deposed_engine_is_told,
-            basics::a_lead_ends_when_it_is_dropped,
-            basics::whoever_leads_is_known_to_everybody,
-            basics::a_leader_on_an_errand_is_waited_for,
-            basics::a_watch_resumes_where_another_ended,
-            basics::a_dropped_wait_loses_nothing,
-            processes::sixteen_writers_lose_and_double_nothing,
+            basics::runs_are_found_by_prefix,
+            basics::a_replaced_engine_is_fenced,
+            basics::an_engine_lock_is_released_when_it_is_dropped,
+            basics::every_client_sees_the_engine,
+            basics::an_engine_waits_for_a_one_shot,
+            basics::a_watch_continues_a_dropped_one,
+            basics::a_cancelled_wait_loses_nothing,
+            processes::sixteen_writers_lose_and_duplicate_nothing,
             processes::a_second_engine_is_refused_until_the_first_is_killed,
-            processes::a_child_of_the_engine_does_not_keep_the_lead,
-            processes::a_watcher_sees_every_commit_though_writers_are_killed,
-            processes::killed_writers_leave_every_acknowledged_commit,
+            processes::a_child_of_the_engine_does_not_keep_the_lock,
+            processes::a_watcher_sees_every_commit_although_writers_are_killed,
+            processes::every_acknowledged_commit_of_a_killed_writer_is_there,
         }
 
-        /// Does nothing, unless a test of this suite has started it as a child process.
+        /// Does nothing unless a test of this suite has started it as a child process.
         #[test]
-        fn role_for_children() {
-            contract::roles::play::<$backend>();
+        fn child_role() {
+            contract::roles::run_role::<$backend>();
         }
     };
-    ($backend:ty: $($module:ident::$promise:ident,)*) => {
+    ($backend:ty: $($module:ident::$test:ident,)*) => {
         $(
             #[tokio::test]
-            async fn $promise() {
-                contract::$module::$promise(<$backend as contract::Backend>::fresh()).await;
+            async fn $test() {
+                contract::$module::$test(<$backend as contract::Backend>::fresh()).await;
             }
         )*
     };

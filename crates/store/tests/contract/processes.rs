@@ -1,4 +1,4 @@
-//! Promises that need several processes, and `kill -9`.
+//! Guarantees that concern several processes, and `kill -9`.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -6,16 +6,17 @@ use std::process::{Command, Stdio};
 use protocol::{Epoch, Revision, RunId};
 use store::{Commit, EngineLockError, Position, Store, WriteId};
 
-use super::roles::Player;
+use super::roles::RoleProcess;
 use super::{Backend, change, item, part, run};
 
-pub(crate) async fn sixteen_writers_lose_and_double_nothing<B: Backend>(backend: B) {
+pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("counted"));
     let parts = vec![part("count", "0")];
     store.commit(Commit { parts, ..change(&run, Position::absent(), "opened") }).await.unwrap();
-    let players: Vec<Player> = (0..16).map(|_| Player::start(&backend, "count", &run, 100)).collect();
-    let lost: u64 = players.into_iter().map(|player| player.succeed()[0].parse::<u64>().unwrap()).sum();
-    assert!(lost > 0, "nobody met anybody");
+    let processes: Vec<RoleProcess> =
+        (0..16).map(|_| RoleProcess::start(&backend, "count", &run, 100)).collect();
+    let lost: u64 = processes.into_iter().map(|process| process.succeed()[0].parse::<u64>().unwrap()).sum();
+    assert!(lost > 0, "no writer met a conflict");
     let entries = store.entries(&run, Revision(1)).await.unwrap();
     let distinct: BTreeSet<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
     assert_eq!((entries.len(), distinct.len()), (1600, 1600));
@@ -24,9 +25,9 @@ pub(crate) async fn sixteen_writers_lose_and_double_nothing<B: Backend>(backend:
 }
 
 pub(crate) async fn a_second_engine_is_refused_until_the_first_is_killed<B: Backend>(backend: B) {
-    let (store, run) = (backend.store(), run("led"));
-    let mut engine = Player::start(&backend, "lead", &run, 0);
-    assert_eq!(engine.hear().as_deref(), Some("1"));
+    let (store, run) = (backend.store(), run("locked"));
+    let mut engine = RoleProcess::start(&backend, "lock", &run, 0);
+    assert_eq!(engine.next_line().as_deref(), Some("1"));
     let refused = store.lock_engine(&run).await.unwrap_err();
     let EngineLockError::Held { pid, ref host, .. } = refused else { panic!("{refused}") };
     assert_eq!(pid, engine.pid());
@@ -35,9 +36,9 @@ pub(crate) async fn a_second_engine_is_refused_until_the_first_is_killed<B: Back
     assert_eq!(store.lock_engine(&run).await.unwrap().epoch(), Epoch(2));
 }
 
-/// Agents outlive the engine; what it held must not live on in them.
-pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lead<B: Backend>(backend: B) {
-    let (store, run) = (backend.store(), run("led"));
+/// Agents outlive the engine, and must not keep its lock.
+pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lock<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("locked"));
     let lock = store.lock_engine(&run).await.unwrap();
     let mut child = Command::new("sh").args(["-c", "read forever"]).stdin(Stdio::piped()).spawn().unwrap();
     drop(lock);
@@ -46,16 +47,16 @@ pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lead<B: Backend>(bac
     child.wait().unwrap();
 }
 
-pub(crate) async fn a_watcher_sees_every_commit_though_writers_are_killed<B: Backend>(backend: B) {
+pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: Backend>(backend: B) {
     const LAST: u64 = 1000;
     let run = run("watched");
-    let mut watcher = Player::start(&backend, "watch", &run, LAST);
-    assert_eq!(watcher.hear().as_deref(), Some("ready"));
-    let write = || Player::start(&backend, "write", &run, LAST);
+    let mut watcher = RoleProcess::start(&backend, "watch", &run, LAST);
+    assert_eq!(watcher.next_line().as_deref(), Some("ready"));
+    let write = || RoleProcess::start(&backend, "write", &run, LAST);
     let mut writers = vec![write(), write(), write()];
-    // The watcher sets the pace: every so often one of the writers dies in the middle of what it does.
+    // Every 50 revisions that the watcher has seen, one of the writers is killed.
     for revision in 1..=LAST {
-        assert_eq!(watcher.hear(), Some(revision.to_string()));
+        assert_eq!(watcher.next_line(), Some(revision.to_string()));
         if revision % 50 == 0 {
             writers.swap_remove(fastrand::usize(..writers.len())).kill();
             writers.push(write());
@@ -64,35 +65,35 @@ pub(crate) async fn a_watcher_sees_every_commit_though_writers_are_killed<B: Bac
     watcher.succeed();
 }
 
-pub(crate) async fn killed_writers_leave_every_acknowledged_commit<B: Backend>(backend: B) {
+pub(crate) async fn every_acknowledged_commit_of_a_killed_writer_is_there<B: Backend>(backend: B) {
     let run = run("killed");
-    let write = || Player::start(&backend, "write", &run, u64::MAX);
+    let write = || RoleProcess::start(&backend, "write", &run, u64::MAX);
     let mut writers = vec![write(), write(), write()];
     let mut acknowledged = Vec::new();
     for _ in 0..40 {
         let mut writer = writers.swap_remove(fastrand::usize(..writers.len()));
-        // Its first words say that it works; when the kill comes it is anywhere between two of them.
-        acknowledged.extend(writer.hear());
+        // The first line proves that it is running. The kill hits it anywhere between two lines.
+        acknowledged.extend(writer.next_line());
         for _ in 0..fastrand::usize(..5) {
-            acknowledged.extend(writer.hear());
+            acknowledged.extend(writer.next_line());
         }
         acknowledged.extend(writer.kill());
         writers.push(write());
-        whole(&backend.store(), &run).await;
+        expect_complete(&backend.store(), &run).await;
     }
     for writer in writers {
         acknowledged.extend(writer.kill());
     }
 
     let store = backend.store();
-    whole(&store, &run).await;
+    expect_complete(&store, &run).await;
     assert!(acknowledged.len() >= 40);
     expect_acknowledged(&store, &run, &acknowledged).await;
     backend.verify();
 }
 
-/// Demands of what writers said (`write` in [`super::roles`]) that every commit is where it was said to be, none twice, and
-/// that the entries are those of their revisions. Tells the last one.
+/// Checks that every commit that writers printed (`write` in [`super::roles`]) has its revision, that none has the
+/// revision of another, and that entries match their revisions. Returns the last revision.
 pub(crate) async fn expect_acknowledged(
     store: &impl Store,
     run: &RunId,
@@ -114,8 +115,8 @@ pub(crate) async fn expect_acknowledged(
     entries.last().unwrap().revision
 }
 
-/// Demands that the newest commit is there with all its pieces, and no piece of another.
-async fn whole(store: &impl Store, run: &RunId) {
+/// Checks that the newest commit is complete and not mixed with another.
+async fn expect_complete(store: &impl Store, run: &RunId) {
     let loaded = store.load(run).await.unwrap().unwrap();
     let revision = loaded.position.revision;
     assert_eq!(loaded.snapshot.unwrap().body, revision.to_string());

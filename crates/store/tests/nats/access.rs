@@ -1,4 +1,4 @@
-//! Who is let in, who is refused, and that no refusal tells a secret.
+//! Authentication and TLS: which credentials are accepted, and that no error or log shows a secret.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,97 +8,97 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use store::{Access, ConnectFault, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
+use store::{Access, NatsConnectError, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
 use testkit::nats::Server;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::certificates::Authority;
 use crate::contract::{change, run};
-use crate::opening::{fault, whole};
+use crate::opening::{connect_error, with_causes};
 
-/// All that is logged on this thread, by whomever, however small.
+/// Captures everything that is logged on this thread.
 struct Log {
     file: tempfile::NamedTempFile,
-    _until_then: DefaultGuard,
+    _guard: DefaultGuard,
 }
 
 impl Log {
-    fn keep() -> Self {
+    fn capture() -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         let log = tracing_subscriber::fmt().with_env_filter("trace");
         let log = log.with_writer(Arc::new(file.reopen().unwrap())).finish();
-        Self { file, _until_then: log.set_default() }
+        Self { file, _guard: log.set_default() }
     }
 
-    fn words(&self) -> String {
+    fn text(&self) -> String {
         fs::read_to_string(self.file.path()).unwrap()
     }
 }
 
-fn tells_no_secret(words: &str, secrets: &[&str]) {
+fn assert_no_secret(words: &str, secrets: &[&str]) {
     for secret in secrets {
-        assert!(!words.contains(secret), "it tells the secret `{secret}`: {words}");
+        assert!(!words.contains(secret), "shows the secret `{secret}`: {words}");
     }
 }
 
-/// Demands that these settings let us in, far enough to write.
-async fn is_let_in(settings: NatsSettings, secrets: &[&str]) {
-    let (store, log) = (NatsStore::new(settings), Log::keep());
-    store.open().await.unwrap_or_else(|error| panic!("{}", whole(&error)));
+/// Asserts that these settings are accepted and allow a commit.
+async fn assert_accepted(settings: NatsSettings, secrets: &[&str]) {
+    let (store, log) = (NatsStore::new(settings), Log::capture());
+    store.open().await.unwrap_or_else(|error| panic!("{}", with_causes(&error)));
     store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
-    let logged = log.words();
-    assert!(logged.contains("CONNECT"), "the client logs what it says: {logged}");
-    tells_no_secret(&format!("{store:?} {logged}"), secrets);
+    let logged = log.text();
+    assert!(logged.contains("CONNECT"), "the client logs its requests: {logged}");
+    assert_no_secret(&format!("{store:?} {logged}"), secrets);
 }
 
-/// Demands that these settings are refused, and that no word of it has one of the secrets. Gives the words.
-async fn is_refused(settings: NatsSettings, secrets: &[&str]) -> (Unavailable, String) {
-    let (store, log) = (NatsStore::new(settings), Log::keep());
+/// Asserts that these settings are refused without showing a secret. Returns the error and its text.
+async fn assert_refused(settings: NatsSettings, secrets: &[&str]) -> (Unavailable, String) {
+    let (store, log) = (NatsStore::new(settings), Log::capture());
     let error = store.open().await.unwrap_err();
-    let words = whole(&error);
-    tells_no_secret(&format!("{words} {error:?} {store:?} {}", log.words()), secrets);
+    let words = with_causes(&error);
+    assert_no_secret(&format!("{words} {error:?} {store:?} {}", log.text()), secrets);
     for server in &store.settings().servers {
-        assert!(words.contains(server), "it does not name the server: {words}");
+        assert!(words.contains(server), "the error does not name the server: {words}");
     }
     (error, words)
 }
 
-fn is_kept_out(error: &Unavailable) {
-    use ConnectFault::{Refused, Unproven, Untrusted};
-    let is_it = matches!(fault(error), Some(Refused(_) | Unproven(_) | Untrusted(_)));
-    assert!(is_it, "{}: {:?}", whole(error), fault(error));
+fn assert_unauthorized(error: &Unavailable) {
+    use NatsConnectError::{SigningFailed, TlsFailed, Unauthorized};
+    let is_it = matches!(connect_error(error), Some(Unauthorized(_) | SigningFailed(_) | TlsFailed(_)));
+    assert!(is_it, "{}: {:?}", with_causes(error), connect_error(error));
 }
 
 #[tokio::test]
-async fn a_password_lets_us_in_and_a_wrong_one_is_refused_and_not_repeated() {
+async fn a_password_is_accepted_and_a_wrong_one_is_refused_without_showing_it() {
     let server = Server::start_with("authorization { user: ann, password: r1ght }");
     let with = |user: &str| -> NatsSettings {
         let settings: NatsSettings = format!("nats://{user}@{}", server.address()).parse().unwrap();
         NatsSettings { replicas: 1, ..settings }
     };
-    for stranger in ["ann:wr0ng", "bob:wr0ng", "wr0ng"] {
-        let (error, words) = is_refused(with(stranger), &["wr0ng"]).await;
-        is_kept_out(&error);
-        assert!(words.contains("it does not let us in"), "{words}");
+    for credentials in ["ann:wr0ng", "bob:wr0ng", "wr0ng"] {
+        let (error, words) = assert_refused(with(credentials), &["wr0ng"]).await;
+        assert_unauthorized(&error);
+        assert!(words.contains("authorization failed"), "{words}");
     }
-    is_refused(server.settings(), &[]).await;
-    is_let_in(with("ann:r1ght"), &["r1ght"]).await;
+    assert_refused(server.settings(), &[]).await;
+    assert_accepted(with("ann:r1ght"), &["r1ght"]).await;
 }
 
 #[tokio::test]
-async fn a_token_lets_us_in_and_a_wrong_one_is_refused_and_not_repeated() {
+async fn a_token_is_accepted_and_a_wrong_one_is_refused_without_showing_it() {
     let server = Server::start_with("authorization { token: r1ght }");
     let with = |token: &str| NatsSettings { access: Access::Token(token.to_owned()), ..server.settings() };
-    let (error, words) = is_refused(with("wr0ng"), &["wr0ng"]).await;
-    is_kept_out(&error);
-    assert!(words.contains("it does not let us in"), "{words}");
-    is_let_in(with("r1ght"), &["r1ght"]).await;
+    let (error, words) = assert_refused(with("wr0ng"), &["wr0ng"]).await;
+    assert_unauthorized(&error);
+    assert!(words.contains("authorization failed"), "{words}");
+    assert_accepted(with("r1ght"), &["r1ght"]).await;
 }
 
 #[tokio::test]
-async fn a_key_lets_us_in_and_another_one_is_refused() {
-    let (ours, strangers) = (KeyPair::new_user(), KeyPair::new_user());
+async fn an_nkey_is_accepted_and_another_one_is_refused() {
+    let (ours, other) = (KeyPair::new_user(), KeyPair::new_user());
     let users = format!("authorization {{ users: [{{ nkey: {} }}] }}", ours.public_key());
     let server = Server::start_with(&users);
     let directory = tempfile::tempdir().unwrap();
@@ -108,21 +108,21 @@ async fn a_key_lets_us_in_and_another_one_is_refused() {
         NatsSettings { access: Access::Nkey(file), ..server.settings() }
     };
     let seed = ours.seed().unwrap();
-    is_let_in(with(&format!("{seed}\n")), &[&seed]).await;
-    let seed = strangers.seed().unwrap();
-    let (error, _) = is_refused(with(&seed), &[&seed]).await;
-    is_kept_out(&error);
-    let torn = &seed[..seed.len() - 4];
-    let (error, words) = is_refused(with(torn), &[torn]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
-    assert!(words.contains("no seed of an nkey"), "{words}");
-    let nowhere = Access::Nkey(directory.path().join("nowhere"));
-    let (error, words) = is_refused(NatsSettings { access: nowhere, ..server.settings() }, &[]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
+    assert_accepted(with(&format!("{seed}\n")), &[&seed]).await;
+    let seed = other.seed().unwrap();
+    let (error, _) = assert_refused(with(&seed), &[&seed]).await;
+    assert_unauthorized(&error);
+    let truncated = &seed[..seed.len() - 4];
+    let (error, words) = assert_refused(with(truncated), &[truncated]).await;
+    assert!(matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
+    assert!(words.contains("not hold an nkey seed"), "{words}");
+    let missing = Access::Nkey(directory.path().join("nowhere"));
+    let (error, words) = assert_refused(NatsSettings { access: missing, ..server.settings() }, &[]).await;
+    assert!(matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
     assert!(words.contains("nowhere"), "{words}");
 }
 
-/// Says something about somebody, signed.
+/// Returns a signed JWT with these claims.
 fn signed(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     let encoded = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let (issuer_key, subject_key) = (issuer.public_key(), subject.public_key());
@@ -134,7 +134,7 @@ fn signed(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// JetStream is for the one that we use; the server does not want it for its own.
+/// The system account must not have JetStream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JetStream {
     Yes,
@@ -156,7 +156,7 @@ fn user(account: &KeyPair, user: &KeyPair) -> String {
     signed(account, user, &claims)
 }
 
-/// As `nsc` writes it.
+/// Writes a credentials file as `nsc` does.
 fn credentials(directory: &Path, name: &str, token: &str, seed: &str) -> PathBuf {
     let file = directory.join(name);
     let text = format!(
@@ -168,7 +168,7 @@ fn credentials(directory: &Path, name: &str, token: &str, seed: &str) -> PathBuf
 }
 
 #[tokio::test]
-async fn credentials_that_the_operator_vouches_for_let_us_in_and_others_are_refused() {
+async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
     let (operator, system, ours) = (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account());
     let server = Server::start_with(&format!(
         "operator: {}\nsystem_account: {system_key}\nresolver: MEMORY\n\
@@ -185,32 +185,37 @@ async fn credentials_that_the_operator_vouches_for_let_us_in_and_others_are_refu
 
     let (ann, bob) = (KeyPair::new_user(), KeyPair::new_user());
     let (token, seed) = (user(&ours, &ann), ann.seed().unwrap());
-    is_let_in(file("ann", &token, &seed), &[&token, &seed]).await;
+    assert_accepted(file("ann", &token, &seed), &[&token, &seed]).await;
 
-    // Somebody whom nobody of this operator's vouches for.
+    // A user of an account that the operator does not know.
     let (foreign, bobs) = (user(&KeyPair::new_account(), &bob), bob.seed().unwrap());
-    let (error, words) = is_refused(file("foreign", &foreign, &bobs), &[&foreign, &bobs]).await;
-    is_kept_out(&error);
-    assert!(words.contains("it does not let us in"), "{words}");
-    // Somebody who has seen Ann's token, and has not her seed.
-    let (error, _) = is_refused(file("stolen", &token, &bobs), &[&token, &bobs]).await;
-    is_kept_out(&error);
-    // Nobody at all.
-    is_refused(server.settings(), &[]).await;
+    let (error, words) = assert_refused(file("foreign", &foreign, &bobs), &[&foreign, &bobs]).await;
+    assert_unauthorized(&error);
+    assert!(words.contains("authorization failed"), "{words}");
+    // Ann's JWT with another user's seed.
+    let (error, _) = assert_refused(file("stolen", &token, &bobs), &[&token, &bobs]).await;
+    assert_unauthorized(&error);
+    // No credentials.
+    assert_refused(server.settings(), &[]).await;
 
-    let torn = directory.path().join("torn");
-    fs::write(&torn, &seed).unwrap();
-    let (error, words) = is_refused(with(torn), &[&seed]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("torn"), "{words}");
-    let (error, words) = is_refused(with(directory.path().join("nowhere")), &[]).await;
+    let truncated = directory.path().join("torn");
+    fs::write(&truncated, &seed).unwrap();
+    let (error, words) = assert_refused(with(truncated), &[&seed]).await;
     assert!(
-        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. }))
+            && words.contains("torn"),
+        "{words}"
+    );
+    let (error, words) = assert_refused(with(directory.path().join("nowhere")), &[]).await;
+    assert!(
+        matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. }))
+            && words.contains("nowhere"),
         "{words}"
     );
 }
 
 #[tokio::test]
-async fn only_a_server_that_our_authority_vouches_for_is_spoken_to() {
+async fn only_a_server_with_a_trusted_certificate_is_accepted() {
     let (authority, other) = (Authority::new("ours"), Authority::new("other"));
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = authority.sign(directory.path(), "127.0.0.1");
@@ -220,30 +225,30 @@ async fn only_a_server_that_our_authority_vouches_for_is_spoken_to() {
         let roots = Some(authority.file(directory.path(), "authority"));
         NatsSettings { tls: Tls { required: true, roots, identity: None }, ..server.settings() }
     };
-    is_let_in(trusting(&authority), &[]).await;
-    let (error, words) = is_refused(trusting(&other), &[]).await;
-    is_kept_out(&error);
+    assert_accepted(trusting(&authority), &[]).await;
+    let (error, words) = assert_refused(trusting(&other), &[]).await;
+    assert_unauthorized(&error);
     assert!(words.contains("certificate"), "{words}");
-    // Nobody of those whom the system trusts.
-    let (_, words) = is_refused(server.settings(), &[]).await;
+    // The system's certificate authorities.
+    let (_, words) = assert_refused(server.settings(), &[]).await;
     assert!(words.contains("certificate"), "{words}");
-    // The name in the certificate counts.
-    let elsewhere = format!("tls://localhost:{}", server.address().rsplit_once(':').unwrap().1);
-    let named = NatsSettings { servers: vec![elsewhere], ..trusting(&authority) };
-    let (_, words) = is_refused(named, &[]).await;
+    // The host name must match the certificate.
+    let address = format!("tls://localhost:{}", server.address().rsplit_once(':').unwrap().1);
+    let named = NatsSettings { servers: vec![address], ..trusting(&authority) };
+    let (_, words) = assert_refused(named, &[]).await;
     assert!(words.contains("certificate"), "{words}");
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_plainly_is_refused_where_tls_is_required() {
+async fn a_server_without_tls_is_refused_where_tls_is_required() {
     let server = Server::start();
     let tls = Tls { required: true, ..Tls::default() };
-    let (error, _) = is_refused(NatsSettings { tls, ..server.settings() }, &[]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::NoTls(_))), "{error:?}");
+    let (error, _) = assert_refused(NatsSettings { tls, ..server.settings() }, &[]).await;
+    assert!(matches!(connect_error(&error), Some(NatsConnectError::NoTls(_))), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_certificate_lets_in_whom_it_trusts() {
+async fn a_server_that_verifies_clients_accepts_a_trusted_certificate() {
     let (authority, other) = (Authority::new("ours"), Authority::new("other"));
     let directory = tempfile::tempdir().unwrap();
     let roots = authority.file(directory.path(), "authority");
@@ -257,18 +262,19 @@ async fn a_server_that_asks_for_a_certificate_lets_in_whom_it_trusts() {
     };
     let ours = authority.sign(directory.path(), "ann");
     let key = fs::read_to_string(&ours.1).unwrap();
-    is_let_in(with(Some(ours.clone())), &[&key]).await;
-    let (error, _) = is_refused(with(Some(other.sign(directory.path(), "bob"))), &[]).await;
-    is_kept_out(&error);
-    let (_, words) = is_refused(with(None), &[]).await;
+    assert_accepted(with(Some(ours.clone())), &[&key]).await;
+    let (error, _) = assert_refused(with(Some(other.sign(directory.path(), "bob"))), &[]).await;
+    assert_unauthorized(&error);
+    let (_, words) = assert_refused(with(None), &[]).await;
     assert!(words.contains("CertificateRequired"), "{words}");
-    // A key that is not the certificate's.
-    let crossed = (ours.0.clone(), directory.path().join("bob.key"));
-    is_refused(with(Some(crossed)), &[&key]).await;
+    // A key that does not belong to the certificate.
+    let mismatched = (ours.0.clone(), directory.path().join("bob.key"));
+    assert_refused(with(Some(mismatched)), &[&key]).await;
     let missing = (ours.0, directory.path().join("nowhere"));
-    let (error, words) = is_refused(with(Some(missing)), &[]).await;
+    let (error, words) = assert_refused(with(Some(missing)), &[]).await;
     assert!(
-        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. }))
+            && words.contains("nowhere"),
         "{words}"
     );
 }

@@ -1,4 +1,4 @@
-//! An authority for tests, and the certificates it signs.
+//! A certificate authority for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Its own certificate, as a file for those who shall trust it.
+    /// Writes the authority's own certificate to a file.
     pub(crate) fn file(&self, directory: &Path, name: &str) -> PathBuf {
         write(directory, name, &self.0.pem())
     }
 
-    /// A certificate for a name or an address, and its key.
+    /// Signs a certificate for a name or an address. Returns its file and that of its key.
     pub(crate) fn sign(&self, directory: &Path, subject: &str) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![subject.to_owned()]).unwrap();

@@ -1,16 +1,17 @@
-//! Three servers that keep everything three times.
+//! Clusters of three servers.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use protocol::Revision;
-use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _};
+use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Position, ReadError, Store as _, Timeouts};
 use testkit::nats::{Server, settings};
 
 use crate::contract::{Backend, change, run};
 use crate::outages::Writers;
 
+/// Three servers with three replicas of every stream.
 struct Three([Server; 3]);
 
 impl Backend for Three {
@@ -33,16 +34,15 @@ impl Backend for Three {
 }
 
 impl Three {
-    /// Starts three, and waits until they keep the streams three times. Children play with the same addresses, and find
-    /// them made.
+    /// Starts three servers and creates streams with three replicas. Child processes find them by the same addresses.
     async fn with_streams() -> Self {
         let three = Self::fresh();
         let notes = three.store().open().await.unwrap().to_vec();
-        assert_eq!(notes, [], "three replicas of everything");
+        assert_eq!(notes, [], "every stream has three replicas");
         three
     }
 
-    /// Which of them leads the journal's stream: it orders all writes.
+    /// Returns which server leads the stream of the journal.
     async fn leader(&self) -> usize {
         loop {
             let client =
@@ -57,65 +57,49 @@ impl Three {
 }
 
 #[tokio::test]
-async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
+async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
     let mut three = Three::with_streams().await;
     let mut writers = Writers::start(&three);
-    writers.go_on();
+    writers.wait_for_commits();
     let leader = three.leader().await;
     three.0[leader].kill();
-    writers.go_on();
+    writers.wait_for_commits();
     three.0[leader].restart();
-    writers.go_on();
-    // Two of them: the one that is left takes writes and cannot keep them.
+    writers.wait_for_commits();
+    // Two followers: the leader accepts writes and cannot replicate them.
     let leader = three.leader().await;
     let others = [(leader + 1) % 3, (leader + 2) % 3];
     others.iter().for_each(|other| three.0[*other].kill());
     others.iter().for_each(|other| three.0[*other].restart());
-    writers.go_on();
+    writers.wait_for_commits();
     for server in &mut three.0 {
         server.kill();
     }
     for server in &mut three.0 {
         server.restart();
     }
-    writers.go_on();
-    // One that is silent and not gone: whoever talks to it must find out.
+    writers.wait_for_commits();
+    // A leader that is suspended and not dead: its clients must find out.
     let leader = three.leader().await;
     three.0[leader].hold();
-    writers.go_on();
+    writers.wait_for_commits();
     three.0[leader].release();
-    writers.go_on();
-    writers.check(three.store()).await;
+    writers.wait_for_commits();
+    writers.check(&three.store()).await;
 }
 
-/// `doctor` gives the command that changes the settings of streams, in a cluster alone: there a server that is killed between
-/// writing them and their checksum finds out from the others that it has the stream.
+/// The leader that is left has accepted the writes without being able to replicate them.
 #[tokio::test]
-async fn a_server_of_three_killed_while_settings_were_changed_has_its_streams() {
-    let mut three = Three::fresh();
-    let alone = NatsSettings { replicas: 1, ..three.store().settings().clone() };
-    let first = NatsStore::new(alone.clone()).commit(change(&run("r"), Position::absent(), "1")).await;
-    let keeper = three.leader().await;
-    three.0[keeper].kill();
-    let checksum = three.0[keeper].stream("callboard-journal").join("meta.sum");
-    std::fs::write(checksum, "0123456789abcdef").unwrap();
-    three.0[keeper].restart();
-    let loaded = NatsStore::new(alone).load(&run("r")).await.unwrap();
-    assert_eq!(loaded.unwrap().position, first.unwrap());
-}
-
-/// The one that is left has taken the writes and cannot keep them: nobody knows what will become of them.
-#[tokio::test]
-async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_once() {
+async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let mut three = Three::with_streams().await;
     let patient = three.store();
     let settings = patient.settings();
-    let patience = Patience {
-        answer: Duration::from_millis(500),
+    let timeouts = Timeouts {
+        request: Duration::from_millis(500),
         outage: Duration::from_millis(1500),
-        ..settings.patience
+        ..settings.timeouts
     };
-    let store = NatsStore::new(NatsSettings { patience, ..settings.clone() });
+    let store = NatsStore::new(NatsSettings { timeouts, ..settings.clone() });
     let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
     let mut firsts = Vec::new();
     for run in &runs {
@@ -147,7 +131,7 @@ async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_onc
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(landed.is_none() || unknown(&error), "it landed though nothing was written: {error:?}");
+        assert!(landed.is_none() || unknown(&error), "landed though reported as not written: {error:?}");
         patient.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
         let entries = patient.entries(run, Revision(0)).await.unwrap();
         let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();

@@ -1,16 +1,16 @@
-//! An engine that is not heard of loses its run; one that is heard of keeps it.
+//! Leases: an engine keeps its run as long as it renews its lease.
 
 use std::time::Duration;
 
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
-use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Note, Position, Store as _};
-use testkit::nats::{Server, Wire};
+use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Position, Store as _};
+use testkit::nats::{Proxy, Server};
 
-use crate::contract::roles::Player;
+use crate::contract::roles::RoleProcess;
 use crate::contract::{change, run};
 
-/// A store whose leases are short. Whoever makes the streams settles that for all.
+/// A store with short leases. The first store sets the lease for all.
 async fn with_short_leases(server: &Server) -> NatsStore {
     let store = NatsStore::new(NatsSettings { lease: Duration::from_millis(600), ..server.settings() });
     store.open().await.unwrap();
@@ -18,12 +18,12 @@ async fn with_short_leases(server: &Server) -> NatsStore {
 }
 
 #[tokio::test]
-async fn a_run_whose_engine_is_not_heard_of_any_more_can_be_taken_over() {
+async fn a_run_whose_lease_has_expired_can_be_taken_over() {
     let server = Server::start();
-    let (store, run) = (with_short_leases(&server).await, run("led"));
-    let mut engine = Player::start(&server, "lead", &run, 0);
-    assert_eq!(engine.hear().as_deref(), Some("1"));
-    // It lives, so nobody can know that it will not act; and it does not renew its lease.
+    let (store, run) = (with_short_leases(&server).await, run("locked"));
+    let mut engine = RoleProcess::start(&server, "lock", &run, 0);
+    assert_eq!(engine.next_line().as_deref(), Some("1"));
+    // The process is alive, so only its lease can tell that it does not act.
     let engine_id = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();
     kill_process(engine_id, Signal::STOP).unwrap();
     let EngineLockError::Held { pid, .. } = store.lock_engine(&run).await.unwrap_err() else { panic!() };
@@ -43,13 +43,13 @@ async fn a_run_whose_engine_is_not_heard_of_any_more_can_be_taken_over() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_heard_of_keeps_its_run() {
+async fn an_engine_that_renews_its_lease_keeps_its_run() {
     let server = Server::start();
-    let (store, run) = (with_short_leases(&server).await, run("led"));
+    let (store, run) = (with_short_leases(&server).await, run("locked"));
     let lock = store.lock_engine(&run).await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
-    // Renewed three times in its length: after six times it would have run out twice.
+    // A lease is renewed three times in its duration. Without renewal it would have expired twice by now.
     while leases.get_info().await.unwrap().state.last_sequence < 7 {
         let refused = NatsStore::new(server.settings()).lock_engine(&run).await.unwrap_err();
         assert!(matches!(refused, EngineLockError::Held { .. }), "{refused}");
@@ -59,30 +59,30 @@ async fn an_engine_that_is_heard_of_keeps_its_run() {
 }
 
 #[tokio::test]
-async fn of_two_engines_that_begin_at_the_same_instant_one_acts() {
+async fn one_of_eight_concurrent_engines_gets_the_lock() {
     let server = Server::start();
-    let mut leading = tokio::task::JoinSet::new();
+    let mut locking = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let store = NatsStore::new(server.settings());
-        leading.spawn(async move { store.lock_engine(&run("led")).await });
+        locking.spawn(async move { store.lock_engine(&run("locked")).await });
     }
-    let leads = leading.join_all().await;
-    assert_eq!(leads.iter().filter(|lock| lock.is_ok()).count(), 1);
-    for refused in leads.iter().filter_map(|lock| lock.as_ref().err()) {
+    let locks = locking.join_all().await;
+    assert_eq!(locks.iter().filter(|lock| lock.is_ok()).count(), 1);
+    for refused in locks.iter().filter_map(|lock| lock.as_ref().err()) {
         assert!(matches!(refused, EngineLockError::Held { .. }), "{refused}");
     }
 }
 
-/// On this machine a lease is over when its process lets go. Another one has only the server's word.
+/// Only a process on the same machine can see that the holder has let go. Others depend on the message.
 #[tokio::test]
-async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
+async fn a_released_lock_is_free_for_other_machines_at_once() {
     let server = Server::start();
-    let (store, run) = (NatsStore::new(server.settings()), run("led"));
+    let (store, run) = (NatsStore::new(server.settings()), run("locked"));
     let lock = store.lock_engine(&run).await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
     let is_held = async || {
-        let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();
+        let last = leases.get_last_raw_message_by_subject("callboard.lease.locked").await.unwrap();
         serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"] == true
     };
     assert!(is_held().await);
@@ -91,33 +91,13 @@ async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
 }
 
 #[tokio::test]
-async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_is_noted() {
-    let server = Server::start();
-    // Without the other streams they would tell of a loss.
-    NatsStore::new(server.settings()).open().await.unwrap();
-    let client = async_nats::connect(server.address()).await.unwrap();
-    let client = async_nats::jetstream::new(client);
-    client.delete_stream("callboard-leases").await.unwrap();
-    let (name, subjects) = ("callboard-leases".to_owned(), vec!["callboard.lease.*".to_owned()]);
-    let config = async_nats::jetstream::stream::Config { name, subjects, ..Default::default() };
-    let leases = client.create_stream(config).await.unwrap();
-    let (store, run) = (NatsStore::new(server.settings()), run("led"));
-    let notes = store.open().await.unwrap();
-    let is_it = |note: &Note| matches!(note, Note::OtherSettings { setting: "maximum age", .. });
-    assert_eq!(notes.iter().filter(|note| is_it(note)).count(), 1, "{notes:?}");
-    store.lock_engine(&run).await.unwrap().release().await;
-    let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"], false);
-}
-
-#[tokio::test]
-async fn a_lead_is_given_back_within_the_length_of_a_lease_though_nobody_answers() {
+async fn releasing_a_lock_ends_though_the_server_does_not_answer() {
     let server = Server::start();
     with_short_leases(&server).await;
-    let wire = Wire::to(&server).await;
-    // It would wait as long for the answer to a renewal.
+    let wire = Proxy::to(&server).await;
+    // A renewal would wait this long for an answer.
     let store = wire.store(Duration::from_secs(3600));
-    let lock = store.lock_engine(&run("led")).await.unwrap();
+    let lock = store.lock_engine(&run("locked")).await.unwrap();
     wire.hold();
     wire.holds_something().await;
     tokio::time::timeout(Duration::from_secs(60), lock.release()).await.unwrap();

@@ -1,4 +1,8 @@
-//! The shared backend: the same contract, on a server that each test has for itself, and what is true of NATS alone.
+//! The NATS backend: the contract suite on a real server, and what is true of NATS alone.
+//!
+//! The suite runs twice, because a commit of a run with a document takes another path: it is an entry of the KV bucket,
+//! copied to the journal. Child processes of both suites enter through `role_for_children` of this module; the address
+//! tells them whether their commits carry documents.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,26 +10,28 @@
 mod contract;
 
 mod access;
-mod answers;
 mod certificates;
 mod cluster;
+mod documents;
+mod import;
 mod leases;
 mod opening;
 mod outages;
 mod replaced;
-mod rubbish;
 mod sizes;
-mod whole;
+mod test_store;
+mod unanswered;
+mod unknown_messages;
 
 use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
-use store::{AnyStore, COMMIT_LIMIT, NatsStore};
-use testkit::nats::{self, Server};
+use store::COMMIT_LIMIT;
+use test_store::TestStore;
+use testkit::nats::Server;
 
 impl Backend for Server {
-    /// By way of the one that stands for either: it must hand on every call.
-    type Store = AnyStore;
+    type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
 
     fn fresh() -> Self {
@@ -36,11 +42,11 @@ impl Backend for Server {
         Self::address(self).into()
     }
 
-    fn attach(address: &OsStr) -> AnyStore {
-        nats::any(NatsStore::new(nats::settings(address.to_str().unwrap())))
+    fn attach(address: &OsStr) -> TestStore {
+        TestStore::attach(address)
     }
 
-    /// The server has no check of its own; the suite has compared all that was acknowledged.
+    /// The server has no check of its own; the suite compares everything that was acknowledged.
     fn verify(&self) {}
 }
 

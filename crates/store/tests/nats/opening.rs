@@ -1,4 +1,4 @@
-//! From an address to a store: what is refused, what is made, and what is never made again.
+//! Opening a store: what is refused, what is created, and what is never created again.
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -6,15 +6,15 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use store::{
-    CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError, Store as _,
-    Unavailable,
+    CommitError, NatsConnectError, NatsSettings, NatsStore, NatsWarning, Position, ReadError, Store as _,
+    Timeouts, Unavailable,
 };
 use testkit::nats::{Server, free_port};
 
 use crate::contract::{change, run};
 
-/// An error with all its causes, as a person sees it.
-pub(crate) fn whole(error: &dyn Error) -> String {
+/// Returns an error with all its causes.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -24,26 +24,26 @@ pub(crate) fn whole(error: &dyn Error) -> String {
     text
 }
 
-pub(crate) fn fault(error: &Unavailable) -> Option<&ConnectFault> {
+pub(crate) fn connect_error(error: &Unavailable) -> Option<&NatsConnectError> {
     error.source()?.downcast_ref()
 }
 
-/// Speaks as much of the protocol as a client needs to hear who is there.
-fn pretend(information: &'static str) -> String {
-    pretend_at("127.0.0.1:0", information)
+/// Serves as much of the NATS protocol as a client needs to connect.
+fn serve(information: &'static str) -> String {
+    serve_at("127.0.0.1:0", information)
 }
 
-fn pretend_at(address: &str, information: &'static str) -> String {
+fn serve_at(address: &str, information: &'static str) -> String {
     let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
             let mut writer = connection.try_clone().unwrap();
             let lines = BufReader::new(connection).lines();
-            let _gone = write!(writer, "INFO {information}\r\n");
+            let _closed = write!(writer, "INFO {information}\r\n");
             for line in lines.map_while(Result::ok) {
                 if line == "PING" {
-                    let _gone = write!(writer, "PONG\r\n");
+                    let _closed = write!(writer, "PONG\r\n");
                 }
             }
         }
@@ -51,75 +51,78 @@ fn pretend_at(address: &str, information: &'static str) -> String {
     address
 }
 
-const OLD: &str = r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#;
+const OLD_SERVER: &str = r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#;
 
 #[tokio::test]
-async fn a_server_that_is_too_old_is_refused_with_the_reason() {
-    let address = pretend(OLD);
+async fn a_server_that_is_too_old_is_refused() {
+    let address = serve(OLD_SERVER);
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::TooOld(version)) if version == "2.9.10"), "{error}");
-    let text = whole(&error);
+    assert!(
+        matches!(connect_error(&error), Some(NatsConnectError::TooOld(version)) if version == "2.9.10"),
+        "{error}"
+    );
+    let text = with_causes(&error);
     assert!(text.contains(&address) && text.contains("at least 2.10.25 is needed"), "{text}");
 }
 
-/// As in a cluster of which one server has not been renewed: a client goes on with whichever answers.
+/// A cluster may have one server that was not upgraded, and clients reconnect to any of them.
 #[tokio::test]
-async fn a_server_that_is_too_old_is_refused_by_whoever_was_connected_to_a_newer_one() {
+async fn a_reconnect_to_a_server_that_is_too_old_is_refused() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     server.kill();
-    pretend_at(&server.address(), OLD);
+    serve_at(&server.address(), OLD_SERVER);
     let error = store.commit(change(&run, first, "2")).await.unwrap_err();
-    // Something may have been on its way when the newer one was killed; then it is not known whether that landed.
-    let text = whole(&error);
-    assert!(text.contains("it is version 2.9.10; at least 2.10.25 is needed"), "{text}");
+    // If a write was in flight when the newer server was killed, its outcome is unknown.
+    let text = with_causes(&error);
+    assert!(text.contains("it runs version 2.9.10; at least 2.10.25 is needed"), "{text}");
 }
 
 #[tokio::test]
 async fn a_server_without_jetstream_is_refused() {
-    let address = pretend(
+    let address = serve(
         r#"{"server_id":"a","server_name":"a","version":"2.15.1","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1}"#,
     );
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::NoJetStream)), "{error}");
+    assert!(matches!(connect_error(&error), Some(NatsConnectError::NoJetStream)), "{error}");
 }
 
 #[tokio::test]
-async fn where_nobody_listens_the_error_names_the_server() {
+async fn a_refused_connection_names_the_server() {
     let address = format!("127.0.0.1:{}", free_port());
     let error = NatsStore::new(address.parse().unwrap()).load(&run("r")).await.unwrap_err();
     let ReadError::Unavailable(error) = error else { panic!("{error}") };
-    assert!(matches!(fault(&error), Some(ConnectFault::Client(_))), "{error}");
+    assert!(matches!(connect_error(&error), Some(NatsConnectError::Other(_))), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
 }
 
 #[tokio::test]
-async fn where_nobody_answers_the_wait_has_an_end() {
-    // It is connected by the kernel, and nobody says a word.
+async fn a_server_that_does_not_answer_times_out() {
+    // The kernel accepts the connection, and no server reads from it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings: NatsSettings = listener.local_addr().unwrap().to_string().parse().unwrap();
-    let patience = Patience { answer: Duration::from_millis(300), ..settings.patience };
-    let error = NatsStore::new(NatsSettings { patience, ..settings }).open().await.unwrap_err();
-    assert!(fault(&error).is_some(), "{error}");
+    let timeouts = Timeouts { request: Duration::from_millis(300), ..settings.timeouts };
+    let error = NatsStore::new(NatsSettings { timeouts, ..settings }).open().await.unwrap_err();
+    assert!(connect_error(&error).is_some(), "{error}");
 }
 
 #[tokio::test]
-async fn a_single_server_keeps_everything_once_and_says_so() {
+async fn a_single_server_has_one_replica_and_a_warning_says_so() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     let notes = store.open().await.unwrap();
     let stream = "callboard-journal".to_owned();
-    let journal = Note::FewerReplicas { stream, wanted: 3, found: 1, alone: true };
+    let journal = NatsWarning::FewerReplicas { stream, wanted: 3, found: 1, single_server: true };
     assert!(notes.contains(&journal), "{notes:?}");
-    // Whoever comes later is told as well.
+    // A later connection reports it as well.
     let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     assert!(later.open().await.unwrap().contains(&journal));
 }
 
-/// A journal that forgets, or that is full one day, is used: whoever made it so may have a reason. But it is told.
+/// The operator may have a reason for the limits.
 #[tokio::test]
-async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_is_noted() {
+async fn existing_streams_with_limits_are_used_and_each_limit_is_a_warning() {
     let server = Server::start();
     let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());
     let config = async_nats::jetstream::stream::Config {
@@ -135,16 +138,16 @@ async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_
     streams.create_stream(config).await.unwrap();
     let store = NatsStore::new(server.settings());
     store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
-    let noted = |note: &Note| match note {
-        Note::OtherSettings { stream, setting, found } if stream == "callboard-journal" => {
+    let setting = |note: &NatsWarning| match note {
+        NatsWarning::ConfigDiffers { stream, setting, found } if stream == "callboard-journal" => {
             format!("{setting} {found}")
         }
         other => panic!("{other:?}"),
     };
-    let notes: Vec<_> = store.open().await.unwrap().iter().map(noted).collect();
+    let notes: Vec<_> = store.open().await.unwrap().iter().map(setting).collect();
     let limits = ["history 7", "number of messages 1000", "size 1048576 bytes", "largest message 9000 bytes"];
     assert_eq!(notes, limits);
-    // What the server would not take goes into a blob, as what no server takes does.
+    // A message that the stream does not accept goes into a blob.
     let (large, first) = (run("large"), Position::absent());
     store.commit(change(&large, first, &"x".repeat(20_000))).await.unwrap();
     let shown = store::Commit {
@@ -155,7 +158,7 @@ async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_
 }
 
 #[tokio::test]
-async fn sixteen_that_open_at_the_same_time_make_one_store() {
+async fn sixteen_concurrent_opens_create_one_store() {
     let server = Server::start();
     let mut opening = tokio::task::JoinSet::new();
     for number in 0..16 {
@@ -170,14 +173,14 @@ async fn sixteen_that_open_at_the_same_time_make_one_store() {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_deleted_is_missed_and_not_made_again() {
+async fn a_deleted_stream_is_an_error_and_not_created_again() {
     for stream in ["callboard-journal", "OBJ_callboard-blobs"] {
         let server = Server::start();
         let store = NatsStore::new(server.settings());
         let first = store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
         let client = async_nats::connect(server.address()).await.unwrap();
         async_nats::jetstream::new(client).delete_stream(stream).await.unwrap();
-        // Large enough that both streams are needed.
+        // Large enough to need both streams.
         let error = store.commit(change(&run("r"), first, &"x".repeat(300_000))).await.unwrap_err();
         let CommitError::Unavailable(Unavailable::NoStream { stream: missing, .. }) = &error else {
             panic!("{error:?}")
@@ -191,9 +194,9 @@ async fn a_stream_that_was_deleted_is_missed_and_not_made_again() {
     }
 }
 
-/// To begin afresh one deletes all of it.
+/// A fresh start takes the deletion of all streams.
 #[tokio::test]
-async fn whoever_deleted_journal_and_blobs_has_left_the_leases_to_tell() {
+async fn leases_without_a_journal_show_that_it_was_deleted() {
     let server = Server::start();
     NatsStore::new(server.settings()).commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
     let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());

@@ -1,29 +1,29 @@
-//! Servers that stop, die and come back: nothing acknowledged is lost, nothing is doubled, every wait ends.
+//! Servers that are suspended, killed and restarted: nothing acknowledged is lost or doubled, and every wait ends.
 
 use std::time::Duration;
 
 use protocol::{Revision, RunId};
-use store::{CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable};
+use store::{CommitError, NatsSettings, NatsStore, Position, ReadError, Store, Timeouts, Unavailable};
 use testkit::nats::Server;
 
 use crate::contract::processes::expect_acknowledged;
-use crate::contract::roles::Player;
+use crate::contract::roles::RoleProcess;
 use crate::contract::{Backend, change, run};
 
-/// A store that gives up soon.
-fn impatient(server: &Server) -> NatsStore {
-    let patience = Patience {
-        answer: Duration::from_millis(300),
+/// A store with short timeouts.
+fn with_short_timeouts(server: &Server) -> NatsStore {
+    let timeouts = Timeouts {
+        request: Duration::from_millis(300),
         outage: Duration::from_millis(600),
-        ..Patience::default()
+        ..Timeouts::default()
     };
-    NatsStore::new(NatsSettings { patience, ..server.settings() })
+    NatsStore::new(NatsSettings { timeouts, ..server.settings() })
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_is_waited_for_only_so_long() {
+async fn a_suspended_server_is_waited_for_until_the_outage_timeout() {
     let server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
+    let (store, run) = (with_short_timeouts(&server), run("r"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     server.hold();
     let error = store.load(&run).await.unwrap_err();
@@ -36,16 +36,16 @@ async fn a_server_that_is_stopped_is_waited_for_only_so_long() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_answered_and_that_landed_is_found() {
+async fn an_unacknowledged_write_that_landed_is_found() {
     let server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
+    let (store, run) = (with_short_timeouts(&server), run("r"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     server.hold();
     let commit = change(&run, first, "2");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
-    // What we sent lies in the server's socket.
+    // The write is in the server's socket.
     server.release();
     let settled = store.settle(&run, id).await.unwrap().unwrap();
     assert_eq!(settled.revision, Revision(2));
@@ -55,35 +55,7 @@ async fn a_write_that_nobody_answered_and_that_landed_is_found() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_answered_and_that_is_lost_can_never_land_once_it_is_settled() {
-    let mut server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    server.hold();
-    let commit = change(&run, first, "2");
-    let id = commit.write_id;
-    let error = store.commit(commit).await.unwrap_err();
-    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-    // What lies in its socket dies with it.
-    server.kill();
-    server.restart();
-    let patient = NatsStore::new(server.settings());
-    let settled = loop {
-        match store.settle(&run, id).await {
-            Ok(settled) => break settled,
-            Err(ReadError::Unavailable(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
-    assert_eq!(settled, None);
-    assert_eq!(patient.load(&run).await.unwrap().unwrap().position, first, "a fence is no commit");
-    store.commit(change(&run, first, "another")).await.unwrap();
-    let entries = patient.entries(&run, Revision(0)).await.unwrap();
-    assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "another"]);
-}
-
-#[tokio::test]
-async fn a_watch_outlives_its_server() {
+async fn a_watch_survives_a_restart_of_the_server() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -94,9 +66,9 @@ async fn a_watch_outlives_its_server() {
     assert_eq!(watch.next().await.unwrap()[0].body, "2");
 }
 
-/// Whoever has more to wait for than a run asks for its news again and again.
+/// A caller that waits for several things drops the call again and again.
 #[tokio::test]
-async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long() {
+async fn a_watch_whose_calls_are_dropped_notices_a_deleted_journal() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -113,52 +85,51 @@ async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long()
         tokio::time::advance(Duration::from_secs(10)).await;
         tokio::time::resume();
     }
-    panic!("it waits for news of what is not there");
+    panic!("the watch waits on a deleted stream");
 }
 
 #[tokio::test]
 async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
     let mut server = Server::start();
     let mut writers = Writers::start(&server);
-    for _ in 0..3 {
-        writers.go_on();
+    for _ in 0..2 {
+        writers.wait_for_commits();
         server.kill();
         server.restart();
     }
-    writers.go_on();
-    writers.check(server.store()).await;
+    writers.wait_for_commits();
+    writers.check(&server.store()).await;
 }
 
-/// Processes that commit to one run as fast as they can, and say what was acknowledged.
+/// Processes that commit to one run as fast as they can, and print what was acknowledged.
 pub(crate) struct Writers {
-    run: RunId,
-    players: Vec<Player>,
+    pub(crate) run: RunId,
+    children: Vec<RoleProcess>,
     acknowledged: Vec<String>,
 }
 
 impl Writers {
     pub(crate) fn start<B: Backend>(backend: &B) -> Self {
         let run = run("written");
-        let players = (0..8).map(|_| Player::start(backend, "write", &run, u64::MAX)).collect();
-        Self { run, players, acknowledged: Vec::new() }
+        let children = (0..8).map(|_| RoleProcess::start(backend, "write", &run, u64::MAX)).collect();
+        Self { run, children, acknowledged: Vec::new() }
     }
 
-    /// Waits until each of them has been acknowledged a few times more.
-    pub(crate) fn go_on(&mut self) {
-        for player in &mut self.players {
-            for _ in 0..5 {
-                self.acknowledged.push(player.hear().expect("a writer gave up"));
-            }
+    /// Waits until each of them has been acknowledged three more times.
+    pub(crate) fn wait_for_commits(&mut self) {
+        for child in &mut self.children {
+            self.acknowledged.extend((0..3).map(|_| child.next_line().expect("a writer gave up")));
         }
     }
 
-    /// Ends them, and demands every acknowledged commit where it was said to be, and nothing twice.
-    pub(crate) async fn check(self, store: impl Store) {
-        let Self { run, players, mut acknowledged } = self;
-        for player in players {
-            acknowledged.extend(player.kill());
+    /// Kills them, and checks that every acknowledged commit is there exactly once. Returns the newest revision.
+    pub(crate) async fn check(self, store: &impl Store) -> Revision {
+        let Self { run, children, mut acknowledged } = self;
+        for child in children {
+            acknowledged.extend(child.kill());
         }
-        let last = expect_acknowledged(&store, &run, &acknowledged).await;
-        assert_eq!(store.intact(&run).await.unwrap(), last);
+        let newest = expect_acknowledged(store, &run, &acknowledged).await;
+        assert_eq!(store.intact(&run).await.unwrap(), newest);
+        newest
     }
 }

@@ -1,4 +1,4 @@
-//! What is large goes into blobs, and what does not fit is refused before it is written.
+//! Large commits go into blobs, and what does not fit is refused before anything is written.
 
 use store::{Commit, CommitError, NatsStore, Position, Store as _};
 
@@ -7,7 +7,7 @@ use protocol::Revision;
 use testkit::nats::Server;
 
 #[tokio::test]
-async fn a_change_that_is_larger_than_a_message_lands_on_a_server_with_small_ones() {
+async fn a_commit_larger_than_the_maximum_payload_lands() {
     let server = Server::start_with("max_payload: 32768");
     let (store, run) = (NatsStore::new(server.settings()), run("large"));
     let parts = vec![part("document", &"ü".repeat(100_000))];
@@ -21,7 +21,7 @@ async fn a_change_that_is_larger_than_a_message_lands_on_a_server_with_small_one
 }
 
 #[tokio::test]
-async fn a_summary_that_no_message_can_hold_is_refused_with_both_sizes() {
+async fn a_summary_larger_than_the_maximum_payload_is_refused_with_both_sizes() {
     let server = Server::start_with("max_payload: 32768");
     let (store, run) = (NatsStore::new(server.settings()), run("large"));
     let commit = Commit { summary: "x".repeat(40_000), ..change(&run, Position::absent(), "1") };
@@ -31,9 +31,9 @@ async fn a_summary_that_no_message_can_hold_is_refused_with_both_sizes() {
     assert_eq!(store.load(&run).await.unwrap(), None);
 }
 
-/// Three pages of the journal and several checkpoints: whatever is read one by one, or through a consumer.
+/// Long enough for several checkpoints and for reads with a consumer.
 #[tokio::test]
-async fn a_long_run_is_read_whole_and_its_past_is_found() {
+async fn a_long_run_is_readable_at_every_revision() {
     const LAST: u64 = 1200;
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("long"));

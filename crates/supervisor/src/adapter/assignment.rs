@@ -1,18 +1,17 @@
-//! What one attempt is told, before it takes the shape of arguments or variables.
+//! The data of one attempt, from which arguments and environment variables are made.
 
 use protocol::brief::StateLocation;
 use protocol::{AttemptId, RunId};
 
-/// The particulars of one attempt. Paths are absolute, and text: they go into arguments and variables.
+/// The data of one attempt. Paths are absolute and are text, because they become arguments and variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     pub run: RunId,
-    /// The step is the step.
     pub attempt: AttemptId,
     pub agent: String,
     pub workflow: String,
     pub model: Option<String>,
-    /// Which try of the step this is, counted as the run's document counts.
+    /// The attempt number as the run's document counts it.
     pub step_attempt: u32,
     pub prompt: String,
     pub report: String,
@@ -20,19 +19,19 @@ pub struct Assignment {
     pub artifacts_dir: String,
     /// A person's answer, for steps that follow one.
     pub manual_input: Option<String>,
-    /// Project root and store, for `callboard` called from inside the attempt.
+    /// Project root and store, for `callboard` commands of the agent.
     pub root: String,
     pub store: String,
     pub dependencies: Vec<Dependency>,
-    /// Where the run's document is kept, if agents may read and write it themselves.
+    /// Where the run's document is stored, if agents may read and write it directly.
     pub state: Option<StateLocation>,
-    /// How often the step was sent back.
+    /// How many loop-backs the step has had.
     pub iteration: u32,
-    /// The gates that sent it back, each with the path of its report.
+    /// The gates that caused the loop-back, each with the path of its report.
     pub loop_back: Vec<(String, String)>,
 }
 
-/// What a step that this one needs has left behind.
+/// The artifacts of a step that this one needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
     pub step: String,

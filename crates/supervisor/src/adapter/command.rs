@@ -1,7 +1,7 @@
 //! Any command line, with placeholders such as `{prompt}`.
 //!
-//! A template is split like a shell line first and filled in afterwards, argument by argument. So a value with blanks
-//! or quotes stays one argument, and nothing in it can become a command. No shell is involved.
+//! A template is first split like a shell line, then each argument is filled in. So a value with blanks or quotes stays
+//! one argument, and nothing in it can become a command. No shell is involved.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,23 +21,23 @@ pub enum TemplateError {
     OpenQuote(String),
     #[error("`{{{name}}}` in `{argument}` is not a placeholder; known are {}", known())]
     Unknown { name: String, argument: String },
-    #[error("a brace in `{0}` stands alone; write `{{{{` or `}}}}` for a brace itself")]
+    #[error("a brace in `{0}` is not paired; write `{{{{` or `}}}}` for a literal brace")]
     LoneBrace(String),
 }
 
-/// How a placeholder finds its value.
+/// Returns the value of a placeholder.
 type Value = fn(&Assignment) -> String;
 
 /// The placeholders, by name.
 const PLACEHOLDERS: [(&str, Value); 8] = [
-    ("run_id", |told| told.run.to_string()),
-    ("step_id", |told| told.step().to_owned()),
-    ("agent", |told| told.agent.clone()),
-    ("prompt", |told| told.prompt.clone()),
-    ("repo", |told| told.repo.clone()),
-    ("report", |told| told.report.clone()),
-    ("attempt", |told| told.step_attempt.to_string()),
-    ("manual_input", |told| told.manual_input.clone().unwrap_or_default()),
+    ("run_id", |assignment| assignment.run.to_string()),
+    ("step_id", |assignment| assignment.step().to_owned()),
+    ("agent", |assignment| assignment.agent.clone()),
+    ("prompt", |assignment| assignment.prompt.clone()),
+    ("repo", |assignment| assignment.repo.clone()),
+    ("report", |assignment| assignment.report.clone()),
+    ("attempt", |assignment| assignment.step_attempt.to_string()),
+    ("manual_input", |assignment| assignment.manual_input.clone().unwrap_or_default()),
 ];
 
 fn known() -> String {
@@ -45,18 +45,18 @@ fn known() -> String {
 }
 
 impl CommandLine {
-    /// Reads a template written as one line.
+    /// Parses a template on one line.
     pub fn parse(template: &str) -> Result<Self, TemplateError> {
         let argv = shell_words::split(template).map_err(|_| TemplateError::OpenQuote(template.to_owned()))?;
         Self::from_argv(argv)
     }
 
-    /// The program, unless a placeholder says which.
+    /// Returns the program, or `None` if it contains a placeholder.
     pub(super) fn program(&self) -> Option<&str> {
         self.0.first().map(String::as_str).filter(|program| !program.contains(['{', '}']))
     }
 
-    /// Takes a template that is split already.
+    /// Checks a template that is already split.
     pub fn from_argv(argv: Vec<String>) -> Result<Self, TemplateError> {
         if argv.first().is_none_or(String::is_empty) {
             return Err(TemplateError::Empty);
@@ -71,7 +71,8 @@ impl CommandLine {
             Piece::Value(value) => value(assignment),
         };
         let argument = |text: &String| {
-            let pieces = pieces(text).expect("BUG: the placeholders were checked when the line was made");
+            let pieces =
+                pieces(text).expect("BUG: the placeholders were checked when the command line was created");
             pieces.into_iter().map(fill).collect()
         };
         self.0.iter().map(argument).collect()
@@ -96,7 +97,7 @@ enum Piece {
     Value(Value),
 }
 
-/// Takes one argument apart.
+/// Splits one argument into literal text and placeholders.
 fn pieces(argument: &str) -> Result<Vec<Piece>, TemplateError> {
     let lone = || TemplateError::LoneBrace(argument.to_owned());
     let mut pieces = Vec::new();
@@ -149,17 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn doubled_braces_are_braces() {
+    fn doubled_braces_are_literal_braces() {
         let line = CommandLine::parse("jq '{{a: {run_id}}}' é{{}}").unwrap();
         assert_eq!(line.argv(&example()), ["jq", "{a: f8c1}", "é{}"]);
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_refused_when_the_line_is_made() {
-        let said = CommandLine::parse("run {promt}").unwrap_err().to_string();
+    fn an_unknown_placeholder_is_refused_when_the_command_line_is_created() {
+        let error = CommandLine::parse("run {promt}").unwrap_err().to_string();
         assert!(
-            said.starts_with("`{promt}` in `{promt}` is not a placeholder; known are `{run_id}`, "),
-            "{said}"
+            error.starts_with("`{promt}` in `{promt}` is not a placeholder; known are `{run_id}`, "),
+            "{error}"
         );
         for lone in ["run {prompt", "run }", "run {prompt}}", "run {"] {
             assert!(matches!(CommandLine::parse(lone), Err(TemplateError::LoneBrace(_))), "{lone}");
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_line_is_checked_when_it_is_read() {
+    fn a_stored_command_line_is_checked_when_it_is_read() {
         let line = CommandLine::parse("run {prompt}").unwrap();
         let frozen = serde_json::to_string(&line).unwrap();
         assert_eq!(serde_json::from_str::<CommandLine>(&frozen).unwrap(), line);

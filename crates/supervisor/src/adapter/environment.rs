@@ -1,5 +1,5 @@
-//! The environment an agent gets: what is passed on, then what the user set for it, then what we tell it. The later
-//! wins, so nobody can pretend to be another attempt by accident.
+//! The environment of an agent: inherited variables, then those that the user has configured, then our own. The later
+//! one wins, so that no agent gets the identity of another attempt by accident.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use super::assignment::Assignment;
 use crate::os_text::OsText;
 
-/// How much of the caller's environment is passed on.
+/// How much of the engine's environment an agent inherits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
     /// All of it.
     Everything,
-    /// What a program needs to run at all, and the names given here.
+    /// What most programs need, and the given names.
     AllowList(Vec<String>),
 }
 
-/// Enough to find programs, the user's files, the language, the terminal and the network, and to call this machine by the
-/// name it goes by; nothing that is a secret.
+/// Enough for a program to find other programs, the user's files, language, terminal and network, and the name of this
+/// host. Contains no secrets.
 const ALLOWED: [&str; 24] = [
     "PATH",
     "HOME",
@@ -48,13 +48,13 @@ const ALLOWED: [&str; 24] = [
     "NO_PROXY",
     "CALLBOARD_HOST",
 ];
-/// Longest variable, name and value, that a program can be given (128 KiB, less the sign between and the end).
-const LONGEST_VARIABLE: usize = 128 * 1024 - 2;
+/// The longest name and value of a variable (128 KiB, less the equals sign and the terminating zero).
+const MAX_VARIABLE: usize = 128 * 1024 - 2;
 
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
 impl Pass {
-    fn lets(&self, name: &OsStr) -> bool {
+    fn allows(&self, name: &OsStr) -> bool {
         match self {
             Self::Everything => true,
             Self::AllowList(extra) => name.to_str().is_some_and(|name| {
@@ -66,27 +66,28 @@ impl Pass {
     }
 }
 
-/// The complete environment for an assignment. What is passed on need not be UTF-8.
+/// Returns the complete environment for an assignment. Inherited variables need not be UTF-8.
 pub fn environment(
     pass: &Pass,
     caller: impl IntoIterator<Item = (OsString, OsString)>,
     set: &[(String, String)],
     assignment: &Assignment,
 ) -> Vec<(OsText, OsText)> {
-    let passed = caller.into_iter().filter(|(name, _)| pass.lets(name));
-    let passed = passed.map(|(name, value)| (OsText::from(name), OsText::from(value)));
-    let ours = told(assignment).chain(state(assignment));
+    let inherited = caller.into_iter().filter(|(name, _)| pass.allows(name));
+    let inherited = inherited.map(|(name, value)| (OsText::from(name), OsText::from(value)));
+    let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(loop_back(assignment));
-    // The kernel refuses to start a program with a longer one. What is left out stands in `context.json`.
-    let ours = ours.filter(|(name, value)| name.len() + value.len() < LONGEST_VARIABLE);
-    let told = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
-    let all: IndexMap<OsText, OsText> = passed.chain(told).collect();
+    // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
+    let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
+    let explicit = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
+    let all: IndexMap<OsText, OsText> = inherited.chain(explicit).collect();
     all.into_iter().collect()
 }
 
-fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+/// The variables that every attempt has.
+fn basics(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     let Assignment { run, attempt, agent, prompt, report, repo, .. } = assignment;
-    let told = [
+    let basics = [
         ("RUN_ID", run.to_string()),
         ("STEP_ID", assignment.step().to_owned()),
         ("AGENT_ID", agent.clone()),
@@ -105,32 +106,32 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("CALLBOARD_STORE", assignment.store.clone()),
     ];
     let model = assignment.model.clone().map(|model| ("STEP_MODEL", model));
-    told.into_iter().chain(model).map(|(name, value)| (name.to_owned(), value))
+    basics.into_iter().chain(model).map(|(name, value)| (name.to_owned(), value))
 }
 
-/// Where the run's document is kept; the store is told to all.
+/// Where the run's document is stored.
 fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     assignment.state.iter().flat_map(|StateLocation { bucket, key, document }| {
-        let told = [
+        let variables = [
             ("CALLBOARD_STATE_BUCKET", bucket),
             ("CALLBOARD_STATE_KEY", key),
             ("CALLBOARD_STATE_ID", document),
         ];
-        told.map(|(name, value)| (name.to_owned(), value.clone()))
+        variables.map(|(name, value)| (name.to_owned(), value.clone()))
     })
 }
 
-/// Who sent the step back, and the reports that say why.
+/// The gates that caused a loop-back, and their reports.
 fn loop_back(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     let joined = |values: Vec<&str>| values.join(",");
     let (from, reports) =
         assignment.loop_back.iter().map(|(from, report)| (from.as_str(), report.as_str())).unzip();
     let variables = [("LOOP_BACK_FROM", joined(from)), ("LOOP_BACK_REPORT", joined(reports))];
-    let sent_back = !assignment.loop_back.is_empty();
-    variables.into_iter().filter(move |_| sent_back).map(|(name, value)| (name.to_owned(), value))
+    let has_loop_back = !assignment.loop_back.is_empty();
+    variables.into_iter().filter(move |_| has_loop_back).map(|(name, value)| (name.to_owned(), value))
 }
 
-/// What the needed steps have made, by their names.
+/// The artifacts of the needed steps.
 fn upstream(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     assignment.dependencies.iter().flat_map(|dependency| {
         let base = format!("DEP_{}_ARTIFACT", variable_name(&dependency.step));
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_no_text_is_passed_on_as_it_is() {
+    fn a_variable_that_is_not_utf8_is_inherited_unchanged() {
         let odd = OsString::from_vec(vec![b'x', 0xff]);
         let caller = [("LC_ODD".into(), odd.clone()), (odd.clone(), "value".into())];
         let passed = |pass: &Pass| {
@@ -172,11 +173,11 @@ mod tests {
             caller.clone().map(|(name, value)| all.contains(&(name.into(), value.into())))
         };
         assert_eq!(passed(&Pass::Everything), [true, true]);
-        assert_eq!(passed(&Pass::AllowList(Vec::new())), [true, false], "a list holds names that are text");
+        assert_eq!(passed(&Pass::AllowList(Vec::new())), [true, false], "the names of a list are UTF-8");
     }
 
     #[test]
-    fn the_allow_list_keeps_secrets_back_unless_they_are_named() {
+    fn the_allow_list_withholds_secrets_unless_they_are_named() {
         let env = built(&Pass::AllowList(vec!["NAMED".to_owned()]), &[], &example());
         for name in ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "NAMED"] {
             assert_eq!(env[name], "caller", "{name}");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_tell_wins_over_what_is_set_and_that_over_what_is_passed() {
+    fn our_variables_win_over_configured_ones_and_those_over_inherited_ones() {
         let set = [("NAMED", "set"), ("STEP_ID", "set"), ("OWN", "a b")];
         let env = built(&Pass::Everything, &set, &example());
         assert_eq!(
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_artifacts_of_needed_steps_are_told_by_name() {
+    fn the_artifacts_of_needed_steps_have_variables() {
         let mut assignment = example();
         assignment.model = Some("large".to_owned());
         let artifacts = vec!["/a/PLAN.md".to_owned(), "/a/b.md".to_owned()];

@@ -1,7 +1,7 @@
-//! How one kind of agent is launched: the command line and the environment it gets.
+//! How one kind of agent is started: its command line and environment.
 //!
-//! Adapters are data. They are frozen with the run, so they serialise, and whatever can be wrong in them is found when
-//! they are made, not when the third step is launched.
+//! Adapters are data and are frozen with the run, so they serialise. They are validated when they are created, not when
+//! the third step starts.
 
 mod assignment;
 mod command;
@@ -17,7 +17,7 @@ pub use environment::{Pass, environment};
 pub use rehearsal::Rehearsal;
 pub use wrapper::Wrapper;
 
-/// A way to launch an agent.
+/// How an agent is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adapter {
@@ -25,12 +25,12 @@ pub enum Adapter {
     Wrapper(Wrapper),
     /// Any command line, with placeholders.
     Command(CommandLine),
-    /// The built-in player.
+    /// The built-in scripted agent.
     Rehearsal(Rehearsal),
 }
 
 impl Adapter {
-    /// Program and arguments for this assignment.
+    /// Returns program and arguments for an assignment.
     pub fn argv(&self, assignment: &Assignment) -> Vec<String> {
         match self {
             Self::Wrapper(wrapper) => wrapper.argv(assignment),
@@ -39,17 +39,17 @@ impl Adapter {
         }
     }
 
-    /// The program that is started, if that does not depend on the assignment.
+    /// Returns the program that is started, or `None` if it depends on the assignment.
     pub fn program(&self) -> Option<&str> {
         match self {
-            Self::Wrapper(wrapper) => Some(wrapper.starts()),
+            Self::Wrapper(wrapper) => Some(wrapper.executable()),
             Self::Command(line) => line.program(),
             Self::Rehearsal(_) => None,
         }
     }
 
-    /// Whether all this is only a rehearsal. Whoever acts on the world outside the repository (a push, a pull request,
-    /// a comment) asks the run's frozen player first: what is rehearsed is recorded, never performed.
+    /// Whether this is the scripted agent. An effect outside the repository (a push, a pull request, a comment) must
+    /// check this first: in a rehearsal it is recorded, never performed.
     pub fn is_rehearsal(&self) -> bool {
         match self {
             Self::Rehearsal(_) => true,
@@ -62,8 +62,8 @@ impl Adapter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportRule {
-    /// Only a valid report does, whatever the exit code.
+    /// Only a valid report, whatever the exit code.
     Required,
-    /// Without a report the exit code is taken for one.
+    /// Without a report, the exit code.
     ExitCode,
 }

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
 
-/// A wrapper and the arguments it gets after ours.
+/// A wrapper program and the arguments that follow the six flags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrapper {
-    /// Absolute, or a bare name to be found in `PATH`.
+    /// An absolute path, or a name to be found in `PATH`.
     pub program: String,
     #[serde(default)]
     pub args: Vec<String>,
 }
 
-/// What starts a Python script that lacks its run bit.
+/// The interpreter of a Python script that is not executable.
 const PYTHON: &str = "python3";
 
 impl Wrapper {
-    /// The program that is started: the wrapper, or its interpreter.
-    pub(super) fn starts(&self) -> &str {
+    /// Returns the program that is started: the wrapper, or its interpreter.
+    pub(super) fn executable(&self) -> &str {
         if needs_python(&self.program) { PYTHON } else { &self.program }
     }
 
@@ -42,7 +42,7 @@ impl Wrapper {
     }
 }
 
-/// A Python script without its run bit. Looked at anew for each attempt: the bit may be set meanwhile.
+/// Whether the program is a Python script that is not executable. Checked for each attempt, because its mode may change.
 fn needs_python(program: &str) -> bool {
     let executable = |data: fs::Metadata| data.permissions().mode() & 0o111 != 0;
     Path::new(program).extension().is_some_and(|extension| extension == "py")
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_script_without_its_run_bit_is_started_with_python() {
+    fn a_python_script_that_is_not_executable_is_started_with_python() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("wrap.py");
         fs::write(&path, "").unwrap();
@@ -80,6 +80,6 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(argv()[0], program);
         fs::remove_file(&path).unwrap();
-        assert_eq!(argv()[0], program, "a missing script is the launch's to report");
+        assert_eq!(argv()[0], program, "starting a missing script reports the error");
     }
 }

@@ -1,16 +1,16 @@
-//! How many files may be open: an engine with many attempts needs more than a shell gives.
+//! The limit on open files: an engine with many attempts needs more than a shell's default.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises our own limit as far as it goes, and says what it was, so that agents can be given that.
+/// Raises the limit of this process to the maximum. Returns the previous limit, which agents get.
 pub fn raise_descriptor_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // An engine that could not raise it works with what it has.
+    // If that fails, the engine works with the limit it has.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     current
 }
 
-/// Sets our own limit, for the program that is started next.
+/// Sets the limit of this process, which the next started program inherits.
 pub(crate) fn set_descriptor_limit(current: u64) -> std::io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum })?)

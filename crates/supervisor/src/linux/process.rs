@@ -1,4 +1,4 @@
-//! One process, held by a pidfd: a number may be given to another process at any time, a pidfd never.
+//! One process, referred to by a pidfd. A pid may be reused at any time, a pidfd never.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,9 +13,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Row, start_time};
+use super::process_table::{Row, start_time};
 
-/// Who a process is, for good: no other process of this or any other boot has the same four values.
+/// Identifies a process for ever: no other process of any boot has the same four values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub boot_id: String,
@@ -41,7 +41,7 @@ impl Identity {
     }
 }
 
-/// Which boot of the machine this is; every boot has another.
+/// Returns the boot id, which changes with every boot.
 pub fn boot_id() -> io::Result<String> {
     static KNOWN: OnceLock<String> = OnceLock::new();
     once(&KNOWN, || Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned()))
@@ -52,35 +52,35 @@ fn pid_namespace() -> io::Result<String> {
     once(&KNOWN, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
 }
 
-/// Asks for what never changes while this process lives until it has been answered.
-fn once(known: &OnceLock<String>, ask: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
+/// Reads a value that does not change while this process runs, until it was read successfully.
+fn once(known: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
     match known.get() {
-        Some(answer) => Ok(answer.clone()),
-        None => ask().map(|answer| known.get_or_init(|| answer).clone()),
+        Some(value) => Ok(value.clone()),
+        None => read().map(|value| known.get_or_init(|| value).clone()),
     }
 }
 
-/// A process that lived when we took hold of it.
+/// A process that was running when its pidfd was opened.
 #[derive(Debug)]
 pub(crate) struct Process(OwnedFd);
 
 impl Process {
-    /// Takes hold of the process with this number, if it is still the one that started then and has not ended.
+    /// Opens the process with this pid and start time, or returns `None` if it has ended.
     ///
-    /// The order matters: first hold it, then compare. What is compared is then what is held.
+    /// The pidfd is opened before the start time is compared, so that both belong to the same process.
     pub(crate) fn open(pid: Pid, started: u64) -> io::Result<Option<Self>> {
         let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Self(fd),
-            // INVAL: the number belongs to a thread by now.
+            // INVAL: the pid belongs to a thread now.
             Err(Errno::SRCH | Errno::INVAL) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // A zombie keeps its number and start time; it has ended all the same.
+        // A zombie keeps its pid and start time, but has ended.
         let same = start_time(pid)? == Some(started) && !process.has_ended()?;
         Ok(same.then_some(process))
     }
 
-    /// Takes hold of our own child, which nobody but us can reap.
+    /// Opens a child of this process. Its pid is not reused, because only this process can reap it.
     pub(crate) fn child(pid: Pid) -> io::Result<Self> {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Sends the signal; `false` if the process is not ours to signal. One that has ended needs none.
+    /// Sends a signal. Returns `false` if this user may not signal the process, and `true` if it has ended.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         match rustix::process::pidfd_send_signal(&self.0, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(true),
@@ -118,12 +118,13 @@ impl From<Process> for OwnedFd {
     }
 }
 
-/// Waits until one of the descriptors is readable or the deadline has come, and says which are. `None` waits for ever.
+/// Waits until a descriptor is readable or the deadline has passed. Returns which ones are readable. Without a deadline
+/// it waits for ever.
 pub(crate) fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        // A limit of centuries overflows the kernel's type; waiting for ever is the same.
+        // A timeout of centuries overflows the kernel's type, and is as good as none.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match rustix::event::poll(&mut polled, left.as_ref()) {
             Ok(_) => return Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
@@ -133,15 +134,15 @@ pub(crate) fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> i
     }
 }
 
-/// Waits until all the processes have ended, the deadline has come, or `hurry` is readable.
+/// Waits until all processes have ended, the deadline has passed, or `interrupt` is readable.
 pub(crate) fn wait_for_all(
     processes: &[Process],
     deadline: Instant,
-    hurry: BorrowedFd<'_>,
+    interrupt: BorrowedFd<'_>,
 ) -> io::Result<()> {
     let mut left: Vec<_> = processes.iter().map(AsFd::as_fd).collect();
     while !left.is_empty() {
-        let fds: Vec<_> = iter::once(hurry).chain(left.iter().copied()).collect();
+        let fds: Vec<_> = iter::once(interrupt).chain(left.iter().copied()).collect();
         let mut readable = poll_until(&fds, Some(deadline))?.into_iter();
         if readable.next() == Some(true) || Instant::now() >= deadline {
             return Ok(());
@@ -151,33 +152,39 @@ pub(crate) fn wait_for_all(
     Ok(())
 }
 
-/// Asks again and again who is left and kills them, for between question and signal each may have started another.
-/// Those who are not ours to kill are passed over. Says who was killed.
+/// Kills the processes that `find` returns, until it returns none. Repeats, because a process may start another between
+/// the search and the signal. Skips processes that this user may not signal. Returns the pid and start time of the
+/// killed processes, all of which have ended.
 pub(crate) fn kill_until_none(
-    mut who: impl FnMut() -> io::Result<Vec<Row>>,
+    mut find: impl FnMut() -> io::Result<Vec<Row>>,
 ) -> io::Result<BTreeSet<(i32, u64)>> {
-    let (mut killed, mut spared) = (BTreeSet::new(), BTreeSet::new());
+    let (mut killed, mut skipped) = (BTreeSet::new(), BTreeSet::new());
+    let mut dying = Vec::new();
     loop {
-        let mut dying = Vec::new();
-        for row in who()? {
+        for row in find()? {
             let Some(process) = Process::open(row.pid, row.start_time)? else { continue };
-            if spared.contains(&row.key()) {
+            if skipped.contains(&row.key()) {
                 continue;
             }
             if process.signal(Signal::KILL)? {
                 killed.insert(row.key());
                 dying.push(process);
             } else {
-                spared.insert(row.key());
+                skipped.insert(row.key());
             }
         }
         if dying.is_empty() {
             return Ok(killed);
         }
-        // Killed is not yet ended: a process may sit in the kernel for a while. We look again meanwhile.
-        let soon = Instant::now() + Duration::from_secs(1);
+        // A killed process may stay in the kernel for a while. After a second, search again. A process that is still
+        // dying is kept, because its environment is gone, so that `find` may not return it.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let mut left = Vec::new();
         for process in dying {
-            poll_until(&[process.as_fd()], Some(soon))?;
+            if !poll_until(&[process.as_fd()], Some(deadline))?[0] {
+                left.push(process);
+            }
         }
+        dying = left;
     }
 }

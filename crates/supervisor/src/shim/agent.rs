@@ -1,4 +1,4 @@
-//! The agent's own process: how it is started, signalled and reaped.
+//! The agent's process: starting, signalling and reaping it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,23 +11,20 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::{self as kernel, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
-use crate::dir::AttemptDir;
-use crate::exit::How;
-use crate::launch::Launch;
+use crate::attempt::{AttemptDir, ExitStatus, Launch};
 use crate::os::{self, Process};
 
-/// A started agent. As long as it is not reaped its number, which is also the number of its process group, cannot be
-/// given to anyone else.
+/// A started agent. Until it is reaped, its pid, which is also the id of its process group, is not reused.
 #[derive(Debug)]
 pub(super) struct Agent {
     pid: Pid,
     pub(super) process: Process,
     logs: [File; 2],
-    /// Set if it was reaped together with strays; then it ended by itself, and nobody signals its group any more.
-    ended: Option<How>,
+    /// Set if it was reaped together with orphans. Then it ended by itself, and its group is not signalled any more.
+    ended: Option<ExitStatus>,
 }
 
-/// Whether we have children left.
+/// Whether the shim has children left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Children {
     None,
@@ -35,10 +32,11 @@ pub(super) enum Children {
 }
 
 impl Agent {
-    /// Starts the agent in a process group of its own, writing straight to its logs. The error is for people.
+    /// Starts the agent in a process group of its own, with its output redirected to the logs. The error is a message
+    /// for people.
     pub(super) fn start(dir: &AttemptDir, launch: &Launch) -> Result<Self, String> {
         let (program, args) = launch.argv.split_first().ok_or("its command line is empty")?;
-        // Else a missing directory would look like a missing program.
+        // Checked here, because `spawn` reports a missing directory like a missing program.
         std::fs::metadata(launch.cwd.join("."))
             .map_err(|error| format!("working directory `{}`: {error}", launch.cwd.display()))?;
         let log = |path: &Path| {
@@ -69,10 +67,10 @@ impl Agent {
         Ok([self.logs[0].metadata()?.len(), self.logs[1].metadata()?.len()])
     }
 
-    /// Signals the agent and its group. The agent may have left the group it was given, hence both.
+    /// Signals the agent and its group. Both, because the agent may have left the group.
     pub(super) fn signal_group(&self, signal: Signal) -> io::Result<()> {
         match kernel::kill_process_group(self.pid, signal) {
-            // A stopped agent hears nothing until it is continued.
+            // A stopped agent receives the signal only after it is continued.
             Ok(()) if signal != Signal::KILL => match kernel::kill_process_group(self.pid, Signal::CONT) {
                 Ok(()) | Err(Errno::SRCH | Errno::PERM) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -82,13 +80,13 @@ impl Agent {
         }
     }
 
-    /// Reaps orphans that became our children and ended while the agent still runs, so that a long day does not fill
-    /// the process table. Should the agent end at that very run_at, it is reaped with them and remembered.
-    pub(super) fn reap_strays(&mut self) -> io::Result<()> {
+    /// Reaps orphans that became children of the shim and ended while the agent runs, so that zombies do not fill the
+    /// process table. If the agent ends at the same time, it is reaped with them and its status is kept.
+    pub(super) fn reap_orphans(&mut self) -> io::Result<()> {
         loop {
             match kernel::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.pid => {
-                    self.ended = Some(how(status.exit_status(), status.terminating_signal()));
+                    self.ended = Some(exit_status(status.exit_status(), status.terminating_signal()));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(Errno::CHILD) => return Ok(()),
@@ -97,25 +95,25 @@ impl Agent {
         }
     }
 
-    /// Reaps the ended agent.
-    pub(super) fn reap(self) -> io::Result<How> {
-        if let Some(how) = self.ended {
-            return Ok(how);
+    /// Reaps the ended agent. Returns how it ended.
+    pub(super) fn reap(self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
         }
         let status = kernel::waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED)?;
         let status = status.ok_or(io::ErrorKind::NotFound)?;
-        Ok(how(status.exit_status(), status.terminating_signal()))
+        Ok(exit_status(status.exit_status(), status.terminating_signal()))
     }
 }
 
-fn how(code: Option<i32>, signal: Option<i32>) -> How {
+fn exit_status(code: Option<i32>, signal: Option<i32>) -> ExitStatus {
     match code {
-        Some(code) => How::Exited { code },
-        None => How::Signalled { signal: signal.unwrap_or_default() },
+        Some(code) => ExitStatus::Exited { code },
+        None => ExitStatus::Signalled { signal: signal.unwrap_or_default() },
     }
 }
 
-/// Reaps every ended child and says whether living ones are left.
+/// Reaps every ended child. Returns whether running ones are left.
 pub(super) fn reap_all() -> io::Result<Children> {
     loop {
         match kernel::wait(WaitOptions::NOHANG) {

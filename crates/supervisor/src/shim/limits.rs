@@ -1,11 +1,9 @@
-//! How long an agent may run, and how long it may be silent. By the monotonic clock: a corrected or suspended wall
-//! clock ends nobody.
+//! The timeout and the silence limit of an agent, by the monotonic clock: a change of the wall clock ends no agent.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::exit::Because;
-use crate::launch::Launch;
+use crate::attempt::{EndReason, Launch};
 
 #[derive(Debug)]
 pub(super) struct Limits {
@@ -13,8 +11,8 @@ pub(super) struct Limits {
     silence: Option<Silence>,
 }
 
-/// The sizes are looked at only when the deadline has come; if they changed meanwhile, it moves on. So a talkative
-/// agent costs one look per limit, and a silent one is noticed after one to two times the limit.
+/// The sizes are compared only at the deadline; if they have changed, the deadline moves on. So an active agent costs one
+/// check per limit, and a silent one is detected after one to two times the limit.
 #[derive(Debug)]
 struct Silence {
     limit: Duration,
@@ -23,9 +21,9 @@ struct Silence {
 }
 
 impl Limits {
-    /// For an agent that started at that run_at with logs of these sizes.
+    /// Starts the limits of an agent that started at `started` with logs of these sizes.
     pub(super) fn new(started: Instant, launch: &Launch, sizes: [u64; 2]) -> Self {
-        // A limit beyond the clock's range is none.
+        // A limit beyond the clock's range is no limit.
         let end = launch.timeout.and_then(|limit| started.checked_add(limit));
         let silence = launch.silence.and_then(|limit| Some((limit, started.checked_add(limit)?)));
         Self { end, silence: silence.map(|(limit, deadline)| Silence { limit, deadline, sizes }) }
@@ -36,21 +34,22 @@ impl Limits {
         self.end.into_iter().chain(silence).min()
     }
 
-    /// Which limit has passed by now, if one has. The logs' sizes are asked for only if they matter.
-    pub(super) fn passed(
+    /// Returns the limit that was exceeded, and moves the silence deadline if the logs have grown. Calls `sizes` only at
+    /// that deadline.
+    pub(super) fn check(
         &mut self,
         now: Instant,
         sizes: impl FnOnce() -> io::Result<[u64; 2]>,
-    ) -> io::Result<Option<Because>> {
+    ) -> io::Result<Option<EndReason>> {
         if self.end.is_some_and(|end| now >= end) {
-            return Ok(Some(Because::TimedOut));
+            return Ok(Some(EndReason::TimedOut));
         }
         let Some(silence) = self.silence.as_mut().filter(|silence| now >= silence.deadline) else {
             return Ok(None);
         };
         let sizes = sizes()?;
         if sizes == silence.sizes {
-            return Ok(Some(Because::Silent));
+            return Ok(Some(EndReason::Silent));
         }
         silence.sizes = sizes;
         silence.deadline = now + silence.limit;
@@ -78,26 +77,26 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_keeps_talking_is_not_silent() {
+    fn an_agent_that_keeps_writing_is_not_silent() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let mut limits = Limits::new(start, &launch(None, Some(second)), [0, 0]);
         for round in 1..=5_u64 {
             let now = limits.deadline().unwrap();
-            assert_eq!(limits.passed(now, || Ok([0, round])).unwrap(), None, "stderr grew");
+            assert_eq!(limits.check(now, || Ok([0, round])).unwrap(), None, "stderr grew");
             assert_eq!(limits.deadline(), Some(now + second));
         }
         let now = limits.deadline().unwrap();
-        assert_eq!(limits.passed(now, || Ok([0, 5])).unwrap(), Some(Because::Silent));
+        assert_eq!(limits.check(now, || Ok([0, 5])).unwrap(), Some(EndReason::Silent));
     }
 
     #[test]
-    fn the_logs_are_not_looked_at_before_their_time() {
+    fn the_logs_are_not_read_before_the_deadline() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let mut limits = Limits::new(start, &launch(Some(3 * second), Some(second)), [0, 0]);
-        let never = || panic!("looked");
-        assert_eq!(limits.passed(start + second / 2, never).unwrap(), None);
-        assert_eq!(limits.passed(start + 3 * second, never).unwrap(), Some(Because::TimedOut));
+        let never = || panic!("read the sizes");
+        assert_eq!(limits.check(start + second / 2, never).unwrap(), None);
+        assert_eq!(limits.check(start + 3 * second, never).unwrap(), Some(EndReason::TimedOut));
         let mut none = Limits::new(start, &launch(None, Some(Duration::MAX)), [0, 0]);
-        assert_eq!((none.deadline(), none.passed(start + second, never).unwrap()), (None, None));
+        assert_eq!((none.deadline(), none.check(start + second, never).unwrap()), (None, None));
     }
 }

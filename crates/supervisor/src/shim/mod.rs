@@ -1,16 +1,15 @@
-//! The shim: stands between engine and agent, outlives the one and ends with the other.
+//! The shim: a process between engine and agent, which outlives the engine and ends with the agent.
 //!
 //! It is started for every attempt, so it must be cheap: one thread, no runtime, no logger, no argument parser. In
-//! order: leave the engine's session, become subreaper, take the claim (or exit in silence), start the agent, wait,
-//! end what must be ended, write `exit.json`. While it waits it is woken only by the agent's end, a child's end, a
-//! signal or a limit.
+//! order: start a session of its own, become subreaper, claim the attempt (or exit), start the agent, wait, stop what is
+//! left, write `exit.json`. While it waits, only the agent's end, a child's end, a signal or a limit wakes it.
 //!
-//! SIGTERM orders it to end the attempt with all patience, SIGINT at once.
+//! SIGTERM stops the attempt with its grace period, SIGINT at once.
 
 mod agent;
-mod ladder;
 mod limits;
-mod wakeups;
+mod signals;
+mod stop_sequence;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,19 +20,16 @@ use jiff::Timestamp;
 
 use self::agent::Agent;
 use self::limits::Limits;
-use self::wakeups::Wakeups;
-use crate::claim::{self, ClaimError};
-use crate::dir::AttemptDir;
-use crate::exit::{Because, ExitRecord, How};
-use crate::launch::Launch;
+use self::signals::Signals;
+use crate::attempt::{self, AttemptDir, ClaimError, EndReason, ExitRecord, ExitStatus, Launch};
 use crate::os;
 
-/// Runs the attempt of this directory. To be called first thing in the process, which must have no other thread.
+/// Runs the attempt of this directory. Must be called first in the process, which must have no other thread.
 pub fn main(dir: &Path) -> ExitCode {
     match run(&AttemptDir::at(dir)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is `shim.log`. Should even that fail, the missing exit record speaks for itself.
+            // Standard error is `shim.log`. If that fails, too, the engine notices the missing exit record.
             let _ = writeln!(io::stderr(), "shim in `{}`: {error}", dir.display());
             ExitCode::FAILURE
         }
@@ -53,58 +49,60 @@ fn while_doing(context: &'static str) -> impl FnOnce(io::Error) -> ShimError {
 }
 
 fn run(dir: &AttemptDir) -> Result<(), ShimError> {
-    os::stand_alone().map_err(while_doing("could not leave the engine's session"))?;
-    // Before the claim: from then on the engine may send signals, and they must not kill us.
-    let wakeups = Wakeups::install().map_err(while_doing("could not install signal handlers"))?;
+    os::detach_and_become_subreaper().map_err(while_doing("could not leave the engine's session"))?;
+    // Handlers are installed before the claim exists, because the engine may signal us as soon as it does.
+    let signals = Signals::install().map_err(while_doing("could not install signal handlers"))?;
     let launch = Launch::read(dir).map_err(while_doing("could not read `launch.json`"))?;
-    // Before the claim, too: where there is no room for the record nothing is begun.
-    let room = ExitRecord::reserve(dir).map_err(while_doing("could not keep room for `exit.json`"))?;
-    let Some(_held) = claim::take(dir)? else { return Ok(()) };
-    let record = attend(dir, &launch, &wakeups).map_err(while_doing("could not attend the agent"))?;
-    record.write(dir, room).map_err(while_doing("could not write `exit.json`"))
+    // Space is reserved before the claim, too: without space for the record nothing is started.
+    let reserved =
+        ExitRecord::reserve(dir).map_err(while_doing("could not reserve space for `exit.json`"))?;
+    let Some(_claim) = attempt::claim(dir)? else { return Ok(()) };
+    let record = run_agent(dir, &launch, &signals).map_err(while_doing("could not run the agent"))?;
+    record.write(dir, reserved).map_err(while_doing("could not write `exit.json`"))
 }
 
-/// Starts the agent and stays until nothing is left of it.
-fn attend(dir: &AttemptDir, launch: &Launch, wakeups: &Wakeups) -> io::Result<ExitRecord> {
+/// Starts the agent and waits until no process of the attempt is left.
+fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result<ExitRecord> {
     let (started, started_at) = (Instant::now(), Timestamp::now());
     if let Some(limit) = launch.descriptors {
         os::set_descriptor_limit(limit)?;
     }
-    let (how, because, swept) = match Agent::start(dir, launch) {
-        Err(error) => (How::NotStarted { error }, Because::Own, 0),
+    let (status, reason, leftover_processes) = match Agent::start(dir, launch) {
+        Err(error) => (ExitStatus::NotStarted { error }, EndReason::Finished, 0),
         Ok(mut agent) => {
             let mut limits = Limits::new(started, launch, agent.log_sizes()?);
-            let because = wait(&mut agent, &mut limits, wakeups)?;
-            ladder::end(agent, because, launch, wakeups)?
+            let reason = wait(&mut agent, &mut limits, signals)?;
+            let (status, leftovers) = stop_sequence::stop(agent, reason, launch, signals)?;
+            (status, reason, leftovers)
         }
     };
     Ok(ExitRecord {
         attempt: launch.attempt.clone(),
-        how,
-        because,
+        status,
+        reason,
         boot_id: os::boot_id()?,
         started_at,
         ended_at: Timestamp::now(),
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        swept,
+        leftover_processes,
     })
 }
 
-/// Waits for the first reason to end. The agent's own end goes before all others: what is over cannot be ordered.
-fn wait(agent: &mut Agent, limits: &mut Limits, wakeups: &Wakeups) -> io::Result<Because> {
+/// Waits for the first reason to end the attempt. The agent's own end takes precedence over all others.
+fn wait(agent: &mut Agent, limits: &mut Limits, signals: &Signals) -> io::Result<EndReason> {
     loop {
-        let woken = wakeups.wait(agent, limits.deadline())?;
+        let woken = signals.wait(agent, limits.deadline())?;
         if woken.agent {
-            return Ok(Because::Own);
+            return Ok(EndReason::Finished);
         }
-        if woken.term || wakeups.hurry()? {
-            return Ok(Because::Ordered);
+        if woken.term || signals.stop_now()? {
+            return Ok(EndReason::Stopped);
         }
         if woken.child {
-            agent.reap_strays()?;
+            agent.reap_orphans()?;
         }
-        if let Some(because) = limits.passed(Instant::now(), || agent.log_sizes())? {
-            return Ok(because);
+        if let Some(reason) = limits.check(Instant::now(), || agent.log_sizes())? {
+            return Ok(reason);
         }
     }
 }

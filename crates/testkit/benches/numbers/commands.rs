@@ -1,4 +1,4 @@
-//! Commands that only look, as processes: from the spawn to the exit.
+//! Read-only commands as processes: from the spawn to the exit.
 
 use std::process::Command;
 
@@ -11,26 +11,26 @@ use store::{Location, SqliteStore};
 use crate::Bench;
 use crate::figure::{Figure, median};
 use crate::floor::spawn;
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
 const LS_BAR: Figure = Figure::Seconds(0.1);
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Line, 5, "trivial");
-    place.deliver("small", 1)?;
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Line, 5, "trivial");
+    repo.time_run("small", 1)?;
     let (mut show, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..bench.sizes.processes {
-        show.push(place.time(&["show", "small", "--json"])?);
+        show.push(repo.time(&["show", "small", "--json"])?);
         bare.push(spawn(&mut Command::new("/bin/true"))?);
     }
-    fill(&place, bench.sizes.runs)?;
+    open_runs(&repo, bench.sizes.runs)?;
     let (mut ls, mut ls_json, mut among) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.sizes.rounds * 2 {
-        ls.push(place.time(&["ls"])?);
-        ls_json.push(place.time(&["ls", "--json"])?);
-        among.push(place.time(&["show", "small", "--json"])?);
+        ls.push(repo.time(&["ls"])?);
+        ls_json.push(repo.time(&["ls", "--json"])?);
+        among.push(repo.time(&["show", "small", "--json"])?);
     }
     let (runs, bare) = (bench.sizes.runs, median(bare));
     Ok(vec![
@@ -41,10 +41,10 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Opens that many runs in the place's store, as `run` does.
-fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
-    let repo_dir = place.scene().repo().display().to_string();
-    let source = std::fs::read_to_string(place.scene().repo().join("wf.yaml"))?;
+/// Opens this many runs in the repository's store, as `run` does.
+fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
+    let repo_dir = repo.scene().repo().display().to_string();
+    let source = std::fs::read_to_string(repo.scene().repo().join("wf.yaml"))?;
     let workflow = protocol::steps::load::examine(&source).workflow.expect("we wrote it ourselves");
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
@@ -58,7 +58,7 @@ fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
         on_failure: OnFailure::default(),
     }
     .into();
-    let store = SqliteStore::open(&Location::find(place.scene().repo(), None)?)?;
+    let store = SqliteStore::open(&Location::find(repo.scene().repo(), None)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
@@ -66,7 +66,7 @@ fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
                 RunLocation { run: RunId::new(format!("bench-{number:05}"))?, repo_dir: repo_dir.clone() };
             let options = RunOptions {
                 location,
-                workdir: place.scene().repo().to_owned(),
+                workdir: repo.scene().repo().to_owned(),
                 profile: None,
                 env: Vec::new(),
             };

@@ -1,7 +1,7 @@
-//! Commits per second on both stores, beside bare loops that write the same bytes.
+//! Commits per second on both stores, compared with bare loops that write the same bytes.
 //!
-//! Each writer has a thread and a connection of its own, as engines have, and goes round its share of the runs. Ours
-//! and theirs take turns, so that what disturbs the one soon disturbs the other; the ratio is the median of all turns.
+//! Each writer has a thread and a connection of its own, as engines have, and cycles through its share of the runs.
+//! The two sides take turns, so that a disturbance affects both. The ratio is the median of all turns.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,23 +19,23 @@ use tokio::runtime::Runtime;
 use crate::Bench;
 use crate::figure::{Figure, median};
 use crate::nats::{self, Server};
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 use crate::{floor, runtime};
 
 const AT_ONCE: [usize; 2] = [1, 8];
 
-/// A commit of ours does more than a row of bare SQLite: five tables with their indices.
+/// A commit does more than one row of bare SQLite: five tables with their indices.
 const SQLITE_BAR: f64 = 0.5;
 const NATS_BAR: f64 = 0.8;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Line, 10, "trivial");
-    place.deliver("small", 1)?;
-    let location = Location::find(place.scene().repo(), None)?;
-    let texts = Texts::of_a_step(&location.database())?;
-    let kit = place.scene().kit();
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Line, 10, "trivial");
+    repo.time_run("small", 1)?;
+    let location = Location::find(repo.scene().repo(), None)?;
+    let texts = CommitTexts::of_step(&location.database())?;
+    let kit = repo.scene().kit();
     let mut rows = Vec::new();
     for writers in AT_ONCE {
         let ours = each(writers, |writer| {
@@ -46,9 +46,9 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         let path = kit.join("bare.db");
         let theirs = each(writers, |writer| {
             let runs = share(bench, writers, writer, |number| Ok((number, 0)))?;
-            Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.together(), runs })
+            Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.concatenated(), runs })
         })?;
-        rows.push(contest(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
+        rows.push(compare(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
     }
     let server = Server::start(&kit)?;
     let settings = NatsSettings { replicas: 1, ..server.address.parse()? };
@@ -72,7 +72,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             let runs = share(bench, writers, writer, |number| Ok((format!("bare.{}", run(number)?), 0)))?;
             Ok(BareNats { runtime, client, payload: payload.clone(), runs })
         })?;
-        rows.push(contest(bench, "NATS", "bare NATS", ours, theirs)?.bar(Bar::Share(NATS_BAR)));
+        rows.push(compare(bench, "NATS", "bare NATS", ours, theirs)?.bar(Bar::Share(NATS_BAR)));
     }
     Ok(rows)
 }
@@ -81,39 +81,39 @@ fn each<T>(writers: usize, make: impl FnMut(usize) -> anyhow::Result<T>) -> anyh
     (0..writers).map(make).collect()
 }
 
-/// The runs of one writer, one after the other and again.
-struct Round<T> {
+/// The runs of one writer, in turn.
+struct RoundRobin<T> {
     runs: Vec<T>,
     next: usize,
 }
 
-impl<T> Round<T> {
+impl<T> RoundRobin<T> {
     fn next(&mut self) -> &mut T {
-        let place = self.next;
-        self.next = (place + 1) % self.runs.len();
-        &mut self.runs[place]
+        let index = self.next;
+        self.next = (index + 1) % self.runs.len();
+        &mut self.runs[index]
     }
 }
 
-/// What one of the writers has of the runs, by number; no other contest has the same.
+/// Returns the runs of one writer. No other comparison uses the same ones.
 fn share<T>(
     bench: &Bench,
     writers: usize,
     writer: usize,
     make: impl Fn(usize) -> anyhow::Result<T>,
-) -> anyhow::Result<Round<T>> {
+) -> anyhow::Result<RoundRobin<T>> {
     let share = bench.sizes.written / writers;
     let first = writers * bench.sizes.written + writer * share;
     let runs = (first..first + share).map(make);
-    Ok(Round { runs: runs.collect::<Result<_, _>>()?, next: 0 })
+    Ok(RoundRobin { runs: runs.collect::<Result<_, _>>()?, next: 0 })
 }
 
 fn run(number: usize) -> anyhow::Result<RunId> {
     Ok(RunId::new(format!("run-{number}"))?)
 }
 
-/// Lets them take turns, after each run has been begun.
-fn contest<A: Writer, B: Writer>(
+/// Lets both sides take turns, after each run has its first commit.
+fn compare<A: Writer, B: Writer>(
     bench: &Bench,
     store: &str,
     peer: &str,
@@ -121,13 +121,13 @@ fn contest<A: Writer, B: Writer>(
     mut theirs: Vec<B>,
 ) -> anyhow::Result<Row> {
     let (writers, sizes) = (ours.len(), &bench.sizes);
-    at_once(&mut ours, sizes.written / writers)?;
-    at_once(&mut theirs, sizes.written / writers)?;
-    // Each as much as one alone in a turn: at the end of a short one some have nothing to do but wait for the others.
+    in_parallel(&mut ours, sizes.written / writers)?;
+    in_parallel(&mut theirs, sizes.written / writers)?;
+    // As many commits for each writer as for a single one: in a short turn, writers would wait for the last one.
     let (share, turns) = (sizes.commits, sizes.turns.div_ceil(writers));
     let (mut our_times, mut their_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..turns {
-        let (our_time, their_time) = (at_once(&mut ours, share)?, at_once(&mut theirs, share)?);
+        let (our_time, their_time) = (in_parallel(&mut ours, share)?, in_parallel(&mut theirs, share)?);
         ratios.push(their_time.as_secs_f64() / our_time.as_secs_f64());
         our_times.push(our_time);
         their_times.push(their_time);
@@ -139,8 +139,8 @@ fn contest<A: Writer, B: Writer>(
     Ok(Row::new(name, rate(our_times)).against(peer, rate(their_times)).ratio(ratios[ratios.len() / 2]))
 }
 
-/// How long it takes until each has written so often.
-fn at_once<W: Writer>(writers: &mut [W], commits: usize) -> anyhow::Result<Duration> {
+/// Returns the time until each writer has made this many commits.
+fn in_parallel<W: Writer>(writers: &mut [W], commits: usize) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -151,21 +151,21 @@ fn at_once<W: Writer>(writers: &mut [W], commits: usize) -> anyhow::Result<Durat
 }
 
 trait Writer: Send {
-    /// Commits so often, to one run after the other.
+    /// Makes this many commits, to one run after the other.
     fn write(&mut self, commits: usize) -> anyhow::Result<()>;
 }
 
-/// The texts of the commit that ends a step in the middle of a run, and begins the next one.
+/// The texts of the commit that ends a step in the middle of a run and starts the next one.
 #[derive(Clone)]
-struct Texts {
+struct CommitTexts {
     entry: String,
     parts: Vec<Part>,
     action: String,
     summary: String,
 }
 
-impl Texts {
-    fn of_a_step(database: &Path) -> anyhow::Result<Self> {
+impl CommitTexts {
+    fn of_step(database: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(database)?;
         let text = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
         let mut parts = connection.prepare("SELECT path, body FROM parts WHERE revision = 6")?;
@@ -181,8 +181,8 @@ impl Texts {
         })
     }
 
-    /// All of them in one.
-    fn together(&self) -> String {
+    /// Returns all texts as one.
+    fn concatenated(&self) -> String {
         let single = [&self.entry, &self.summary, &self.action].map(String::as_str);
         single.into_iter().chain(self.parts.iter().map(|part| part.body.as_str())).collect()
     }
@@ -210,8 +210,8 @@ impl Texts {
 struct Ours<S> {
     runtime: Runtime,
     store: S,
-    texts: Texts,
-    runs: Round<(RunId, Position)>,
+    texts: CommitTexts,
+    runs: RoundRobin<(RunId, Position)>,
 }
 
 impl<S: Store> Writer for Ours<S> {
@@ -229,7 +229,7 @@ impl<S: Store> Writer for Ours<S> {
 struct BareSqlite {
     connection: Connection,
     body: String,
-    runs: Round<(usize, usize)>,
+    runs: RoundRobin<(usize, usize)>,
 }
 
 impl Writer for BareSqlite {
@@ -246,7 +246,7 @@ struct BareNats {
     runtime: Runtime,
     client: async_nats::jetstream::Context,
     payload: Bytes,
-    runs: Round<(String, u64)>,
+    runs: RoundRobin<(String, u64)>,
 }
 
 impl Writer for BareNats {

@@ -1,4 +1,4 @@
-//! An engine with agents at work: its memory, and what it does while nothing happens.
+//! An engine with running agents: its memory, and its activity while nothing happens.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,20 +8,20 @@ use anyhow::Context as _;
 
 use crate::Bench;
 use crate::figure::Figure;
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
-/// An engine settles this long after the last event: views are paced.
-const SETTLING: Duration = Duration::from_millis(1500);
+/// The time until an engine is idle after the last event, because views are written at a limited rate.
+const SETTLE_TIME: Duration = Duration::from_millis(1500);
 
 pub(crate) fn memory(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let agents = bench.sizes.agents;
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Wide, agents, "stamper");
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Wide, agents, "stamper");
     let steps: Vec<_> = (1..=agents).map(|number| format!("s{number}")).collect();
     let jobs = agents.to_string();
-    let engine = place.engine(&["run", "wf.yaml", "--run-id", "wide", "--jobs", &jobs], &steps)?;
-    std::thread::sleep(SETTLING);
+    let engine = repo.engine(&["run", "wf.yaml", "--run-id", "wide", "--jobs", &jobs], &steps)?;
+    std::thread::sleep(SETTLE_TIME);
     let peak = kilobytes(engine.pid(), "status", "VmHWM:")?;
     let share = kilobytes(engine.pid(), "smaps_rollup", "Pss:")?;
     let shims = children(engine.pid())?;
@@ -38,10 +38,10 @@ pub(crate) fn memory(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Line, 1, "stamper");
-    let engine = place.engine(&["run", "wf.yaml", "--run-id", "idle"], &["s1".to_owned()])?;
-    std::thread::sleep(SETTLING);
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Line, 1, "stamper");
+    let engine = repo.engine(&["run", "wf.yaml", "--run-id", "idle"], &["s1".to_owned()])?;
+    std::thread::sleep(SETTLE_TIME);
     let shim = *children(engine.pid())?.first().context("the engine has no shim")?;
     let before = [Activity::of(engine.pid())?, Activity::of(shim)?];
     std::thread::sleep(bench.sizes.idle);
@@ -59,11 +59,11 @@ pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What a process has done so far.
+/// The activity of a process so far.
 struct Activity {
     /// Context switches of each thread.
     switches: BTreeMap<String, u64>,
-    /// Calls that write.
+    /// System calls that write.
     writes: u64,
 }
 
@@ -81,7 +81,7 @@ impl Activity {
         Ok(Self { switches, writes: field(&io, "syscw:") })
     }
 
-    /// Each switch to a thread is a wake-up; so is the end of one.
+    /// Counts each switch to a thread as a wake-up, and the end of one as well.
     fn wakes_until(&self, later: &Self) -> u64 {
         let of_thread = |(thread, before): (&String, &u64)| match later.switches.get(thread) {
             Some(after) => after - before,
@@ -103,7 +103,7 @@ fn kilobytes(pid: u32, file: &str, name: &str) -> anyhow::Result<f64> {
     Ok(field(&text, name) as f64 * 1024.0)
 }
 
-/// Every child, whichever thread started it.
+/// Returns the children of all threads.
 fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,4 +1,4 @@
-//! What was measured, with its unit, as people read it.
+//! A measured value with its unit.
 
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The middle one. Zero of nothing.
+/// Returns the median, or zero if there are no values.
 pub(crate) fn median(mut lengths: Vec<Duration>) -> Duration {
     lengths.sort();
     lengths.get(lengths.len() / 2).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The floor: what a step cannot do without, done as barely as Rust can do it.
+//! The floor: the least that a step needs, implemented directly in Rust.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::figure::median;
 
-/// Bare SQLite with our settings: WAL, every commit synced.
+/// Opens bare SQLite with the settings of the store: WAL, every commit synced.
 pub(crate) fn connect(path: &Path) -> anyhow::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(10))?;
@@ -21,7 +21,7 @@ pub(crate) fn connect(path: &Path) -> anyhow::Result<Connection> {
     Ok(connection)
 }
 
-/// One row in a synced transaction of its own.
+/// Inserts one row in a synced transaction.
 pub(crate) fn commit(
     connection: &mut Connection,
     run: usize,
@@ -33,7 +33,7 @@ pub(crate) fn commit(
     Ok(transaction.commit()?)
 }
 
-/// What one step puts into the store, all texts together.
+/// Returns as many bytes as one step stores on average.
 pub(crate) fn payload(database: &Path, steps: usize) -> anyhow::Result<String> {
     let connection = Connection::open(database)?;
     let sum = |table: &str| {
@@ -44,7 +44,7 @@ pub(crate) fn payload(database: &Path, steps: usize) -> anyhow::Result<String> {
     Ok("x".repeat(bytes / steps))
 }
 
-/// Does the floor again and again, between measurements of what stands on it.
+/// Measures the floor repeatedly, between the other measurements.
 pub(crate) struct Floor<'p> {
     program: &'p Path,
     connection: Connection,
@@ -70,7 +70,7 @@ impl<'p> Floor<'p> {
 
     pub(crate) fn measure(&mut self, rounds: usize) -> anyhow::Result<()> {
         for _ in 0..rounds {
-            // Without a directory the shim has nothing to do: the binary is loaded, and ends.
+            // Without a directory the shim does nothing: the binary is loaded, and exits.
             self.nothing.push(spawn(Command::new(self.program).arg("__shim"))?);
             self.agent.push(spawn(&mut Command::new("/bin/true"))?);
             let begun = Instant::now();
@@ -88,12 +88,12 @@ impl<'p> Floor<'p> {
         median(self.agent.clone()) + median(self.commits.clone())
     }
 
-    /// The same and our own binary doing nothing.
+    /// The bare floor and the binary doing nothing.
     pub(crate) fn with_our_exec(&self) -> Duration {
         median(self.nothing.clone()) + self.bare()
     }
 
-    /// What the floor is made of, in words.
+    /// The parts of the floor, in words.
     pub(crate) fn parts(&self) -> String {
         let [nothing, agent, commits] = [&self.nothing, &self.agent, &self.commits]
             .map(|part| crate::figure::Figure::from(median(part.clone())));
@@ -101,7 +101,7 @@ impl<'p> Floor<'p> {
     }
 }
 
-/// From the spawn of a process to its end, however it ends.
+/// Returns the time from the spawn of a process to its end, whatever its exit code.
 pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear().status()?;

@@ -1,4 +1,4 @@
-//! What one step costs in instructions: a figure that a busy machine does not change.
+//! The instructions of one step: independent of the load of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 
 use crate::Bench;
 use crate::figure::Figure;
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::Row;
 
-/// Lines of these lengths are run; what they differ by is the cost of the steps between.
+/// The lengths of two lines. The difference is the cost of the steps between.
 const LINES: [usize; 2] = [20, 60];
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -19,14 +19,14 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         return Ok(Vec::new());
     };
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-    let place = Place::new(&bench.program)?;
+    let repo = BenchRepo::new(&bench.program)?;
     let mut rows = Vec::new();
-    match engine(bench, &place)? {
+    match engine(bench, &repo)? {
         Some(step) => rows.push(Row::new("instructions of the engine, a step", Figure::Instructions(step))),
         None => crate::say(&format!("  the engine is left out: it does not run under {version}"))?,
     }
-    let nothing = count(bench, &place, &["__shim"])?.total;
-    match shim(bench, &place)? {
+    let nothing = count(bench, &repo, &["__shim"])?.total;
+    match shim(bench, &repo)? {
         Some(life) => rows.push(
             Row::new("instructions of a shim, its whole life", Figure::Instructions(life))
                 .against("the binary doing nothing", Figure::Instructions(nothing)),
@@ -41,13 +41,13 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Of the engine alone: its children are not followed, the shims run as they are.
-fn engine(bench: &Bench, place: &Place<'_>) -> anyhow::Result<Option<f64>> {
+/// Counts the engine alone; its children are not followed.
+fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     let mut totals = Vec::new();
     for steps in LINES {
-        place.workflow(Shape::Line, steps, "trivial");
+        repo.workflow(Shape::Line, steps, "trivial");
         let run = format!("counted-{steps}");
-        let counted = count(bench, place, &["run", "wf.yaml", "--run-id", &run, "--jobs", "1"])?;
+        let counted = count(bench, repo, &["run", "wf.yaml", "--run-id", &run, "--jobs", "1"])?;
         if !counted.succeeded {
             return Ok(None);
         }
@@ -56,15 +56,15 @@ fn engine(bench: &Bench, place: &Place<'_>) -> anyhow::Result<Option<f64>> {
     Ok(Some((totals[1] - totals[0]) / (LINES[1] - LINES[0]) as f64))
 }
 
-/// A finished attempt, without its claim, can be played again.
-fn shim(bench: &Bench, place: &Place<'_>) -> anyhow::Result<Option<f64>> {
-    place.workflow(Shape::Line, 1, "trivial");
-    place.deliver("played", 1)?;
-    let again = place.scene().kit().join("again");
+/// Counts a shim, by running a finished attempt again in a directory without a claim.
+fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
+    repo.workflow(Shape::Line, 1, "trivial");
+    repo.time_run("counted-shim", 1)?;
+    let again = repo.scene().kit().join("again");
     std::fs::create_dir(&again)?;
-    let launch = place.scene().attempt("played", "s1", "1.1").join("launch.json");
+    let launch = repo.scene().attempt("counted-shim", "s1", "1.1").join("launch.json");
     std::fs::copy(launch, again.join("launch.json"))?;
-    let counted = count(bench, place, &["__shim", &again.display().to_string()])?;
+    let counted = count(bench, repo, &["__shim", &again.display().to_string()])?;
     Ok(counted.succeeded.then_some(counted.total))
 }
 
@@ -73,10 +73,10 @@ struct Counted {
     succeeded: bool,
 }
 
-/// Instructions of one process, without the kernel's.
-fn count(bench: &Bench, place: &Place<'_>, arguments: &[&str]) -> anyhow::Result<Counted> {
-    let out = place.scene().kit().join("callgrind.out");
-    let mut command = place.under(Path::new("valgrind"), &["--tool=callgrind", "--quiet"]);
+/// Counts the instructions of one process, without the kernel's.
+fn count(bench: &Bench, repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<Counted> {
+    let out = repo.scene().kit().join("callgrind.out");
+    let mut command = repo.command(Path::new("valgrind"), &["--tool=callgrind", "--quiet"]);
     command.arg(format!("--callgrind-out-file={}", out.display())).arg(&bench.program).args(arguments);
     let succeeded = command.status().context("cannot start valgrind")?.success();
     let text = std::fs::read_to_string(&out).context("valgrind has left no figures")?;

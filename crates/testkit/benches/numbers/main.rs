@@ -1,8 +1,8 @@
-//! The numbers we measure ourselves against: `scripts/bench`, explained in `docs/performance.md`.
+//! The benchmarks of `scripts/bench`, explained in `docs/performance.md`.
 //!
-//! It drives the built binary in repositories of its own, and measures beside each figure of ours the floor it is
-//! compared with, in the same run and in turns: what a loaded machine does to the one it does to the other. Not a
-//! test: nothing fails because a machine is slow.
+//! They drive the built binary in temporary repositories. Each value is measured in turns with the floor it is
+//! compared with, in the same run, so that the load of the machine affects both. This is not a test: nothing fails
+//! because a machine is slow.
 
 mod commands;
 mod commits;
@@ -11,7 +11,7 @@ mod figure;
 mod floor;
 mod instructions;
 mod nats;
-mod place;
+mod repo;
 mod resume;
 mod state;
 mod steps;
@@ -28,7 +28,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use table::{Report, Row};
 
-/// A subject's name, what it is about, and how it is measured.
+/// A subject's name, its description, and its measurement.
 type Subject = (&'static str, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>);
 
 const SUBJECTS: [Subject; 9] = [
@@ -53,27 +53,27 @@ usage: scripts/bench [--quick] [--json FILE] [SUBJECT…]
 Without a subject all are measured. `commits` starts a NATS server of its own, the program that NATS_SERVER names.
 ";
 
-/// What all measurements need to know.
+/// What all measurements need.
 struct Bench {
-    /// The `callboard` that is measured.
+    /// The `callboard` to measure.
     program: PathBuf,
     sizes: Sizes,
 }
 
-/// How much is done.
+/// How much is measured.
 struct Sizes {
-    /// How often short things are repeated; medians are shown.
+    /// How often short measurements are repeated; medians are shown.
     rounds: usize,
     short_line: usize,
     long_line: usize,
     at_once: usize,
     reads: usize,
-    /// How many runs are written to, how often by a writer in a turn, and how many turns one writer takes.
+    /// The number of runs written to, the commits of a writer in a turn, and the turns of a single writer.
     written: usize,
     commits: usize,
     turns: usize,
     processes: usize,
-    /// Of each of the processes that write one document.
+    /// For each of the processes that write one document.
     patches: usize,
     runs: usize,
     resumed: usize,
@@ -125,9 +125,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    // We are the agent of some of our own runs.
-    if arguments.next().is_some_and(|first| first == place::STAMP) {
-        return place::stamp(arguments.next());
+    // This program is the agent of some of its own runs.
+    if arguments.next().is_some_and(|first| first == repo::STAMP) {
+        return repo::stamp(arguments.next());
     }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -147,7 +147,7 @@ fn run() -> anyhow::Result<()> {
         say(&format!("{name}: {about} …"))?;
         match measure(&bench) {
             Ok(rows) => report.rows.extend(rows),
-            // The other subjects are worth their minutes all the same.
+            // The other subjects are measured all the same.
             Err(error) => {
                 say(&format!("could not measure `{name}`: {error:#}"))?;
                 failed.push(name);
@@ -164,13 +164,13 @@ fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `None`: everything asked for has been said.
+/// Parses the arguments. Returns `None` if there is nothing to measure.
 fn parse(given: impl Iterator<Item = OsString>) -> anyhow::Result<Option<Arguments>> {
     let mut arguments = Arguments { sizes: Sizes::FULL, json: None, subjects: Vec::new() };
     let mut given = given;
     while let Some(word) = given.next() {
         match word.to_str().context("an argument is not UTF-8")? {
-            // Cargo says so to every benchmark.
+            // Cargo passes this to every benchmark.
             "--bench" => {}
             "--quick" => arguments.sizes = Sizes::QUICK,
             "--json" => {
@@ -198,13 +198,14 @@ fn parse(given: impl Iterator<Item = OsString>) -> anyhow::Result<Option<Argumen
     Ok(Some(arguments))
 }
 
-/// The release build beside us, or the one that `CALLBOARD_PROGRAM` names.
+/// Returns the release build next to this program, or the one that `CALLBOARD_PROGRAM` names.
 fn program() -> anyhow::Result<PathBuf> {
     let program = match std::env::var_os("CALLBOARD_PROGRAM") {
         Some(program) => PathBuf::from(program),
         None => {
             let ours = std::env::current_exe()?;
-            let profile = ours.parent().and_then(Path::parent).context("we lie in no target directory")?;
+            let profile =
+                ours.parent().and_then(Path::parent).context("this program is not in a target directory")?;
             profile.join("callboard")
         }
     };
@@ -213,7 +214,7 @@ fn program() -> anyhow::Result<PathBuf> {
         .with_context(|| format!("there is no `{}`: build it first, or use scripts/bench", program.display()))
 }
 
-/// A thread of its own for what a store does, as in an engine.
+/// A single-threaded runtime, as in an engine.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -1,4 +1,4 @@
-//! A NATS server of our own, and what its plain client can do there.
+//! A NATS server for the benchmark, and writes of a plain client to it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -13,17 +13,17 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream;
 use bytes::Bytes;
 
-/// Where `scripts/bench` says that a server is.
+/// The variable in which `scripts/bench` names the server.
 const PROGRAM: &str = "NATS_SERVER";
 
-/// Ends with its value, by its id.
+/// Killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts one that keeps its files below `directory`, and waits until it is ready.
+    /// Starts a server with its files in `directory`, and waits until it is ready.
     pub(crate) fn start(directory: &Path) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).filter(|program| !program.is_empty());
         let program = program.with_context(|| format!("{PROGRAM} names no server; use scripts/bench"))?;
@@ -34,14 +34,14 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().with_context(|| format!("cannot start `{}`", program.display()))?;
         let mut server = Self { child, address: address.to_string() };
-        let mut log = BufReader::new(server.child.stderr.take().context("its words go to a pipe")?);
-        let mut said = String::new();
-        while !said.contains("Server is ready") {
-            if log.read_line(&mut said)? == 0 {
-                bail!("the server does not begin:\n{said}");
+        let mut log = BufReader::new(server.child.stderr.take().context("stderr is piped")?);
+        let mut output = String::new();
+        while !output.contains("Server is ready") {
+            if log.read_line(&mut output)? == 0 {
+                bail!("the server does not start:\n{output}");
             }
         }
-        // Somebody must take in its words.
+        // Its log must be read, or it would block.
         let mut rest = File::create(directory.join("log"))?;
         std::thread::spawn(move || std::io::copy(&mut log, &mut rest).is_ok());
         Ok(server)
@@ -55,19 +55,19 @@ impl Drop for Server {
     }
 }
 
-/// A client on a connection of its own.
+/// Returns a client with a connection of its own.
 pub(crate) async fn connect(address: &str) -> anyhow::Result<Context> {
     Ok(async_nats::jetstream::new(async_nats::connect(address).await?))
 }
 
-/// What a commit of ours really sends: the last message on the run's subject.
+/// Returns what a commit sends: the last message on the run's subject.
 pub(crate) async fn payload(client: &Context, run: &str) -> anyhow::Result<Bytes> {
     let journal = client.get_stream("callboard-journal").await?;
     let question = journal.raw_message_builder().last_by_subject(format!("callboard.run.{run}"));
     Ok(question.send().await?.payload)
 }
 
-/// A stream like the journal.
+/// Creates a stream like the journal.
 pub(crate) async fn create_stream(client: &Context) -> anyhow::Result<()> {
     let config = stream::Config {
         name: "bare".to_owned(),
@@ -80,7 +80,7 @@ pub(crate) async fn create_stream(client: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Publishes if the subject ends as expected, and waits for the answer.
+/// Publishes if the subject has the expected last sequence, and waits for the answer.
 pub(crate) async fn publish(
     client: &Context,
     subject: String,

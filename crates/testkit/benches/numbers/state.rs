@@ -13,7 +13,7 @@ use testkit::harness;
 use crate::Bench;
 use crate::figure::{Figure, median};
 use crate::floor::spawn;
-use crate::place::{Place, STAMP};
+use crate::repo::{BenchRepo, STAMP};
 use crate::table::{Bar, Row};
 
 const CYCLE: &str = "peer:spec:bench:cycle:1";
@@ -23,24 +23,24 @@ const GET_BAR: f64 = 3.0;
 const WRITERS: usize = 16;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let place = Place::new(&bench.program)?;
-    open(&place)?;
+    let repo = BenchRepo::new(&bench.program)?;
+    open(&repo)?;
     let ours = std::env::current_exe()?;
-    let planner = format!("{:?} {STAMP} {:?}", ours.display(), place.stamps().join("{step_id}").display());
-    let engine = place.engine(&["resume", CYCLE, "--command-template", &planner], &["plan".to_owned()])?;
+    let planner = format!("{:?} {STAMP} {:?}", ours.display(), repo.stamps().join("{step_id}").display());
+    let engine = repo.engine(&["resume", CYCLE, "--command-template", &planner], &["plan".to_owned()])?;
     let (mut get, mut part, mut nothing, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.sizes.processes {
-        get.push(place.time(&["state", "get", CYCLE])?);
-        part.push(place.time(&["state", "get", CYCLE, "--path", "/phases/plan/status"])?);
+        get.push(repo.time(&["state", "get", CYCLE])?);
+        part.push(repo.time(&["state", "get", CYCLE, "--path", "/phases/plan/status"])?);
         nothing.push(spawn(Command::new(&bench.program).arg("__shim"))?);
         bare.push(spawn(&mut Command::new("/bin/true"))?);
     }
     let begun = Instant::now();
-    let before = sequence(&place)?;
-    let tries = write(&place, bench.sizes.patches)?;
+    let before = sequence(&repo)?;
+    let calls = write(&repo, bench.sizes.patches)?;
     let took = begun.elapsed();
     let wanted = WRITERS * bench.sizes.patches;
-    let applied = usize::try_from(sequence(&place)? - before)?;
+    let applied = usize::try_from(sequence(&repo)? - before)?;
     engine.end()?;
     let bare = median(bare);
     let each = bench.sizes.patches;
@@ -54,39 +54,39 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         )
         .bar(Bar::AtMost(Figure::Times(0.0))),
         Row::new("an applied patch among them", Figure::per(took, wanted)),
-        Row::new("calls for each of them", Figure::Times(tries as f64 / wanted as f64)),
+        Row::new("calls for each of them", Figure::Times(calls as f64 / wanted as f64)),
     ])
 }
 
 /// Opens a cycle, as `peer` does.
-fn open(place: &Place<'_>) -> anyhow::Result<()> {
+fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
     let definition = harness::new_cycle(CYCLE);
     let run = harness::run_of(&definition);
-    let spec = harness::spec::<Peer>(definition, &run, place.scene().repo(), None);
-    let store = place.scene().open_store();
+    let spec = harness::spec::<Peer>(definition, &run, repo.scene().repo(), None);
+    let store = repo.scene().open_store();
     harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec))?;
     Ok(())
 }
 
-/// Lets the writers loose, each repeating a patch until it is applied; says how many calls that took.
-fn write(place: &Place<'_>, each: usize) -> anyhow::Result<usize> {
+/// Starts the writers, each of which repeats a patch until it is applied. Returns the number of calls.
+fn write(repo: &BenchRepo<'_>, each: usize) -> anyhow::Result<usize> {
     let calls = thread::scope(|scope| {
         let writers: Vec<_> =
-            (0..WRITERS).map(|writer| scope.spawn(move || write_as(place, writer, each))).collect();
+            (0..WRITERS).map(|writer| scope.spawn(move || write_as(repo, writer, each))).collect();
         writers.into_iter().map(|writer| writer.join().expect("a writer does not panic")).collect::<Vec<_>>()
     });
     calls.into_iter().sum()
 }
 
-fn write_as(place: &Place<'_>, writer: usize, each: usize) -> anyhow::Result<usize> {
-    let mut known = sequence(place)?;
+fn write_as(repo: &BenchRepo<'_>, writer: usize, each: usize) -> anyhow::Result<usize> {
+    let mut known = sequence(repo)?;
     let mut calls = 0;
     for number in 0..each {
         loop {
             calls += 1;
             let set = format!("/phases/plan/output/writer-{writer}={number}");
             let (applied, answer) =
-                ask(place, &["patch", CYCLE, "--json", "--expect", &known.to_string(), "--set", &set])?;
+                ask(repo, &["patch", CYCLE, "--json", "--expect", &known.to_string(), "--set", &set])?;
             known = answer["sequence"].as_u64().or(answer["found"].as_u64()).context("it says neither")?;
             if applied {
                 break;
@@ -97,14 +97,14 @@ fn write_as(place: &Place<'_>, writer: usize, each: usize) -> anyhow::Result<usi
     Ok(calls)
 }
 
-fn sequence(place: &Place<'_>) -> anyhow::Result<u64> {
-    let (_, answer) = ask(place, &["get", CYCLE, "--json"])?;
+fn sequence(repo: &BenchRepo<'_>) -> anyhow::Result<u64> {
+    let (_, answer) = ask(repo, &["get", CYCLE, "--json"])?;
     answer["sequence"].as_u64().with_context(|| format!("it has no sequence: {answer}"))
 }
 
-/// Whether a `state` command succeeded, and what it answered.
-fn ask(place: &Place<'_>, arguments: &[&str]) -> anyhow::Result<(bool, Value)> {
-    let mut command = place.callboard(&[&["state"], arguments].concat())?;
+/// Returns whether a `state` command succeeded, and its answer.
+fn ask(repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<(bool, Value)> {
+    let mut command = repo.callboard(&[&["state"], arguments].concat())?;
     let output = command.stdout(Stdio::piped()).output()?;
     let answer = serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?}"))?;
     Ok((output.status.success(), answer))

@@ -1,39 +1,39 @@
-//! Steps with a trivial agent: in line, many in line, many at once.
+//! Steps with a trivial agent: in a short line, in a long line, in parallel.
 
 use std::time::Duration;
 
 use crate::Bench;
 use crate::figure::{Figure, median};
 use crate::floor::{self, Floor};
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
-/// A step may cost this many times the floor, and one of a long line this many times one of a short line.
+/// The limit for a step relative to the floor, and for a step of a long line relative to one of a short line.
 const BAR: f64 = 1.5;
 /// How often the floor is measured between two runs.
 const FLOORS: usize = 20;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let sizes = &bench.sizes;
-    // The first run makes the store and shows how large a step's texts are; it is not measured.
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Line, sizes.short_line, "trivial");
-    place.deliver("first", 1)?;
-    let payload = floor::payload(&place.scene().store().join("callboard.db"), sizes.short_line)?;
-    let mut floor = Floor::new(&bench.program, &place.scene().kit().join("floor.db"), &payload)?;
+    // The first run creates the store and shows how large a step's texts are. It is not measured.
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Line, sizes.short_line, "trivial");
+    repo.time_run("first", 1)?;
+    let payload = floor::payload(&repo.scene().store().join("callboard.db"), sizes.short_line)?;
+    let mut floor = Floor::new(&bench.program, &repo.scene().kit().join("floor.db"), &payload)?;
     floor.measure(FLOORS)?;
 
     let (mut short, mut wide) = (Vec::new(), Vec::new());
     for round in 0..sizes.rounds {
-        place.workflow(Shape::Line, sizes.short_line, "trivial");
-        short.push(place.deliver(&format!("line-{round}"), 1)?);
+        repo.workflow(Shape::Line, sizes.short_line, "trivial");
+        short.push(repo.time_run(&format!("line-{round}"), 1)?);
         floor.measure(FLOORS)?;
-        place.workflow(Shape::Wide, sizes.at_once, "trivial");
-        wide.push(place.deliver(&format!("wide-{round}"), sizes.at_once)?);
+        repo.workflow(Shape::Wide, sizes.at_once, "trivial");
+        wide.push(repo.time_run(&format!("wide-{round}"), sizes.at_once)?);
         floor.measure(FLOORS)?;
     }
-    place.workflow(Shape::Line, sizes.long_line, "trivial");
-    let long = place.deliver("long", 1)?;
+    repo.workflow(Shape::Line, sizes.long_line, "trivial");
+    let long = repo.time_run("long", 1)?;
     floor.measure(FLOORS)?;
 
     let short = Figure::per(median(short), sizes.short_line);

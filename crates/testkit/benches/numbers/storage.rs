@@ -1,4 +1,4 @@
-//! A read of the embedded store beside bare SQLite with the same texts and settings.
+//! A read of the embedded store, compared with bare SQLite with the same texts and settings.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,24 +9,24 @@ use store::{Location, SqliteStore, Store as _};
 use crate::Bench;
 use crate::figure::median;
 use crate::floor;
-use crate::place::{Place, Shape};
+use crate::repo::{BenchRepo, Shape};
 use crate::table::Row;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let place = Place::new(&bench.program)?;
-    place.workflow(Shape::Line, 10, "trivial");
-    place.deliver("small", 1)?;
-    let location = Location::find(place.scene().repo(), None)?;
-    read(bench, &location, &place.scene().kit().join("read.db"))
+    let repo = BenchRepo::new(&bench.program)?;
+    repo.workflow(Shape::Line, 10, "trivial");
+    repo.time_run("small", 1)?;
+    let location = Location::find(repo.scene().repo(), None)?;
+    read(bench, &location, &repo.scene().kit().join("read.db"))
 }
 
-/// Reads what is needed to go on with a run, and its whole document.
+/// Reads what is needed to resume a run, and its whole document.
 fn read(bench: &Bench, location: &Location, bare: &Path) -> anyhow::Result<Vec<Row>> {
     let store = SqliteStore::open(location)?;
     let (runtime, run) = (crate::runtime()?, RunId::new("small")?);
     let read = || {
         runtime.block_on(async {
-            let loaded = store.load(&run).await?.expect("it was just succeeded");
+            let loaded = store.load(&run).await?.expect("the run exists");
             let parts = store.parts_at(&run, loaded.position.revision).await?;
             let texts = loaded
                 .tail

@@ -1,4 +1,4 @@
-//! The table: each figure of ours beside what it is measured against, the bar, and whether it is met.
+//! The table: each value with what it is compared with, the bar, and whether it is met.
 
 use std::fmt;
 
@@ -12,23 +12,23 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) ours: Figure,
     pub(crate) peer: Option<Peer>,
-    /// Ours by theirs; not always that of the two figures, which are medians each for itself.
+    /// The ratio to the peer. Not always that of the two values, which are medians of their own.
     pub(crate) ratio: Option<f64>,
     pub(crate) bar: Bar,
 }
 
-/// What a figure is compared with.
+/// What a value is compared with.
 #[derive(Debug, Serialize)]
 pub(crate) struct Peer {
     pub(crate) figure: Figure,
     pub(crate) what: String,
 }
 
-/// What we promise.
+/// The promised limit.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bar {
-    /// Nothing: the figure is for comparing versions.
+    /// None: the value is for comparing versions.
     None,
     /// At most this many times the peer.
     Times(f64),
@@ -49,7 +49,7 @@ impl Row {
         Self { peer: Some(Peer { figure, what: what.into() }), ratio, ..self }
     }
 
-    /// With a ratio that was found otherwise: the median of many.
+    /// Sets a ratio that was computed otherwise: the median of many.
     pub(crate) fn ratio(self, ratio: f64) -> Self {
         Self { ratio: Some(ratio), ..self }
     }
@@ -68,11 +68,11 @@ impl Row {
     }
 }
 
-/// All rows, and where they were measured.
+/// All rows, and the machine.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     machine: String,
-    /// How busy others kept the machine when we began: figures of a loaded machine are worth less.
+    /// The load when the benchmark began: values of a loaded machine are worth less.
     load: String,
     pub(crate) rows: Vec<Row>,
 }
@@ -85,14 +85,14 @@ impl Report {
     }
 }
 
-/// Processor, cores, kernel and the file system that was written to.
+/// Returns processor, cores, kernel and file system.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown processor");
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    let place = std::env::temp_dir();
-    let magic = rustix::fs::statfs(&place).map(|stat| stat.f_type as u32).unwrap_or_default();
+    let directory = std::env::temp_dir();
+    let magic = rustix::fs::statfs(&directory).map(|stat| stat.f_type as u32).unwrap_or_default();
     let kind = match magic {
         0xef53 => "ext4",
         0x5846_5342 => "xfs",

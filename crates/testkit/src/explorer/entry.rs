@@ -6,11 +6,11 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input
 use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
 use protocol::{ParsedReport, Stamp};
 
-use super::transition::RunAt;
-use super::{Broken, Explored, Scene};
+use super::transition::Node;
+use super::{Explored, Scene, Violation};
 
-/// The entry that makes a decision true, a second after the last one.
-pub(super) fn of<P: Explored>(before: &RunAt<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
+/// Returns the entry of a decision, one second after the last entry.
+pub(super) fn of<P: Explored>(before: &Node<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
     let at = before.state.at.plus(Duration::from_secs(1));
     let by = match &input {
         EntryInput::Request { .. } | EntryInput::Edited { .. } => {
@@ -28,12 +28,12 @@ pub(super) fn of<P: Explored>(before: &RunAt<P>, input: EntryInput<P>, decision:
     Entry { v: ENTRY_VERSION, at, by, input, timers, changes: decision.changes, actions: decision.actions }
 }
 
-/// A fact with what lies behind it. A report must say what it is taken to say.
+/// Returns the entry input of a fact, with its evidence. Checks that a report is read as the verdict it was made for.
 pub(super) fn fact<P: Explored>(
     scene: &Scene<P>,
-    before: &RunAt<P>,
+    before: &Node<P>,
     fact: &Fact<P::Step, P::Verdict>,
-) -> Result<EntryInput<P>, Broken> {
+) -> Result<EntryInput<P>, Violation> {
     let evidence = match fact {
         Fact::BackoffElapsed { .. } => None,
         Fact::Ended { attempt, ending } => Some(Box::new(match ending {
@@ -42,7 +42,7 @@ pub(super) fn fact<P: Explored>(
                 let read = P::parse_report(&scene.definition, &before.document, &attempt.step, &report);
                 if read != ParsedReport::Verdict(verdict.clone()) {
                     let what = format!("{verdict:?} of `{attempt}` is read as {read:?}");
-                    return Err(Broken::new("a report says its verdict", what));
+                    return Err(Violation::new("a report is read as its verdict", what));
                 }
                 Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() }
             }
@@ -62,7 +62,7 @@ fn evidence(kind: FailureKind, error: &str) -> Evidence {
     Evidence { kind: Some(kind), error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
 }
 
-/// The timers an engine sets: one for each attempt that is to be repeated.
+/// Returns the timers that an engine sets: one for each attempt that will be retried.
 fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
         Change::Ended { attempt, exit: Exit::WillRetry { .. } } => Some(attempt),

@@ -1,24 +1,24 @@
-//! Everything that could come in next.
+//! Every input that could come next.
 
 use protocol::run::{Attempt, Ending, Fact, Request, Run, RunStatus, TurnStatus, proceed, start_queued};
 
 use super::scene::{Scene, Scheduling};
-use super::{Explored, Writing};
+use super::{Explored, WriteInput};
 
 /// One input of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input<P: Explored> {
     Fact(Fact<P::Step, P::Verdict>),
-    /// What the protocol wants done without any news.
+    /// A deferred transition of the protocol.
     Deferred,
-    /// Free places are given, where that has an entry of its own.
+    /// Queued steps are started in free slots, if that has an entry of its own.
     Slots,
-    Ask(Request<P::Step>),
-    /// Somebody writes into the document.
-    Write(Writing<P::Step>),
+    Request(Request<P::Step>),
+    /// A client writes to the document.
+    Write(WriteInput<P::Step>),
 }
 
-/// How often one turn is interrupted. Repeating it five times brings nothing to see but the limit.
+/// How often one turn is interrupted. More than once only repeats the same states up to the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruptions {
     Never,
@@ -36,8 +36,9 @@ impl Interruptions {
     }
 }
 
-/// The facts that could come, or what is due: the engine does that before it listens to anybody.
-pub(super) fn without_requests<P: Explored>(
+/// Returns the facts that could come, or the deferred transition, which the engine performs before it reads any
+/// input.
+pub(super) fn facts<P: Explored>(
     scene: &Scene<P>,
     run: &Run<P>,
     interruptions: Interruptions,
@@ -46,8 +47,8 @@ pub(super) fn without_requests<P: Explored>(
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
-    // Beside the facts, for they may come while somebody else's request waits for the engine's eye.
-    if scene.scheduling == Scheduling::Apart
+    // Besides the facts, because they may come before the engine has seen another client's request.
+    if scene.scheduling == Scheduling::Separate
         && !start_queued(&scene.definition, &mut run.clone(), scene.slots.count()).is_nothing()
     {
         inputs.push(Input::Slots);
@@ -74,7 +75,7 @@ pub(super) fn without_requests<P: Explored>(
     inputs
 }
 
-/// Everything somebody could ask for, whether or not it makes sense.
+/// Returns every request, whether or not it makes sense.
 pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Step>> {
     let mut requests = vec![
         Request::Pause,
@@ -89,8 +90,8 @@ pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Step>> {
     requests
 }
 
-/// Whether something must be able to happen by itself in this status.
-pub(super) fn goes_by_itself(status: RunStatus) -> bool {
+/// Returns whether the run must be able to progress without a request in this status.
+pub(super) fn must_progress(status: RunStatus) -> bool {
     match status {
         RunStatus::Running | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => {
             true

@@ -1,78 +1,74 @@
-//! The explorer: it visits every state a run can be in, and holds each against what must always be so.
+//! The explorer visits every state that a run can be in and checks the rules that must hold in each.
 //!
-//! Generic over protocols. What it needs to know beyond the engine's knowledge, a protocol says in [`Explored`]. A
-//! [`Scene`] is one definition with a number of places; [`Scene::explore`] goes breadth first through everything that
-//! could come in, [`Scene::walk`] goes far at random where that is too much. Either finds nothing, or a
-//! [`CounterExample`]: the rule that broke and the shortest way there. [`Exploration`] prints what was seen as a table
-//! and as a diagram, for people: rules catch broken machines, only readers catch a machine that keeps the wrong rules.
+//! It is generic over protocols; [`Explored`] is what a protocol adds. A [`Scene`] is one definition with a number of
+//! slots. [`Scene::explore`] searches breadth first through every possible input. [`Scene::walk`] walks at random
+//! where the states are too many. Both return nothing wrong or a [`CounterExample`]: the violated rule and the
+//! shortest path to it. [`Exploration`] prints tables and diagrams for people: the rules find a broken machine, but
+//! only a reader finds one that implements the wrong thing.
 //!
-//! What is left out on purpose: turn and try numbers (they only name attempts, and would make the states endless), more
+//! Left out on purpose: turn and attempt numbers (they only name attempts, and the states would be infinite), more
 //! than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
 
-mod broken;
-mod course;
-mod document;
+mod checks;
 mod entry;
 mod input;
-mod invariants;
-mod notation;
 pub mod peer;
-mod print;
+mod report;
 mod scene;
 mod search;
 pub mod steps;
 mod transition;
 mod walk;
-mod writing;
+mod write_input;
 
-pub use broken::{Broken, CounterExample};
-pub use course::Course;
+pub use checks::{CounterExample, Violation};
 pub use input::{Input, Interruptions};
+pub use report::DocumentWrites;
 pub use scene::{Scene, Scheduling, Slots};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
-pub use walk::{Walked, Walks};
-pub use writing::{Rights, Writing};
+pub use walk::{WalkStats, Walks};
+pub use write_input::{Rights, WriteInput};
 
 use protocol::Protocol;
 use protocol::report::Report;
 use protocol::run::Run;
 
-/// What the explorer must know of a protocol, and cannot ask the engine's own trait for.
+/// What the explorer needs of a protocol besides the engine's own trait.
 pub trait Explored: Protocol {
-    /// Every step that may ever be asked, in the order in which people want to see them.
+    /// Every step that may ever run, in display order.
     fn steps(definition: &Self::Definition) -> Vec<Self::Step>;
 
-    /// Everything a valid report of this step can say.
+    /// Every verdict that a valid report of this step can have.
     fn verdicts(definition: &Self::Definition, step: &Self::Step) -> Vec<Self::Verdict>;
 
-    /// A report that says so.
+    /// A report with this verdict.
     fn report(definition: &Self::Definition, step: &Self::Step, verdict: &Self::Verdict) -> Report;
 
     /// The verdict in a word or two.
     fn say_verdict(verdict: &Self::Verdict) -> String;
 
-    /// How far the step is, in a mark or two, when it is not in a turn; and what of its past decides about its future.
+    /// The notation of a step that has no turn, and what of its past affects its future.
     fn say_step(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepNotation;
 
     /// The change in a word or two.
     fn say_change(change: &Self::Change) -> String;
 
-    /// Where the document stands, in a word or two, where the run alone does not say it; for the diagram of its writes, too.
+    /// The position of the document, in a word or two, if the run alone does not determine it.
     fn say_document(_: &Self::Document) -> Option<String> {
         None
     }
 
-    /// What could be written into the document, whether or not it may; nothing where only the engine writes.
-    fn writings(_: &Run<Self>, _: &Self::Document) -> Vec<Writing<Self::Step>> {
+    /// The possible writes to the document, permitted or not. Empty if only the engine writes.
+    fn writes(_: &Run<Self>, _: &Self::Document) -> Vec<WriteInput<Self::Step>> {
         Vec::new()
     }
 
-    /// Where the document shows something else than the run.
+    /// Differences between the document and the run.
     fn compare(definition: &Self::Definition, run: &Run<Self>, document: &Self::Document) -> Vec<String>;
 
-    /// What must hold in this protocol over and above what holds in all.
-    fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Broken>;
+    /// Checks the rules of this protocol.
+    fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
 }
 
 /// A step in the notation of tables.
@@ -80,6 +76,6 @@ pub trait Explored: Protocol {
 pub struct StepNotation {
     /// One character: done, failed, …
     pub mark: &'static str,
-    /// What stands behind the step's name, such as how often it was sent back; usually empty.
+    /// What follows the step's name, such as the number of loop-backs. Usually empty.
     pub note: String,
 }

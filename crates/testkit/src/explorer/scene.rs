@@ -1,4 +1,4 @@
-//! A definition on location: takes inputs in as the engine does, and holds each step against the rules.
+//! A definition to explore: applies inputs as the engine does, and checks each transition.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use protocol::run::{Absorbed, Decision, Run, absorb, consider, import, open, pro
 use protocol::{RunId, RunLocation, Stamp};
 use serde_json::Value;
 
-use super::transition::{RunAt, Transition};
-use super::{Broken, Explored, Input, document, entry, invariants, writing};
+use super::transition::{Node, Transition};
+use super::{Explored, Input, Violation, checks, entry, write_input};
 
 /// How many attempts may be alive at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,55 +31,55 @@ impl Slots {
 impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::One => "1 place",
-            Self::All => "all places",
+            Self::One => "1 slot",
+            Self::All => "all slots",
         })
     }
 }
 
-/// When free places are given. An engine gives them with what it decides; what others decide, and what is due, has an entry
-/// of its own, and it may be killed before the next.
+/// When queued steps are started in free slots. An engine does so in the entries of its own decisions. After a
+/// request of another client or a deferred transition it needs an entry of its own, and may be killed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
     Together,
-    Apart,
+    Separate,
 }
 
-/// Says what is wrong with a document; nothing if it is sound.
+/// Returns what is wrong with a document.
 pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
 
-/// One definition with its surroundings.
+/// One definition with its environment.
 pub struct Scene<P: Explored> {
     pub name: String,
     pub definition: P::Definition,
     pub slots: Slots,
     pub scheduling: Scheduling,
-    /// A document that was begun elsewhere and is taken over.
-    pub(super) adopted: Option<Value>,
+    /// A document to import the run from.
+    pub(super) import: Option<Value>,
     pub(super) check: Check<P>,
 }
 
 impl<P: Explored> fmt::Debug for Scene<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene").field("name", &self.name).field("places", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Scene").field("name", &self.name).field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 
-/// What is wrong, and the state it leads to, where there is one.
-pub(super) struct Fault<P: Explored> {
-    pub(super) broken: Vec<Broken>,
+/// Violations, and the state they lead to, if there is one.
+pub(super) struct Failure<P: Explored> {
+    pub(super) violations: Vec<Violation>,
     pub(super) after: Option<Run<P>>,
 }
 
-impl<P: Explored> From<Vec<Broken>> for Fault<P> {
-    fn from(broken: Vec<Broken>) -> Self {
-        Self { broken, after: None }
+impl<P: Explored> From<Vec<Violation>> for Failure<P> {
+    fn from(violations: Vec<Violation>) -> Self {
+        Self { violations, after: None }
     }
 }
 
-/// What came of an input.
-pub(super) enum Taken<P: Explored> {
-    Moved(Box<RunAt<P>>, Box<Entry<P>>),
+/// The result of an input.
+pub(super) enum Accepted<P: Explored> {
+    Moved(Box<Node<P>>, Box<Entry<P>>),
     /// With the reason.
     Refused(String),
     /// There was nothing to write.
@@ -87,7 +87,7 @@ pub(super) enum Taken<P: Explored> {
 }
 
 impl<P: Explored> Scene<P> {
-    /// `check` says what is wrong with a document, by the rules of the protocol's seed.
+    /// `check` returns what is wrong with a document, by the rules of the protocol's seed.
     pub fn new(
         name: impl Into<String>,
         definition: P::Definition,
@@ -99,34 +99,34 @@ impl<P: Explored> Scene<P> {
             definition,
             slots,
             scheduling: Scheduling::Together,
-            adopted: None,
+            import: None,
             check: Box::new(check),
         }
     }
 
-    /// Gives free places in entries of their own.
+    /// Starts queued steps in entries of their own.
     #[must_use]
-    pub fn scheduling_apart(mut self) -> Self {
-        self.scheduling = Scheduling::Apart;
+    pub fn scheduling_separately(mut self) -> Self {
+        self.scheduling = Scheduling::Separate;
         self
     }
 
-    /// Begins with a document that was begun elsewhere.
+    /// Imports the run from a document.
     #[must_use]
-    pub fn adopting(mut self, document: Value) -> Self {
-        self.adopted = Some(document);
+    pub fn importing(mut self, document: Value) -> Self {
+        self.import = Some(document);
         self
     }
 
-    /// The run's first entry, or the two of one that is taken over.
-    pub(super) fn open(&self) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
+    /// Returns the run's first entry, or the two of an imported one.
+    pub(super) fn open(&self) -> Result<(Node<P>, Entry<P>), Failure<P>> {
         guarded(|| {
             let location = RunLocation {
                 run: RunId::new("explored").expect("BUG: the name is safe"),
                 repo_dir: "/repo".to_owned(),
             };
             let at = Stamp::from_micros(1_750_000_000_000_000);
-            let before = RunAt {
+            let before = Node {
                 state: RunState::blank(&self.definition, at),
                 document: P::open_document(&self.definition, &location, at),
                 parts: BTreeMap::new(),
@@ -136,7 +136,7 @@ impl<P: Explored> Scene<P> {
             };
             let mut run = before.state.run.clone();
             let input = EntryInput::Opened { definition: "none".to_owned() };
-            match &self.adopted {
+            match &self.import {
                 None => {
                     let decision = open(&self.definition, &mut run);
                     self.enter(&before, None, run, input, decision)
@@ -149,88 +149,90 @@ impl<P: Explored> Scene<P> {
         })
     }
 
-    fn import(&self, mut opened: RunAt<P>, document: &Value) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
-        document::keep_parts(&mut opened);
+    fn import(&self, mut opened: Node<P>, document: &Value) -> Result<(Node<P>, Entry<P>), Failure<P>> {
+        checks::document::keep_parts(&mut opened);
         let mut run = opened.state.run.clone();
-        let stands = P::import(&self.definition, document)
-            .map_err(|why| vec![Broken::new("a sound document is taken over", why.to_string())])?;
-        let decision = import(&mut run, stands, BTreeMap::new());
+        let position = P::import(&self.definition, document)
+            .map_err(|why| vec![Violation::new("a valid document can be imported", why.to_string())])?;
+        let decision = import(&mut run, position, BTreeMap::new());
         let source = RecoverySource::View { path: "/repo/view.json".to_owned(), document: document.clone() };
         self.enter(&opened, None, run, EntryInput::Recovered { source }, decision)
     }
 
-    /// Takes an input in, as the engine does: decide, give free places, write the entry.
-    pub(super) fn take(&self, before: &RunAt<P>, input: &Input<P>) -> Result<Taken<P>, Fault<P>> {
+    /// Applies an input as the engine does: decide, start queued steps, write the entry.
+    pub(super) fn take(&self, before: &Node<P>, input: &Input<P>) -> Result<Accepted<P>, Failure<P>> {
         guarded(|| {
             let mut run = before.state.run.clone();
             let (entry_input, decision) = match input {
                 Input::Fact(fact) => match absorb(&self.definition, &mut run, fact.clone()) {
                     Absorbed::Decided(decision) => {
-                        let fact = entry::fact(self, before, fact).map_err(|broken| vec![broken])?;
+                        let fact = entry::fact(self, before, fact).map_err(|violations| vec![violations])?;
                         (fact, decision)
                     }
                     Absorbed::Ignored(stale) => {
-                        return Err(not_taken(format!("it was ignored: {stale}")));
+                        return Err(not_absorbed(format!("it was ignored: {stale}")));
                     }
                 },
                 Input::Deferred => match proceed(&self.definition, &mut run) {
                     Some(decision) => (EntryInput::Deferred, decision),
-                    None => return Err(not_taken("nothing is due any more".to_owned())),
+                    None => return Err(not_absorbed("no transition is deferred any more".to_owned())),
                 },
                 Input::Slots => {
                     (EntryInput::Deferred, start_queued(&self.definition, &mut run, self.slots.count()))
                 }
-                Input::Ask(request) => match consider(&self.definition, &mut run, request) {
+                Input::Request(request) => match consider(&self.definition, &mut run, request) {
                     Ok(decision) => {
                         let reason = Some("because".to_owned());
                         (EntryInput::Request { request: request.clone(), reason }, decision)
                     }
                     Err(refusal) => {
-                        let broken = invariants::refusal(before, &run, &refusal);
-                        return if broken.is_empty() {
-                            Ok(Taken::Refused(refusal.to_string()))
+                        let violations = checks::refusal(before, &run, &refusal);
+                        return if violations.is_empty() {
+                            Ok(Accepted::Refused(refusal.to_string()))
                         } else {
-                            Err(broken.into())
+                            Err(violations.into())
                         };
                     }
                 },
                 Input::Write(writing) => {
-                    match writing::consider(self, before, writing).map_err(|broken| vec![broken])? {
+                    match write_input::consider(self, before, writing)
+                        .map_err(|violations| vec![violations])?
+                    {
                         Ok(Some(edit)) => (edit, Decision::nothing()),
-                        Ok(None) => return Ok(Taken::Nothing),
-                        Err(refused) => return Ok(Taken::Refused(refused)),
+                        Ok(None) => return Ok(Accepted::Nothing),
+                        Err(refused) => return Ok(Accepted::Refused(refused)),
                     }
                 }
             };
-            let (run_at, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
-            Ok(Taken::Moved(Box::new(run_at), Box::new(entry)))
+            let (node, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
+            Ok(Accepted::Moved(Box::new(node), Box::new(entry)))
         })
     }
 
-    /// Gives free places, makes the entry, and lets everything grow from it that grows from entries.
+    /// Starts queued steps, makes the entry, and folds it into state and document.
     fn enter(
         &self,
-        before: &RunAt<P>,
+        before: &Node<P>,
         input: Option<&Input<P>>,
         mut run: Run<P>,
         entry_input: EntryInput<P>,
         mut decision: Decision<P>,
-    ) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
-        let steps = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
-        if steps {
+    ) -> Result<(Node<P>, Entry<P>), Failure<P>> {
+        let starts = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
+        if starts {
             decision.append(start_queued(&self.definition, &mut run, self.slots.count()));
         }
         let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();
         after.state.fold(&entry);
-        let mut broken = Vec::new();
+        let mut violations = Vec::new();
         if after.state.run != run {
-            broken.push(Broken::new(
-                "changes say what was done",
+            violations.push(Violation::new(
+                "changes describe the decision",
                 "the changes of the decision, replayed, give another state",
             ));
         }
-        broken.extend(document::record(self, &mut after, &entry));
+        violations.extend(checks::document::record(self, &mut after, &entry));
         let transition = Transition {
             before: &before.state.run,
             input,
@@ -239,27 +241,27 @@ impl<P: Explored> Scene<P> {
             was: &before.document,
             shown: &after.document,
         };
-        broken.extend(invariants::transition(self, before, &transition));
-        broken.extend(P::inspect(&self.definition, &transition));
+        violations.extend(checks::transition(self, before, &transition));
+        violations.extend(P::inspect(&self.definition, &transition));
         after
             .started
             .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no))));
         if let Some(Input::Write(writing)) = input {
             after.written.push(writing.name);
         }
-        if broken.is_empty() { Ok((after, entry)) } else { Err(Fault { broken, after: Some(run) }) }
+        if violations.is_empty() { Ok((after, entry)) } else { Err(Failure { violations, after: Some(run) }) }
     }
 }
 
-fn not_taken<P: Explored>(what: String) -> Fault<P> {
-    vec![Broken::new("news is taken in", what)].into()
+fn not_absorbed<P: Explored>(what: String) -> Failure<P> {
+    vec![Violation::new("facts about live attempts are absorbed", what)].into()
 }
 
-/// A panic of the code we explore is a finding like any other, and wants its path.
-fn guarded<P: Explored, T>(play: impl FnOnce() -> Result<T, Fault<P>>) -> Result<T, Fault<P>> {
-    catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|panic| {
+/// Reports a panic of the explored code as a violation, so that its path is shown.
+fn guarded<P: Explored, T>(explored: impl FnOnce() -> Result<T, Failure<P>>) -> Result<T, Failure<P>> {
+    catch_unwind(AssertUnwindSafe(explored)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-        Err(vec![Broken::new("nothing panics", text)].into())
+        Err(vec![Violation::new("nothing panics", text)].into())
     })
 }

@@ -1,81 +1,79 @@
-//! Breadth first through every state, the states with fewer requests on their way first.
+//! Breadth-first search through every state, in the order of the number of requests on the path.
 
 use std::collections::{HashMap, VecDeque};
 
 use protocol::run::{Run, RunStatus, TurnStatus};
 
-use super::course::Course;
-use super::input::{Interruptions, requests, without_requests};
-use super::notation::{say_changes, say_input, say_run, say_written};
-use super::print::Row;
-use super::scene::{Scene, Taken};
-use super::transition::RunAt;
-use super::{Broken, CounterExample, Explored, Input, document, invariants};
+use super::input::{Interruptions, facts, requests};
+use super::report::{DocumentWrites, Row, say_changes, say_input, say_run, say_written};
+use super::scene::{Accepted, Scene};
+use super::transition::Node;
+use super::{CounterExample, Explored, Input, Violation, checks};
 
-/// How far an exploration goes.
+/// The limits of an exploration.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Requests on one path.
     pub requests: usize,
-    /// Writings into the document on one path.
-    pub writings: usize,
-    /// More states than this are a mistake in the definition or the protocol, and fail.
+    /// Writes to the document on one path.
+    pub writes: usize,
+    /// More states than this fail: the definition or the protocol is wrong.
     pub states: usize,
     pub interruptions: Interruptions,
     pub rows: Rows,
 }
 
-/// What becomes of the transitions.
+/// Whether transitions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     Counted,
-    /// Kept as well, to be printed.
+    /// Kept for printing.
     Kept,
 }
 
 impl Limits {
-    /// Everything that could come in, with so many requests on a path.
+    /// Every input, with this many requests on a path.
     pub fn with_requests(requests: usize) -> Self {
         Self {
             requests,
-            writings: 0,
+            writes: 0,
             states: MOST_STATES,
             interruptions: Interruptions::Once,
             rows: Rows::Counted,
         }
     }
 
-    /// And with so many writings.
+    /// With this many writes on a path.
     #[must_use]
-    pub fn and_writings(self, writings: usize) -> Self {
-        Self { writings, ..self }
+    pub fn and_writes(self, writes: usize) -> Self {
+        Self { writes, ..self }
     }
 
-    /// For a table or a diagram: an interruption is an attempt that does not count, on every page.
+    /// For a table or a diagram. Without interruptions, which would add a row to every attempt.
     pub fn to_print(requests: usize) -> Self {
         Self { interruptions: Interruptions::Never, rows: Rows::Kept, ..Self::with_requests(requests) }
     }
 }
 
-/// A definition that has more is no example any more, and takes too long for a test.
+/// More states are no small example any more, and take too long for a test.
 const MOST_STATES: usize = 30_000;
 
-/// What was seen.
+/// What an exploration has seen.
 #[derive(Debug, Clone)]
 pub struct Exploration {
     pub scene: String,
     pub states: usize,
     pub transitions: usize,
-    /// Requests that were refused, one for each state and request.
+    /// Refused requests, one for each state and request.
     pub refusals: usize,
-    /// The longest way to a state in which nothing more happens by itself, from any state, without requests.
+    /// The longest path without requests to a state in which nothing more happens, from any state.
     pub longest: usize,
     pub(super) rows: Vec<Row>,
-    pub(super) course: Course,
+    pub(super) writes: DocumentWrites,
 }
 
-/// A run without the names of its attempts: what decides about its future, and nothing else; where its document stands; and
-/// what was written into that, which decides nothing and must not be lost.
+/// What identifies a state: the run without the numbers of its attempts, the position of its document, and the writes
+/// to it, which must not be lost.
 type Key<P> = (
     RunStatus,
     <P as protocol::Protocol>::State,
@@ -84,13 +82,13 @@ type Key<P> = (
     Vec<&'static str>,
 );
 
-fn key<P: Explored>(run_at: &RunAt<P>) -> Key<P> {
-    let run: &Run<P> = &run_at.state.run;
+fn key<P: Explored>(node: &Node<P>) -> Key<P> {
+    let run: &Run<P> = &node.state.run;
     let active_turns = run.active_turns.iter();
     let active_turns = active_turns
         .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
-    let stands = P::say_document(&run_at.document);
-    (run.status, run.state.clone(), active_turns.collect(), stands, run_at.written.clone())
+    let position = P::say_document(&node.document);
+    (run.status, run.state.clone(), active_turns.collect(), position, node.written.clone())
 }
 
 struct Search<'s, P: Explored> {
@@ -98,25 +96,25 @@ struct Search<'s, P: Explored> {
     limits: Limits,
     index: HashMap<Key<P>, usize>,
     visits: Vec<Visit<P>>,
-    /// By the number of requests on the way.
-    queues: Vec<VecDeque<(usize, RunAt<P>)>>,
+    /// By the number of requests on the path.
+    queues: Vec<VecDeque<(usize, Node<P>)>>,
     transitions: usize,
     refusals: usize,
     rows: Vec<Row>,
-    course: Course,
+    writes: DocumentWrites,
 }
 
 struct Visit<P: Explored> {
-    /// The state before, and what came in there.
-    came: Option<(usize, Input<P>)>,
+    /// The previous state, and the input.
+    reached_by: Option<(usize, Input<P>)>,
     requests: usize,
     is_expanded: bool,
-    /// Where facts and what is due lead from here.
+    /// The states that facts and deferred transitions lead to.
     next: Vec<usize>,
 }
 
 impl<P: Explored> Scene<P> {
-    /// Visits every state within the limits; answers what was seen, or the first thing that is wrong.
+    /// Visits every state within the limits. Returns what was seen, or the first violation.
     pub fn explore(&self, limits: Limits) -> Result<Exploration, CounterExample> {
         let mut search = Search {
             scene: self,
@@ -127,59 +125,62 @@ impl<P: Explored> Scene<P> {
             transitions: 0,
             refusals: 0,
             rows: Vec::new(),
-            course: Course::default(),
+            writes: DocumentWrites::default(),
         };
         search.run()
     }
 
-    /// Plays a path again, for telling it. The last input may be one that broke something.
-    pub(super) fn tell(&self, broken: Vec<Broken>, inputs: &[Input<P>]) -> CounterExample {
+    /// Replays a path to describe it. The last input may be the one that violates a rule.
+    pub(super) fn counter_example(&self, violations: Vec<Violation>, inputs: &[Input<P>]) -> CounterExample {
         let mut path = Vec::new();
-        let mut run_at = None;
+        let mut node = None;
         if let Ok((opened, _)) = self.open() {
             path.push(("(opens)".to_owned(), say_run(self, &opened.state.run)));
-            run_at = Some(opened);
+            node = Some(opened);
         }
         for input in inputs {
-            let taken = run_at.as_ref().map(|run_at| self.take(run_at, input));
+            let taken = node.as_ref().map(|node| self.take(node, input));
             let (state, next) = match taken {
-                Some(Ok(Taken::Moved(next, _))) => (say_run(self, &next.state.run), Some(*next)),
-                Some(Ok(Taken::Refused(refusal))) => (format!("refused: {refusal}"), None),
-                Some(Ok(Taken::Nothing)) => ("nothing".to_owned(), None),
+                Some(Ok(Accepted::Moved(next, _))) => (say_run(self, &next.state.run), Some(*next)),
+                Some(Ok(Accepted::Refused(refusal))) => (format!("refused: {refusal}"), None),
+                Some(Ok(Accepted::Nothing)) => ("nothing".to_owned(), None),
                 Some(Err(fault)) => {
                     (fault.after.map_or_else(|| "breaks".to_owned(), |after| say_run(self, &after)), None)
                 }
                 None => ("?".to_owned(), None),
             };
             path.push((say_input(input), state));
-            run_at = next;
+            node = next;
         }
-        CounterExample { scene: format!("{}, {}", self.name, self.slots), broken, path }
+        CounterExample { scene: format!("{}, {}", self.name, self.slots), violations, path }
     }
 
-    /// What is checked once in each state. It also writes the parts, so nobody goes on from a run_at without it.
-    pub(super) fn settle(
+    /// Checks what is checked once per state. Also writes the parts, so every state must pass through here.
+    pub(super) fn check_state(
         &self,
-        run_at: &mut RunAt<P>,
+        node: &mut Node<P>,
         entry: &protocol::entry::Entry<P>,
-    ) -> Result<(), Vec<Broken>> {
-        let mut broken = invariants::run_at(self, run_at);
-        broken.extend(document::survives(self, run_at, entry));
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    ) -> Result<(), Vec<Violation>> {
+        let mut violations = checks::node(self, node);
+        violations.extend(checks::document::survives(self, node, entry));
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
 
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
-        let (mut run_at, entry) = self.scene.open().map_err(|fault| self.scene.tell(fault.broken, &[]))?;
-        self.scene.settle(&mut run_at, &entry).map_err(|broken| self.scene.tell(broken, &[]))?;
-        self.index.insert(key(&run_at), 0);
-        self.visits.push(Visit { came: None, requests: 0, is_expanded: false, next: Vec::new() });
-        self.queues[0].push_back((0, run_at));
+        let (mut node, entry) =
+            self.scene.open().map_err(|fault| self.scene.counter_example(fault.violations, &[]))?;
+        self.scene
+            .check_state(&mut node, &entry)
+            .map_err(|violations| self.scene.counter_example(violations, &[]))?;
+        self.index.insert(key(&node), 0);
+        self.visits.push(Visit { reached_by: None, requests: 0, is_expanded: false, next: Vec::new() });
+        self.queues[0].push_back((0, node));
         for used in 0..=self.limits.requests {
-            while let Some((state, run_at)) = self.queues[used].pop_front() {
+            while let Some((state, node)) = self.queues[used].pop_front() {
                 if !std::mem::replace(&mut self.visits[state].is_expanded, true) {
-                    self.expand(state, &run_at)?;
+                    self.expand(state, &node)?;
                 }
             }
         }
@@ -191,64 +192,66 @@ impl<P: Explored> Search<'_, P> {
             refusals: self.refusals,
             longest,
             rows: std::mem::take(&mut self.rows),
-            course: std::mem::take(&mut self.course),
+            writes: std::mem::take(&mut self.writes),
         })
     }
 
-    fn expand(&mut self, state: usize, run_at: &RunAt<P>) -> Result<(), CounterExample> {
-        for input in without_requests(self.scene, &run_at.state.run, self.limits.interruptions) {
-            let next = self.go(state, run_at, input)?;
+    fn expand(&mut self, state: usize, node: &Node<P>) -> Result<(), CounterExample> {
+        for input in facts(self.scene, &node.state.run, self.limits.interruptions) {
+            let next = self.follow(state, node, input)?;
             self.visits[state].next.extend(next);
         }
         if self.visits[state].requests < self.limits.requests {
             for request in requests(self.scene) {
-                self.go(state, run_at, Input::Ask(request))?;
+                self.follow(state, node, Input::Request(request))?;
             }
         }
-        if run_at.written.len() < self.limits.writings {
-            for writing in P::writings(&run_at.state.run, &run_at.document) {
-                self.go(state, run_at, Input::Write(writing))?;
+        if node.written.len() < self.limits.writes {
+            for writing in P::writes(&node.state.run, &node.document) {
+                self.follow(state, node, Input::Write(writing))?;
             }
         }
         Ok(())
     }
 
-    /// Takes one input in; answers the state it led to.
-    fn go(
+    /// Applies one input. Returns the state it leads to.
+    fn follow(
         &mut self,
         state: usize,
-        run_at: &RunAt<P>,
+        node: &Node<P>,
         input: Input<P>,
     ) -> Result<Option<usize>, CounterExample> {
-        let broke = |search: &Self, broken| search.scene.tell(broken, &search.path(state, Some(&input)));
+        let broke = |search: &Self, violations| {
+            search.scene.counter_example(violations, &search.path(state, Some(&input)))
+        };
         let (mut next, entry) =
-            match self.scene.take(run_at, &input).map_err(|fault| broke(self, fault.broken))? {
-                Taken::Moved(next, entry) => (next, entry),
-                Taken::Refused(refusal) => {
+            match self.scene.take(node, &input).map_err(|fault| broke(self, fault.violations))? {
+                Accepted::Moved(next, entry) => (next, entry),
+                Accepted::Refused(refusal) => {
                     self.refusals += 1;
-                    self.keep(run_at, &input, format!("refused: {refusal}"), None);
+                    self.keep(node, &input, format!("refused: {refusal}"), None);
                     return Ok(None);
                 }
-                Taken::Nothing => return Ok(None),
+                Accepted::Nothing => return Ok(None),
             };
         self.transitions += 1;
-        let written = say_written::<P>(&run_at.document, &next.document);
-        self.keep(run_at, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
-        self.course.note(run_at, &input, &next);
-        let requests = self.visits[state].requests + usize::from(matches!(input, Input::Ask(_)));
+        let written = say_written::<P>(&node.document, &next.document);
+        self.keep(node, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
+        self.writes.note(node, &input, &next);
+        let requests = self.visits[state].requests + usize::from(matches!(input, Input::Request(_)));
         let count = self.visits.len();
         let found = *self.index.entry(key(&next)).or_insert(count);
         if found == count {
-            self.scene.settle(&mut next, &entry).map_err(|broken| broke(self, broken))?;
+            self.scene.check_state(&mut next, &entry).map_err(|violations| broke(self, violations))?;
             if count >= self.limits.states {
                 let what = format!("there are more than {count} states");
-                return Err(broke(self, vec![Broken::new("the states are few", what)]));
+                return Err(broke(self, vec![Violation::new("the number of states is limited", what)]));
             }
-            let came = Some((state, input));
-            self.visits.push(Visit { came, requests, is_expanded: false, next: Vec::new() });
+            let reached_by = Some((state, input));
+            self.visits.push(Visit { reached_by, requests, is_expanded: false, next: Vec::new() });
         } else if requests < self.visits[found].requests {
-            // Reached before, but with more requests, and so with fewer left.
-            self.visits[found].came = Some((state, input));
+            // Reached before with more requests, so with fewer left.
+            self.visits[found].reached_by = Some((state, input));
             self.visits[found].requests = requests;
         } else {
             return Ok(Some(found));
@@ -257,7 +260,7 @@ impl<P: Explored> Search<'_, P> {
         Ok(Some(found))
     }
 
-    fn keep(&mut self, before: &RunAt<P>, input: &Input<P>, changes: String, next: Option<&RunAt<P>>) {
+    fn keep(&mut self, before: &Node<P>, input: &Input<P>, changes: String, next: Option<&Node<P>>) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
                 state: say_run(self.scene, &before.state.run),
@@ -268,19 +271,20 @@ impl<P: Explored> Search<'_, P> {
         }
     }
 
-    /// The inputs that led to a state, and one more.
+    /// Returns the inputs that led to a state, and one more.
     fn path(&self, state: usize, last: Option<&Input<P>>) -> Vec<Input<P>> {
         let mut inputs: Vec<_> = last.into_iter().cloned().collect();
-        let mut came = self.visits[state].came.as_ref();
-        while let Some((before, input)) = came {
+        let mut reached_by = self.visits[state].reached_by.as_ref();
+        while let Some((before, input)) = reached_by {
             inputs.push(input.clone());
-            came = self.visits[*before].came.as_ref();
+            reached_by = self.visits[*before].reached_by.as_ref();
         }
         inputs.reverse();
         inputs
     }
 
-    /// Facts and what is due never lead in a circle, so every run ends; this is how long it can take.
+    /// Returns the longest path of facts and deferred transitions. Fails if they form a cycle, because then a run
+    /// might never end.
     fn longest_way(&self) -> Result<usize, CounterExample> {
         let mut enter = vec![0_usize; self.visits.len()];
         self.visits.iter().flat_map(|visit| &visit.next).for_each(|next| enter[*next] += 1);
@@ -298,11 +302,11 @@ impl<P: Explored> Search<'_, P> {
             }
         }
         if seen < enter.len() {
-            // Whoever can never be entered first is on a circle, or behind one.
+            // A state that is never ready is on a cycle or behind one.
             let circle = (0..enter.len()).find(|state| enter[*state] > 0).unwrap_or(0);
-            let broken =
-                Broken::new("no circle among facts", "from here the run can come back to where it was");
-            return Err(self.scene.tell(vec![broken], &self.path(circle, None)));
+            let violations =
+                Violation::new("facts never form a cycle", "from here the run can return to this state");
+            return Err(self.scene.counter_example(vec![violations], &self.path(circle, None)));
         }
         Ok(length.into_iter().max().unwrap_or(0))
     }

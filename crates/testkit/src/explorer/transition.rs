@@ -1,4 +1,4 @@
-//! One input taken in, with everything before and after it.
+//! One input, with everything before and after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,36 +9,36 @@ use protocol::{AttemptNo, Turn};
 
 use super::{Explored, Input};
 
-/// A run as one path has made it.
+/// The state at the end of one path.
 #[derive(Debug, Clone)]
-pub(super) struct RunAt<P: Explored> {
+pub(super) struct Node<P: Explored> {
     pub(super) state: RunState<P>,
     pub(super) document: P::Document,
-    /// What a store would hold of the document.
+    /// The parts of the document that a store would hold.
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
-    /// Parts that were said to have changed, and are still to be written there.
+    /// Parts that were reported as changed and are not in `parts` yet.
     pub(super) touched: Vec<String>,
-    /// The newest attempt of each step that was ever started, as the outside world knows it.
+    /// The newest attempt of each step that was ever started, recorded independently of the run.
     pub(super) started: BTreeMap<P::Step, (Turn, AttemptNo)>,
-    /// What people and agents wrote into the document themselves, by its name: the run does not remember it.
+    /// The names of the writes to the document, which the run does not contain.
     pub(super) written: Vec<&'static str>,
 }
 
-/// One input, what was decided, and where it led.
+/// One input, the decision, and the result.
 #[derive(Debug)]
 pub struct Transition<'a, P: Explored> {
     pub before: &'a Run<P>,
-    /// `None` for the opening.
+    /// `None` for the start of the run.
     pub input: Option<&'a Input<P>>,
     pub entry: &'a Entry<P>,
     pub after: &'a Run<P>,
-    /// The document before; of the opening, one that nobody has seen.
+    /// The document before. Meaningless at the start of the run.
     pub was: &'a P::Document,
     pub shown: &'a P::Document,
 }
 
 impl<P: Explored> Transition<'_, P> {
-    /// Attempts that this transition starts.
+    /// Returns the attempts that this transition starts.
     pub fn started(&self) -> impl Iterator<Item = &Attempt<P::Step>> {
         self.entry.actions.iter().filter_map(|action| match action {
             Action::Start { attempt } => Some(attempt),

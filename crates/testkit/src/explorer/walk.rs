@@ -1,28 +1,28 @@
-//! Long random walks, for definitions with too many states to visit.
+//! Long random walks, for definitions with too many states.
 
 use protocol::Outcome;
 use protocol::run::{Ending, Fact, Request, RunStatus};
 
-use super::input::{Interruptions, requests, without_requests};
-use super::scene::{Scene, Taken};
-use super::{Broken, CounterExample, Explored, Input};
+use super::input::{Interruptions, facts, requests};
+use super::scene::{Accepted, Scene};
+use super::{CounterExample, Explored, Input, Violation};
 
-/// How to walk.
+/// The parameters of walks.
 #[derive(Debug, Clone, Copy)]
 pub struct Walks {
     pub seed: u64,
     pub count: usize,
-    /// Requests on one walk, besides those without which it would not go on.
+    /// Requests on one walk, besides those without which it could not continue.
     pub requests: usize,
-    /// Writings on one walk.
-    pub writings: usize,
-    /// A walk of more inputs than this does not end.
+    /// Writes on one walk.
+    pub writes: usize,
+    /// A walk with more inputs than this is a violation.
     pub longest: usize,
 }
 
-/// What was met on the walks.
+/// The results of walks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkStats {
     pub inputs: usize,
     pub succeeded: usize,
     pub incomplete: usize,
@@ -30,19 +30,19 @@ pub struct Walked {
 }
 
 impl<P: Explored> Scene<P> {
-    /// Walks at random, always the same way for the same seed. Every transition is held against the rules, and every
+    /// Walks at random, always the same way for the same seed. Checks the rules in every transition, and that every
     /// walk ends.
-    pub fn walk(&self, walks: Walks) -> Result<Walked, CounterExample> {
+    pub fn walk(&self, walks: Walks) -> Result<WalkStats, CounterExample> {
         let mut random = fastrand::Rng::with_seed(walks.seed);
-        let mut walked = Walked::default();
+        let mut stats = WalkStats::default();
         for _ in 0..walks.count {
-            match self.walk_once(walks, &mut random, &mut walked.inputs)? {
-                Outcome::Succeeded => walked.succeeded += 1,
-                Outcome::Incomplete => walked.incomplete += 1,
-                Outcome::Failed => walked.failed += 1,
+            match self.walk_once(walks, &mut random, &mut stats.inputs)? {
+                Outcome::Succeeded => stats.succeeded += 1,
+                Outcome::Incomplete => stats.incomplete += 1,
+                Outcome::Failed => stats.failed += 1,
             }
         }
-        Ok(walked)
+        Ok(stats)
     }
 
     fn walk_once(
@@ -52,11 +52,11 @@ impl<P: Explored> Scene<P> {
         inputs: &mut usize,
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
-        let (mut left, mut writings) = (walks.requests, walks.writings);
-        let (mut run_at, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
-        self.settle(&mut run_at, &entry).map_err(|broken| self.tell(broken, &[]))?;
+        let (mut left, mut writes) = (walks.requests, walks.writes);
+        let (mut node, entry) = self.open().map_err(|fault| self.counter_example(fault.violations, &[]))?;
+        self.check_state(&mut node, &entry).map_err(|violations| self.counter_example(violations, &[]))?;
         loop {
-            let outcome = match run_at.state.run.status {
+            let outcome = match node.state.run.status {
                 RunStatus::Finished(outcome) => Some(outcome),
                 RunStatus::Running
                 | RunStatus::Paused
@@ -69,36 +69,37 @@ impl<P: Explored> Scene<P> {
                 return Ok(outcome);
             }
             if path.len() >= walks.longest {
-                let broken = Broken::new("every run ends", format!("not after {} inputs", path.len()));
-                return Err(self.tell(vec![broken], &path));
+                let violations = Violation::new("every run ends", format!("not after {} inputs", path.len()));
+                return Err(self.counter_example(vec![violations], &path));
             }
-            let mut possible = without_requests(self, &run_at.state.run, Interruptions::Any);
-            let input = if writings > 0 && random.u8(..4) > 0 {
-                writings -= 1;
-                let mut writings = P::writings(&run_at.state.run, &run_at.document);
-                Input::Write(writings.swap_remove(random.usize(..writings.len())))
+            let mut possible = facts(self, &node.state.run, Interruptions::Any);
+            let input = if writes > 0 && random.u8(..4) > 0 {
+                writes -= 1;
+                let mut writes = P::writes(&node.state.run, &node.document);
+                Input::Write(writes.swap_remove(random.usize(..writes.len())))
             } else if possible.is_empty() && left == 0 {
-                Input::Ask(Request::Resume)
+                Input::Request(Request::Resume)
             } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
                 left -= 1;
                 let mut requests = requests(self);
-                Input::Ask(requests.swap_remove(random.usize(..requests.len())))
+                Input::Request(requests.swap_remove(random.usize(..requests.len())))
             } else {
-                // Bad news is drawn twice: otherwise hardly a walk would come far.
+                // Failures are drawn twice; otherwise hardly any walk would get far.
                 let drawn = random.usize(..possible.len());
                 let again = if is_bad(&possible[drawn]) { random.usize(..possible.len()) } else { drawn };
                 possible.swap_remove(again)
             };
             *inputs += 1;
             path.push(input);
-            let taken = self.take(&run_at, &path[path.len() - 1]);
-            match taken.map_err(|fault| self.tell(fault.broken, &path))? {
-                Taken::Refused(_) | Taken::Nothing => {
+            let taken = self.take(&node, &path[path.len() - 1]);
+            match taken.map_err(|fault| self.counter_example(fault.violations, &path))? {
+                Accepted::Refused(_) | Accepted::Nothing => {
                     path.pop();
                 }
-                Taken::Moved(mut next, entry) => {
-                    self.settle(&mut next, &entry).map_err(|broken| self.tell(broken, &path))?;
-                    run_at = *next;
+                Accepted::Moved(mut next, entry) => {
+                    self.check_state(&mut next, &entry)
+                        .map_err(|violations| self.counter_example(violations, &path))?;
+                    node = *next;
                 }
             }
         }
@@ -109,6 +110,6 @@ fn is_bad<P: Explored>(input: &Input<P>) -> bool {
     match input {
         Input::Fact(Fact::Ended { ending: Ending::Reported(_), .. } | Fact::BackoffElapsed { .. }) => false,
         Input::Fact(Fact::Ended { .. }) => true,
-        Input::Deferred | Input::Slots | Input::Ask(_) | Input::Write(_) => false,
+        Input::Deferred | Input::Slots | Input::Request(_) | Input::Write(_) => false,
     }
 }

@@ -1,14 +1,14 @@
-//! Crash torture: random workflows with gates and random peer cycles, `kill -9` of engines, shims and (where the runs are on
-//! NATS) the server at random moments, pauses and stops, `resume`, `retry` and `peer --continue` until done.
+//! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
+//! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done.
 //!
-//! Whatever is killed, in the end every step must be done, none may have begun again unless it was sent back, every
-//! attempt that began must be over exactly once, every repeated try must be explained by a killed shim or a planned
-//! failure, no process may be left, and a reader beside it must never have seen a view that breaks the seed's rules. Of
-//! cycles, every document that there ever was must keep the rules, and no phase may be completed twice.
+//! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
+//! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
+//! may be left. A concurrent reader must never have seen a view that breaks the seed's rules. For cycles, every
+//! document of every revision must keep the rules, and no phase may be completed twice.
 
+mod chaos;
 mod cycles;
-mod killer;
-mod lives;
+mod journal;
 mod tally;
 mod workflows;
 
@@ -17,13 +17,13 @@ use std::time::Instant;
 
 pub use tally::Tally;
 
-/// So that one unlucky trial does not use up all kills.
+/// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in so many is one of cycles.
+/// One trial in this many is of cycles.
 const CYCLES: u64 = 3;
 
-/// What is to be done.
+/// A torture to run.
 #[derive(Debug, Clone)]
 pub struct Torture {
     /// The built `callboard`.
@@ -33,11 +33,11 @@ pub struct Torture {
 }
 
 impl Torture {
-    /// Kills until the number is reached and every run is done; panics at the first broken promise.
+    /// Runs trials until the number of kills is reached and every run is done. Panics at the first broken promise.
     pub fn run(&self) -> Tally {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut tally = Tally { seed: self.seed, ..Tally::default() };
-        // Each trial has a seed of its own, so that one that fails can be repeated alone.
+        // Each trial has a seed of its own, so that a failed one can be repeated alone.
         let mut seed = self.seed;
         while tally.kills() < self.kills {
             let kills = (self.kills - tally.kills()).min(KILLS_PER_TRIAL);
@@ -48,7 +48,7 @@ impl Torture {
             }
             seed = seed.wrapping_add(1);
         }
-        tally.took = begun.elapsed();
+        tally.took = start.elapsed();
         tally
     }
 }

@@ -1,24 +1,24 @@
-//! What a torture has done, in numbers.
+//! The statistics of a torture.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::killer::Killer;
-use super::lives::Journal;
-use crate::reader::Seen;
+use super::chaos::Chaos;
+use super::journal::RunHistory;
+use crate::view_reader::ReadStats;
 
-/// What was done.
+/// What a torture did.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub seed: u64,
     pub engine_kills: u32,
     pub shim_kills: u32,
-    /// Of the servers of NATS that the runs were on.
+    /// Kills of NATS servers.
     pub server_kills: u32,
     pub workflows: u32,
-    /// A trial of cycles plays as many as it takes to complete one.
+    /// A trial of cycles runs as many as it takes to complete one.
     pub cycles: usize,
-    /// Phases that were completed by being played, and those that were taken over.
+    /// Phases that were completed by agents, and phases that were reused.
     pub phases: usize,
     pub reused: usize,
     /// Documents of cycles, one for each revision.
@@ -31,10 +31,10 @@ pub struct Tally {
     pub retries: u32,
     pub pauses: u32,
     pub stops: usize,
-    /// Ways back that were taken.
-    pub resets: usize,
+    /// Loop-backs.
+    pub loop_backs: usize,
     pub adopted: usize,
-    pub seen: Seen,
+    pub reads: ReadStats,
     pub took: Duration,
 }
 
@@ -59,15 +59,15 @@ impl fmt::Display for Tally {
             self.interrupted,
             self.planned_failures,
             self.adopted,
-            self.resets,
+            self.loop_backs,
             self.pauses,
             self.stops,
             self.retries,
             self.resumes,
             self.reused,
-            self.seen.reads,
-            self.seen.versions,
-            self.seen.bad.len(),
+            self.reads.reads,
+            self.reads.versions,
+            self.reads.bad.len(),
             self.documents,
             self.took.as_secs_f64(),
         )
@@ -79,21 +79,21 @@ impl Tally {
         self.engine_kills + self.shim_kills + self.server_kills
     }
 
-    pub(super) fn add(&mut self, killer: &Killer<'_>) {
-        self.engine_kills += killer.engines;
-        self.shim_kills += killer.shims.values().sum::<u32>();
-        self.server_kills += killer.servers;
-        self.pauses += killer.pauses;
-        self.stops += killer.stopped.len();
+    pub(super) fn add(&mut self, chaos: &Chaos<'_>) {
+        self.engine_kills += chaos.engines;
+        self.shim_kills += chaos.shims.values().sum::<u32>();
+        self.server_kills += chaos.servers;
+        self.pauses += chaos.pauses;
+        self.stops += chaos.stopped.len();
     }
 
-    pub(super) fn add_lives(&mut self, journal: &Journal) {
+    pub(super) fn add_history(&mut self, journal: &RunHistory) {
         self.adopted += journal.adopted;
-        self.resets += journal.resets;
-        for life in journal.lives.values() {
-            self.attempts += life.began.len();
-            self.interrupted += life.interrupted as usize;
-            self.planned_failures += (life.repeats + life.gave_up) as usize;
+        self.loop_backs += journal.loop_backs;
+        for history in journal.steps.values() {
+            self.attempts += history.started.len();
+            self.interrupted += history.interrupted as usize;
+            self.planned_failures += (history.retries + history.exhausted) as usize;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One file: read, recognised, and held against the rules of its format.
+//! Checking one file against the rules of its format.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,17 +16,17 @@ use crate::failure::Failure;
 use crate::output::{Remark, Severity};
 use crate::workspace::definition::workflow;
 
-/// The longest file we look at; the state of 10,000 steps takes a tenth of it.
-const LONGEST: u64 = 64 * 1024 * 1024;
+/// Larger files are refused; the state of 10,000 steps takes a tenth of this.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What checking a file has shown.
+/// The result of checking a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Checked {
     pub(super) file: PathBuf,
     format: Option<Format>,
-    /// How many steps it has, if nothing is wrong with them.
+    /// The number of steps, if there are no errors.
     pub(super) steps: Option<usize>,
-    /// Which cycle it is and where that stands, if nothing is wrong with it.
+    /// The cycle and its position, if there are no errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cycle: Option<Cycle>,
     /// In the order of the file.
@@ -43,19 +43,19 @@ pub(super) struct Cycle {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    #[serde(serialize_with = "word")]
+    #[serde(serialize_with = "severity_word")]
     severity: Severity,
     rule: &'static str,
     line: usize,
     column: usize,
-    /// The JSON pointer of the value concerned; workflows have none.
+    /// The JSON pointer to the value; `None` for workflows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointer: Option<String>,
     message: String,
     hint: String,
 }
 
-fn word<S: serde::Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
+fn severity_word<S: serde::Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -86,10 +86,10 @@ impl Finding {
     }
 }
 
-/// Checks a file as what it is said to be, or as what it looks like.
-pub(super) fn check(file: &Path, said: Option<Format>, repo: Option<&Path>) -> Result<Checked, Failure> {
+/// Checks a file, in the given format or else in the detected one.
+pub(super) fn check(file: &Path, format: Option<Format>, repo: Option<&Path>) -> Result<Checked, Failure> {
     let source = read(file)?;
-    let guess = said.map_or_else(|| guess(file, &source), Guess::Format);
+    let guess = format.map_or_else(|| guess(file, &source), Guess::Format);
     let (format, (whole, findings)) = match guess {
         Guess::Format(Format::Workflow) => {
             let repo = match repo {
@@ -115,17 +115,17 @@ fn read(file: &Path) -> Result<String, Failure> {
     let cannot = || format!("cannot read `{}`", file.display());
     let mut text = String::new();
     let opened = fs::File::open(file);
-    let length = opened.and_then(|opened| opened.take(LONGEST + 1).read_to_string(&mut text));
+    let length = opened.and_then(|opened| opened.take(MAX_BYTES + 1).read_to_string(&mut text));
     match length {
-        Ok(length) if length as u64 > LONGEST => {
-            Err(Failure::usage(cannot()).hint(format!("it has more than {LONGEST} bytes")))
+        Ok(length) if length as u64 > MAX_BYTES => {
+            Err(Failure::usage(cannot()).hint(format!("choose a file of at most {MAX_BYTES} bytes")))
         }
         Ok(_) => Ok(text),
         Err(error) => Err(Failure::usage(cannot()).because(Some(&error))),
     }
 }
 
-/// The repository around a file, else the current directory, which is what `run` takes.
+/// Returns the repository around a file, or else the current directory, as `run` does.
 pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     let cannot = |error| Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error));
     let file = file.canonicalize().map_err(cannot)?;
@@ -133,7 +133,7 @@ pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     Ok(around.and_then(|found| found.work_tree).unwrap_or_else(|| PathBuf::from(".")))
 }
 
-/// What a file holds in which nothing is wrong.
+/// The content of a file without errors.
 enum Whole {
     Steps(usize),
     Cycle(Cycle),
@@ -150,7 +150,7 @@ fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
     (whole.map(|(workflow, _)| Whole::Steps(workflow.steps.len())), findings)
 }
 
-/// What a format's rules say of a document.
+/// The result of checking a document against the rules of its format.
 struct Rules {
     violations: Vec<Violation>,
     warnings: Vec<Violation>,
@@ -184,7 +184,7 @@ fn check_cycle(value: Value) -> Rules {
     let peer::Checked { violations, warnings } = peer::check(&value);
     let whole = violations.is_empty().then(|| {
         let document: peer::Document =
-            serde_json::from_value(value).expect("BUG: a document that keeps the rules can be read");
+            serde_json::from_value(value).expect("BUG: a valid document cannot be read");
         Whole::Cycle(Cycle { id: document.cycle_id.to_string(), position: document.position().to_string() })
     });
     Rules { violations, warnings, whole }
@@ -192,25 +192,25 @@ fn check_cycle(value: Value) -> Rules {
 
 fn broken_json(source: &str, error: &serde_json::Error) -> Finding {
     let line = error.line().max(1);
-    // Theirs counts bytes, and is 0 right behind a line's end.
+    // serde_json counts bytes from 1, and has column 0 right after a line break.
     let text = source.split('\n').nth(line - 1).unwrap_or_default();
     let before = text.char_indices().take_while(|(start, _)| start + 1 < error.column()).count();
     let hint = if source.starts_with('\u{feff}') {
         "remove the byte order mark before the first character"
     } else if error.is_eof() {
-        "the file ends too early; if it was cut off, `callboard show` still has the run"
+        "the file is truncated; the store still has the run, see `callboard show`"
     } else {
-        "look just before this place: a comma, a quote or a bracket may be missing or too many"
+        "look just before this position: a comma, a quote or a bracket may be missing or superfluous"
     };
-    let said = error.to_string();
-    let said = said.split(" at line ").next().unwrap_or_default();
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or_default();
     Finding {
         severity: Severity::Error,
         rule: "broken-json",
         line,
         column: before + 1,
         pointer: None,
-        message: format!("this is not valid JSON: {said}"),
+        message: format!("this is not valid JSON: {reason}"),
         hint: hint.to_owned(),
     }
 }
@@ -222,9 +222,9 @@ fn unknown_format() -> Finding {
         line: 1,
         column: 1,
         pointer: None,
-        message: "this is no format that can be checked".to_owned(),
-        hint: "known are `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) and \
-               `peer` (a cycle, with `cycle_id` and `phases`); `--as` names one"
+        message: "the format of this file is unknown".to_owned(),
+        hint: "choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) \
+               or `peer` (a cycle, with `cycle_id` and `phases`)"
             .to_owned(),
     }
 }

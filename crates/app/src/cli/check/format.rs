@@ -1,4 +1,4 @@
-//! Which of the formats a file has: its content says it.
+//! Detecting the format of a file.
 
 use std::path::Path;
 
@@ -16,20 +16,21 @@ pub(super) enum Format {
     Peer,
 }
 
-/// What a file's content says of its format.
+/// The detected format.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Guess {
     Format(Format),
-    /// JSON, but of no format that we know.
+    /// JSON, but of no known format.
     Unknown,
-    /// It looks like JSON and cannot be read as that.
+    /// It looks like JSON and cannot be parsed.
     BrokenJson,
 }
 
-/// Finds the format. Every JSON text is YAML, too: the name decides only where the content leaves it open.
+/// Detects the format by the content. JSON is also YAML, so the file name decides where the content does not.
 pub(super) fn guess(file: &Path, source: &str) -> Guess {
-    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let is_yaml = matches!(ending.as_str(), "yaml" | "yml");
+    let extension =
+        file.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let is_yaml = matches!(extension.as_str(), "yaml" | "yml");
     match serde_json::from_str::<Value>(source) {
         Ok(Value::Object(fields)) => {
             let steps = fields.get("steps");
@@ -43,13 +44,15 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
                 Guess::Unknown
             }
         }
-        Ok(_) if ending == "json" => Guess::Unknown,
-        Err(_) if ending == "json" || source.trim_start().starts_with('{') && !is_yaml => Guess::BrokenJson,
+        Ok(_) if extension == "json" => Guess::Unknown,
+        Err(_) if extension == "json" || source.trim_start().starts_with('{') && !is_yaml => {
+            Guess::BrokenJson
+        }
         Ok(_) | Err(_) => Guess::Format(Format::Workflow),
     }
 }
 
-/// A cycle of any version: the old ones had no `cycle_id`, but phases they all have.
+/// Recognises a cycle of any version: old ones have no `cycle_id`, but all have phases.
 fn is_cycle(fields: &Map<String, Value>) -> bool {
     fields.contains_key("cycle_id") || fields.get("phases").is_some_and(|phases| phases.get("plan").is_some())
 }
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_content_tells_the_format_and_the_name_decides_what_it_leaves_open() {
+    fn the_content_decides_the_format_and_else_the_file_name() {
         let workflow = || Guess::Format(Format::Workflow);
         let steps = || Guess::Format(Format::Steps);
         let peer = || Guess::Format(Format::Peer);

@@ -1,4 +1,4 @@
-//! An engine as a child process, and what it says.
+//! An engine as a child process, and its output.
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -10,45 +10,45 @@ use tokio::process::Child;
 use super::sandbox::Sandbox;
 use crate::failure::{Exit, Failure};
 
-/// `callboard run` or `callboard resume` at work. It is killed when this is dropped.
+/// A running `callboard run` or `callboard resume`. It is killed on drop.
 #[derive(Debug)]
 pub(super) struct Engine {
     child: Child,
     pub(super) pid: u32,
-    said: Lines<BufReader<pipe::Receiver>>,
+    output: Lines<BufReader<pipe::Receiver>>,
 }
 
 impl Engine {
     pub(super) fn start(sandbox: &Sandbox, arguments: &[&str]) -> Result<Self, Failure> {
         let start = || {
-            // One pipe for both streams: their order is part of the story.
+            // One pipe for both streams keeps the order of their lines.
             let (read, write) = std::io::pipe()?;
             let mut command = sandbox.callboard(arguments);
             let child = command.stdout(write.try_clone()?).stderr(write).spawn()?;
-            let said = pipe::Receiver::from_owned_fd(OwnedFd::from(read))?;
-            Ok((child, BufReader::new(said).lines()))
+            let output = pipe::Receiver::from_owned_fd(OwnedFd::from(read))?;
+            Ok((child, BufReader::new(output).lines()))
         };
-        let (child, said) = start().map_err(cannot_start)?;
+        let (child, output) = start().map_err(cannot_start)?;
         let pid = child.id().ok_or_else(|| cannot_start(std::io::Error::other("it has no pid")))?;
-        Ok(Self { child, pid, said })
+        Ok(Self { child, pid, output })
     }
 
-    /// The next line, `None` when it has said everything.
+    /// Returns the next line of output, or `None` at its end.
     pub(super) async fn line(&mut self) -> Result<Option<String>, Failure> {
-        self.said.next_line().await.map_err(|error| {
-            Failure::new(Exit::Bug, "cannot read what the engine says").because(Some(&error))
+        self.output.next_line().await.map_err(|error| {
+            Failure::new(Exit::Bug, "cannot read the output of the engine").because(Some(&error))
         })
     }
 
-    /// `kill -9`.
+    /// Sends SIGKILL.
     pub(super) fn kill(&mut self) -> Result<(), Failure> {
         self.child
             .start_kill()
             .map_err(|error| Failure::new(Exit::Bug, "cannot kill the engine").because(Some(&error)))
     }
 
-    /// How it ended; waits until it has.
-    pub(super) async fn ended(&mut self) -> Result<ExitStatus, Failure> {
+    /// Waits for the process to end.
+    pub(super) async fn wait(&mut self) -> Result<ExitStatus, Failure> {
         self.child
             .wait()
             .await

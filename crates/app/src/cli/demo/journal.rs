@@ -1,32 +1,32 @@
-//! What the store says about the demo's run: who began and ended which attempt, and what gates found.
+//! The attempts and loop-backs in the journal of the demo's run.
 
 use protocol::entry::{Author, Entry};
-use protocol::run::{Change, Exit as How, Run};
-use protocol::steps::{Change as Play, Steps};
+use protocol::run::{Change, Exit as AttemptExit, Run};
+use protocol::steps::{Change as Transition, Steps};
 use protocol::{AttemptId, Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 
 use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
 
-/// Something the journal has.
+/// A start, an end or a loop-back in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttemptEvent {
-    Began {
+    Started {
         attempt: AttemptId,
         engine: u32,
     },
     Ended {
         attempt: AttemptId,
         engine: u32,
-        /// It ended with a valid report.
+        /// Whether it ended with a valid report.
         reported: bool,
         logs: Vec<String>,
     },
-    WentBack,
+    LoopedBack,
 }
 
-/// Reads the journal as it is now, oldest first.
+/// Reads the current journal, oldest entry first.
 pub(super) async fn read(sandbox: &Sandbox) -> Result<Vec<AttemptEvent>, Failure> {
     let location = location(sandbox)?;
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
@@ -35,7 +35,7 @@ pub(super) async fn read(sandbox: &Sandbox) -> Result<Vec<AttemptEvent>, Failure
     for stored in store.entries(&run, Revision(0)).await? {
         let entry: Entry<Steps> =
             Entry::decode(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        events.extend(of(&entry));
+        events.extend(events_of(&entry));
     }
     Ok(events)
 }
@@ -44,7 +44,7 @@ pub(super) fn location(sandbox: &Sandbox) -> Result<Location, Failure> {
     Ok(Location::find(sandbox.repo(), None)?)
 }
 
-fn of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
+fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
     let engine = match &entry.by {
         Author::Engine { pid, .. } => *pid,
         Author::Person { .. } | Author::Client { .. } => 0,
@@ -53,15 +53,15 @@ fn of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
         Change::Started { attempt, .. } => {
-            Some(AttemptEvent::Began { attempt: Run::<Steps>::id(attempt), engine })
+            Some(AttemptEvent::Started { attempt: Run::<Steps>::id(attempt), engine })
         }
         Change::Ended { attempt, exit } => Some(AttemptEvent::Ended {
             attempt: Run::<Steps>::id(attempt),
             engine,
-            reported: *exit == How::Reported,
+            reported: *exit == AttemptExit::Reported,
             logs: logs.clone(),
         }),
-        Change::Protocol { transition: Play::Reset { .. } } => Some(AttemptEvent::WentBack),
+        Change::Protocol { transition: Transition::Reset { .. } } => Some(AttemptEvent::LoopedBack),
         Change::Protocol { .. }
         | Change::Status { .. }
         | Change::Queued { .. }

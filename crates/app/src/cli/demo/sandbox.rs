@@ -1,11 +1,12 @@
-//! The folder in which the demo takes place: a small git repository and what its agents and the storyteller share.
+//! The folder of the demo: a small git repository, and the files that the agents and the demo share.
 //!
 //! ```text
-//! FOLDER/leap-year/   the repository; the store lies in its git directory
+//! FOLDER/leap-year/   the repository; the store is in its git directory
 //! FOLDER/bin/         this program under its name, for the agents' reports
-//! FOLDER/home/        nobody's home, so that nobody's settings count
-//! FOLDER/ledger       a line from each agent as it begins and ends
-//! FOLDER/bell, idea   pipes: an agent has noted something; the coder may go on
+//! FOLDER/home/        an empty home directory, so that no user settings apply
+//! FOLDER/agents.log   one line from each agent at its start and one at its end
+//! FOLDER/wakeup       a pipe: an agent has written to the log
+//! FOLDER/release      a pipe: the coder may continue
 //! ```
 
 use std::ffi::OsStr;
@@ -18,7 +19,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::ledger::Wakeup;
+use super::agent_log::Wakeup;
 use crate::failure::{Exit, Failure};
 
 /// The name of the run.
@@ -32,17 +33,16 @@ const FILES: [(&str, &str); 11] = [
     ("prompts/fix.md", include_str!("sandbox/prompts/fix.md")),
     ("prompts/test.md", include_str!("sandbox/prompts/test.md")),
     ("prompts/docs.md", include_str!("sandbox/prompts/docs.md")),
-    ("agents/ledger.sh", include_str!("sandbox/agents/ledger.sh")),
+    ("agents/log.sh", include_str!("sandbox/agents/log.sh")),
     ("agents/coder.sh", include_str!("sandbox/agents/coder.sh")),
     ("agents/tester.sh", include_str!("sandbox/agents/tester.sh")),
     ("agents/writer.sh", include_str!("sandbox/agents/writer.sh")),
 ];
 
-/// What of the caller's environment reaches the demo: what it takes to find programs and to print. No `CALLBOARD_*`, no
-/// `GIT_*`, no settings.
+/// The variables that the demo inherits: those needed to find programs and to print. No `CALLBOARD_*` and no `GIT_*`.
 const PASSED: [&str; 8] = ["PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LLVM_PROFILE_FILE"];
 
-/// The folder with everything in it.
+/// The folder of the demo.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     folder: TempDir,
@@ -52,28 +52,28 @@ pub(super) struct Sandbox {
     pace: Duration,
 }
 
-/// What the repository's own test says.
+/// The result of the repository's test.
 #[derive(Debug)]
-pub(super) struct Tested {
+pub(super) struct TestResult {
     pub(super) passes: bool,
-    pub(super) said: Vec<String>,
+    pub(super) output: Vec<String>,
 }
 
 impl Sandbox {
-    /// Makes the folder and commits the repository with its bug.
+    /// Creates the folder and commits the repository with its bug.
     pub(super) async fn build(pace: Duration) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(|error| {
-            Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+            Failure::new(Exit::Bug, "cannot find the path of this program").because(Some(&error))
         })?;
         let made = tempfile::Builder::new().prefix("callboard-demo-").tempdir();
         let made = made.and_then(|folder| Ok((folder.path().canonicalize()?, folder)));
         let (root, folder) = made.map_err(|error| {
-            Failure::usage(format!("cannot make a folder in `{}`", std::env::temp_dir().display()))
+            Failure::usage(format!("cannot create a folder in `{}`", std::env::temp_dir().display()))
                 .because(Some(&error))
-                .hint("set TMPDIR to a directory that can be written to")
+                .hint("set TMPDIR to a writable directory")
         })?;
         let sandbox = Self { repo: root.join("leap-year"), root, folder, program, pace };
-        sandbox.furnish().map_err(|error| {
+        sandbox.write_files().map_err(|error| {
             Failure::usage(format!("cannot write to `{}`", sandbox.root.display())).because(Some(&error))
         })?;
         sandbox.git(&["init", "--quiet", "--template=", "."]).await?;
@@ -83,11 +83,11 @@ impl Sandbox {
             sandbox.git(&["config", key, value]).await?;
         }
         sandbox.git(&["add", "."]).await?;
-        sandbox.git(&["commit", "--quiet", "--message", "a calendar, not right yet"]).await?;
+        sandbox.git(&["commit", "--quiet", "--message", "add a calendar with a bug"]).await?;
         Ok(sandbox)
     }
 
-    fn furnish(&self) -> std::io::Result<()> {
+    fn write_files(&self) -> std::io::Result<()> {
         for (name, text) in FILES {
             let path = self.repo.join(name);
             fs::create_dir_all(path.parent().unwrap_or(&self.repo))?;
@@ -96,8 +96,8 @@ impl Sandbox {
         fs::create_dir(self.root.join("home"))?;
         fs::create_dir(self.root.join("bin"))?;
         std::os::unix::fs::symlink(&self.program, self.root.join("bin/callboard"))?;
-        fs::write(self.ledger(), "")?;
-        for pipe in [self.bell(), self.idea()] {
+        fs::write(self.agent_log(), "")?;
+        for pipe in [self.wakeup_pipe(), self.release_pipe()] {
             mkfifoat(CWD, pipe, Mode::RUSR | Mode::WUSR)?;
         }
         Ok(())
@@ -111,34 +111,35 @@ impl Sandbox {
         &self.repo
     }
 
-    pub(super) fn ledger(&self) -> PathBuf {
-        self.root.join("ledger")
+    pub(super) fn agent_log(&self) -> PathBuf {
+        self.root.join("agents.log")
     }
 
-    fn bell(&self) -> PathBuf {
-        self.root.join("bell")
+    fn wakeup_pipe(&self) -> PathBuf {
+        self.root.join("wakeup")
     }
 
-    fn idea(&self) -> PathBuf {
-        self.root.join("idea")
+    fn release_pipe(&self) -> PathBuf {
+        self.root.join("release")
     }
 
-    /// Listens to the agents.
+    /// Opens the pipe that the agents write to.
     pub(super) fn listen(&self) -> Result<Wakeup, Failure> {
-        Wakeup::open(&self.bell(), self.ledger()).map_err(|error| cannot_use(&self.bell(), &error))
+        Wakeup::open(&self.wakeup_pipe(), self.agent_log())
+            .map_err(|error| cannot_use(&self.wakeup_pipe(), &error))
     }
 
-    /// Lets the coder go on, whether it waits already or comes later. It holds as long as the file is kept.
-    pub(super) fn inspire(&self) -> Result<fs::File, Failure> {
-        let idea = self.idea();
-        // Opened for both, so that it does not block.
-        let pipe = fs::File::options().read(true).write(true).open(&idea);
+    /// Lets the coder continue, now or when it starts to wait. The returned file must stay open until then.
+    pub(super) fn release_coder(&self) -> Result<fs::File, Failure> {
+        let path = self.release_pipe();
+        // Opened for reading, too, so that it does not block.
+        let pipe = fs::File::options().read(true).write(true).open(&path);
         let written = pipe.and_then(|mut pipe| std::io::Write::write_all(&mut pipe, b"\n\n").map(|()| pipe));
-        written.map_err(|error| cannot_use(&idea, &error))
+        written.map_err(|error| cannot_use(&path, &error))
     }
 
-    /// A program in the repository, with an environment of its own and out of reach of the keyboard's Ctrl-C: whoever
-    /// tells the story decides who ends.
+    /// A program in the repository with an environment of its own. It is in its own process group, so that Ctrl-C reaches only
+    /// the demo, which then ends it.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
@@ -161,7 +162,7 @@ impl Sandbox {
         command
     }
 
-    /// This program.
+    /// This program with the given arguments.
     pub(super) fn callboard(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(&self.program);
         command.args(arguments);
@@ -169,13 +170,13 @@ impl Sandbox {
     }
 
     /// Runs the repository's test.
-    pub(super) async fn test(&self) -> Result<Tested, Failure> {
+    pub(super) async fn test(&self) -> Result<TestResult, Failure> {
         let Output { status, stdout, .. } =
             self.command("sh").arg("test.sh").output().await.map_err(|error| {
                 Failure::usage("the demo needs `sh`, which could not be started").because(Some(&error))
             })?;
-        let said = String::from_utf8_lossy(&stdout).lines().map(str::to_owned).collect();
-        Ok(Tested { passes: status.success(), said })
+        let output = String::from_utf8_lossy(&stdout).lines().map(str::to_owned).collect();
+        Ok(TestResult { passes: status.success(), output })
     }
 
     async fn git(&self, arguments: &[&str]) -> Result<(), Failure> {
@@ -188,26 +189,28 @@ impl Sandbox {
         if status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&stderr).trim().to_owned();
-        Err(Failure::usage(format!("`git {}` failed in the demo's repository: {said}", arguments.join(" "))))
+        let message = String::from_utf8_lossy(&stderr).trim().to_owned();
+        Err(Failure::usage(format!(
+            "`git {}` failed in the demo's repository: {message}",
+            arguments.join(" ")
+        )))
     }
 
-    /// Ends what the run may have left at work. The engines are dead by now, or will be in a run_at: `stop` waits for that
-    /// and ends the agents as their engine would.
-    pub(super) async fn clear(&self) -> Result<(), Failure> {
+    /// Stops the run and its agents. `stop` waits until a killed engine is gone.
+    pub(super) async fn stop_run(&self) -> Result<(), Failure> {
         let stopped = self.callboard(&["stop", RUN]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        // Its code does not matter: there may be no run yet, or one that has finished.
+        // The exit code does not matter: there may be no run yet, or it may have finished.
         stopped
             .await
             .map(drop)
-            .map_err(|error| Failure::new(Exit::Bug, "cannot end the demo's agents").because(Some(&error)))
+            .map_err(|error| Failure::new(Exit::Bug, "cannot stop the demo's agents").because(Some(&error)))
     }
 
-    /// Leaves the folder where it is, as a place to look around and run things again.
+    /// Keeps the folder and returns its path.
     pub(super) fn keep(self) -> PathBuf {
-        // Agents take a missing pipe for an absent storyteller, which is what we are about to be.
-        let _ = fs::remove_file(self.bell());
-        let _ = fs::remove_file(self.idea());
+        // Without the pipes, the agents run without waiting for the demo.
+        let _ = fs::remove_file(self.wakeup_pipe());
+        let _ = fs::remove_file(self.release_pipe());
         self.folder.keep()
     }
 

@@ -1,4 +1,4 @@
-//! Every code has a page, every page a code, and what a page tells people to type exists.
+//! Every code has a page, every page a code, and every command on a page parses.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,11 +16,11 @@ fn every_page_has_a_code_and_every_code_a_page() {
     let codes: Vec<_> = Code::ALL.iter().map(|code| format!("{code}.md")).collect();
     assert_eq!(pages, codes.iter().cloned().collect(), "pages and codes differ");
     assert_eq!(pages.len(), codes.len(), "a code stands for two errors");
-    assert!(codes.is_sorted(), "they are listed in order");
+    assert!(codes.is_sorted(), "the codes are not in order");
 }
 
 #[test]
-fn every_page_says_what_why_what_we_did_and_what_to_do() {
+fn every_page_has_the_same_sections() {
     for code in Code::ALL {
         let page = code.page();
         assert!(page.starts_with(&format!("# {code}: ")), "{code}");
@@ -32,34 +32,34 @@ fn every_page_says_what_why_what_we_did_and_what_to_do() {
 }
 
 #[test]
-fn what_a_page_tells_people_to_type_is_understood() {
+fn every_command_on_a_page_parses() {
     for code in Code::ALL {
         let lines = code.page().lines().filter_map(|line| line.trim_start().strip_prefix("$ "));
         let spans = code.page().split('`').skip(1).step_by(2);
         let commands: Vec<_> = lines.chain(spans).filter(|text| text.starts_with("callboard ")).collect();
-        assert!(!commands.is_empty(), "{code} tells nobody what to type");
+        assert!(!commands.is_empty(), "{code} has no command");
         for command in commands {
             let words = shell_words::split(command).unwrap();
-            // `callboard run` alone is a way to speak of the command.
+            // `callboard run` alone names the command and is not an invocation.
             let parsed = Cli::command().try_get_matches_from(&words);
-            let fine = match parsed {
+            let is_valid = match parsed {
                 Ok(_) => true,
                 Err(error) => {
                     !error.use_stderr()
                         || (words.len() == 2 && Cli::command().find_subcommand(&words[1]).is_some())
                 }
             };
-            assert!(fine, "{code}: `{command}` is not understood");
+            assert!(is_valid, "{code}: `{command}` does not parse");
         }
     }
 }
 
 #[test]
-fn a_code_is_found_however_it_is_written() {
+fn a_code_is_found_by_name_and_by_number() {
     for name in ["E004", "e004", "e4", "4", "0004"] {
         assert_eq!(find(name).unwrap(), Code::Network, "{name}");
     }
     let failure = find("E0l1").unwrap_err();
     assert!(failure.hints[0].starts_with("did you mean `E0"), "{:?}", failure.hints);
-    assert_eq!(find("nonsense").unwrap_err().hints, ["`callboard explain` lists them all"]);
+    assert_eq!(find("nonsense").unwrap_err().hints, ["run `callboard explain` to list all codes"]);
 }

@@ -1,33 +1,35 @@
-//! The picture as a Mermaid flowchart, for pages that draw those themselves.
+//! The graph as a Mermaid flowchart.
 
 use std::fmt::Write as _;
 
-use super::picture::{Picture, Step};
-use super::words::{self, Charset};
+use super::labels;
+use super::model::{Graph, Step};
+use crate::cli::step_status;
 use crate::present::StatusKind;
 
-pub(super) fn draw(picture: &Picture) -> String {
-    // The front matter is YAML, of which JSON's strings are a part.
-    let title = serde_json::to_string(&picture.title).expect("BUG: a text is plain data");
+pub(super) fn render(graph: &Graph) -> String {
+    // A JSON string is a valid YAML string.
+    let title = serde_json::to_string(&graph.title).expect("BUG: a text is plain data");
     let mut chart = format!("---\ntitle: {title}\n---\nflowchart TD\n");
-    for (place, step) in picture.steps.iter().enumerate() {
-        let _ = writeln!(chart, "    s{place}[\"{}\"]", label(step));
+    for (index, step) in graph.steps.iter().enumerate() {
+        let _ = writeln!(chart, "    s{index}[\"{}\"]", label(step));
     }
-    for (place, step) in picture.steps.iter().enumerate() {
+    for (index, step) in graph.steps.iter().enumerate() {
         for need in &step.needs {
-            let _ = writeln!(chart, "    s{need} --> s{place}");
+            let _ = writeln!(chart, "    s{need} --> s{index}");
         }
     }
-    for (place, step) in picture.steps.iter().enumerate() {
-        if let Some(target) = step.back_to {
-            let _ = writeln!(chart, "    s{place} -.->|back| s{target}");
+    for (index, step) in graph.steps.iter().enumerate() {
+        if let Some(target) = step.loops_back_to {
+            let _ = writeln!(chart, "    s{index} -.->|back| s{target}");
         }
     }
     for (class, style) in CLASSES {
-        let of_class =
-            |step: &Step| step.reached.as_ref().is_some_and(|reached| words::word(reached.kind) == class);
-        let places = picture.steps.iter().enumerate().filter(|(_, step)| of_class(step));
-        let names: Vec<_> = places.map(|(place, _)| format!("s{place}")).collect();
+        let has_class = |step: &Step| {
+            step.progress.as_ref().is_some_and(|progress| step_status::word(progress.kind) == class)
+        };
+        let matching = graph.steps.iter().enumerate().filter(|(_, step)| has_class(step));
+        let names: Vec<_> = matching.map(|(index, _)| format!("s{index}")).collect();
         if !names.is_empty() {
             let _ = writeln!(chart, "    classDef {class} {style}\n    class {} {class}", names.join(","));
         }
@@ -35,32 +37,32 @@ pub(super) fn draw(picture: &Picture) -> String {
     chart
 }
 
-/// A class is called as its status is said.
+/// One class per status, named after it.
 const CLASSES: [(&str, &str); 6] = [
-    (words::word(StatusKind::Pending), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
-    (words::word(StatusKind::Running), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
-    (words::word(StatusKind::Waiting), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
-    (words::word(StatusKind::Succeeded), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
-    (words::word(StatusKind::Failed), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
-    (words::word(StatusKind::Skipped), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (step_status::word(StatusKind::Pending), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (step_status::word(StatusKind::Running), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
+    (step_status::word(StatusKind::Waiting), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
+    (step_status::word(StatusKind::Succeeded), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
+    (step_status::word(StatusKind::Failed), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
+    (step_status::word(StatusKind::Skipped), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
 ];
 
-/// Steps are nodes by their place: `end` and `a.b` are fine names for steps, not for nodes.
+/// The node's label. The node itself is named by its index: `end` is a valid step id, but a keyword of Mermaid.
 fn label(step: &Step) -> String {
-    let lines = std::iter::once(step.id.clone()).chain(words::particulars(step, Charset::Unicode));
+    let lines = std::iter::once(step.id.clone()).chain(labels::details(step));
     lines.map(|line| escape(&line)).collect::<Vec<_>>().join("<br>")
 }
 
-/// Whatever could mean something in a label is written as a number.
+/// Writes every character with a meaning in Mermaid as a numeric entity.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for sign in text.chars() {
-        if sign.is_control() {
+    for character in text.chars() {
+        if character.is_control() {
             safe.push(' ');
-        } else if sign.is_ascii_punctuation() && !"-_.,:()/+".contains(sign) {
-            let _ = write!(safe, "#{};", u32::from(sign));
+        } else if character.is_ascii_punctuation() && !"-_.,:()/+".contains(character) {
+            let _ = write!(safe, "#{};", u32::from(character));
         } else {
-            safe.push(sign);
+            safe.push(character);
         }
     }
     safe

@@ -1,10 +1,10 @@
-//! Every command says what it does and shows how; every argument says what it is.
+//! Every command has a summary, an example and descriptions of its arguments.
 
 use clap::Arg;
 
 use super::*;
 
-/// All commands that people see, the main one included.
+/// All visible commands, including the main one.
 fn commands() -> Vec<Command> {
     let mut all = vec![command()];
     let mut at = 0;
@@ -16,12 +16,12 @@ fn commands() -> Vec<Command> {
     all
 }
 
-/// What a command shows below its options.
+/// The text below the options.
 fn below(command: &Command) -> String {
     command.get_after_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The lines of a command's help that call callboard, without what a shell would do with them.
+/// The callboard command lines in the examples, without pipes and redirections.
 fn examples(command: &Command) -> Vec<String> {
     let text = below(command);
     let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
@@ -29,7 +29,7 @@ fn examples(command: &Command) -> Vec<String> {
     calls.map(without_shell).collect()
 }
 
-/// A line up to where it stops being a call of callboard.
+/// A command line up to the first shell operator or comment.
 fn without_shell(line: &str) -> String {
     let ends = [" | ", " > ", " >> ", " && ", "; ", " #"].iter().filter_map(|sign| line.find(sign));
     line[..ends.min().unwrap_or(line.len())].trim().to_owned()
@@ -50,7 +50,7 @@ fn every_command_is_in_one_group() {
 }
 
 #[test]
-fn every_command_has_a_summary_and_an_example_that_is_understood() {
+fn every_command_has_a_summary_and_an_example_that_parses() {
     for shown in commands() {
         let name = shown.get_name();
         let about = shown.get_about().map(ToString::to_string).unwrap_or_default();
@@ -63,7 +63,7 @@ fn every_command_has_a_summary_and_an_example_that_is_understood() {
         for example in examples {
             let words = shell_words::split(&example).unwrap();
             let parsed = Cli::command().try_get_matches_from(&words);
-            assert!(parsed.is_ok(), "the example `{example}` of `{name}` is not understood");
+            assert!(parsed.is_ok(), "the example `{example}` of `{name}` does not parse");
         }
     }
 }
@@ -79,7 +79,7 @@ fn every_argument_is_described() {
 }
 
 #[test]
-fn what_the_operators_page_tells_people_to_type_is_understood() {
+fn every_command_in_the_operating_guide_parses() {
     let page = include_str!("../../../../../docs/operating.md");
     let main = Cli::command();
     let spans = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
@@ -89,15 +89,15 @@ fn what_the_operators_page_tells_people_to_type_is_understood() {
     for call in calls {
         let words = shell_words::split(&without_shell(call)).unwrap();
         let parsed = main.clone().try_get_matches_from(&words);
-        assert!(parsed.is_ok(), "`{call}` in docs/operating.md is not understood");
+        assert!(parsed.is_ok(), "`{call}` in docs/operating.md does not parse");
     }
 }
 
 #[test]
-fn a_summary_that_is_too_long_for_the_terminal_goes_on_below_itself() {
-    assert_eq!(hanging("go on with a run", 80, 6), "go on with a run");
-    assert_eq!(hanging("go on with a run", 16, 6), "go on with\n      a run");
-    assert_eq!(hanging("go on", 3, 6), "go\n      on", "a word is never cut");
+fn a_long_summary_is_wrapped_and_indented() {
+    assert_eq!(wrap_indented("see how a run is", 80, 6), "see how a run is");
+    assert_eq!(wrap_indented("see how a run is", 16, 6), "see how a\n      run is");
+    assert_eq!(wrap_indented("see it", 3, 6), "see\n      it", "a word is never cut");
     let shown = command().render_help().to_string();
-    assert!(shown.lines().all(|line| line.len() <= WIDEST), "{shown}");
+    assert!(shown.lines().all(|line| line.len() <= MAX_WIDTH), "{shown}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use store::{LiveBucket, LiveEntry};
+use store::{KvBucket, KvEntry};
 
 use super::dump::Dump;
 use super::report::{CycleReport, ImportResult};
@@ -17,10 +17,10 @@ use crate::workspace::Workspace;
 pub(super) struct Bucket {
     server: String,
     name: String,
-    bucket: LiveBucket,
-    entries: Vec<LiveEntry>,
+    bucket: KvBucket,
+    entries: Vec<KvEntry>,
     /// The entries with their blobs resolved.
-    resolved: Vec<LiveEntry>,
+    resolved: Vec<KvEntry>,
 }
 
 /// What `--delete-old` did.
@@ -45,7 +45,7 @@ impl Bucket {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = LiveBucket::find(&settings, output::waiting).await?.ok_or_else(|| {
+        let bucket = KvBucket::find(&settings, output::waiting).await?.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
                 "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
             )
@@ -53,7 +53,7 @@ impl Bucket {
         let entries = bucket.entries().await?;
         let mut resolved = Vec::with_capacity(entries.len());
         for entry in &entries {
-            resolved.push(bucket.whole(entry).await?);
+            resolved.push(bucket.inline_blobs(entry).await?);
         }
         Ok(Some(Self { server, name, bucket, entries, resolved }))
     }
@@ -64,7 +64,7 @@ impl Bucket {
     }
 
     /// The entry under a key.
-    pub(super) fn entry(&self, key: &str) -> Option<&LiveEntry> {
+    pub(super) fn entry(&self, key: &str) -> Option<&KvEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 

@@ -10,7 +10,7 @@ use protocol::peer::migrate::value_of;
 use serde::Serialize;
 use serde_json::Value;
 
-use store::LiveEntry;
+use store::KvEntry;
 
 use crate::failure::Failure;
 
@@ -60,9 +60,9 @@ impl Dump {
     }
 
     /// Takes the entries of a bucket.
-    pub(super) fn of_bucket(address: &str, entries: &[LiveEntry]) -> Self {
+    pub(super) fn of_bucket(address: &str, entries: &[KvEntry]) -> Self {
         let mut dump = Self::default();
-        for LiveEntry { key, value, .. } in entries {
+        for KvEntry { key, value, .. } in entries {
             dump.add_value(&PathBuf::from(format!("{address}/{key}")), key.clone(), value);
         }
         for (_, value) in &mut dump.items {

@@ -7,7 +7,7 @@ use protocol::peer::migrate::{MigratedCycle, OldCycles, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
 use protocol::{Revision, RunId, RunLocation, Stamp};
-use runner::{DocumentImportError, Journal, LoadError, Migrating, RunOptions, RunSpec};
+use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
 use store::AnyStore;
 
 use super::bucket::{Bucket, DeletedKeys};
@@ -107,7 +107,7 @@ impl Import<'_> {
         let (store, result) =
             if self.write { (self.store, ImportResult::Imported) } else { (None, ImportResult::New) };
         let by = workspace::person();
-        let from = Migrating {
+        let from = Migration {
             from: self.from.clone(),
             document: migrated.document.to_value(),
             over: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
@@ -124,7 +124,7 @@ impl Import<'_> {
         }
         let exit = match error {
             DocumentImportError::Store(_) | DocumentImportError::Exists(_) => Exit::Store,
-            DocumentImportError::NotImportable(_) => Exit::Bug,
+            DocumentImportError::Refused(_) => Exit::Bug,
         };
         Err(Failure::from_error(exit, &error)
             .while_doing(format_args!("cannot import cycle `{}`", migrated.cycle))

@@ -8,7 +8,7 @@ use protocol::run::{Request, RunStatus};
 use runner::Overrides;
 use store::AnyStore;
 
-use super::{Arguments, has_profile};
+use super::{Arguments, require_profiles};
 use crate::cli::resume;
 use crate::control;
 use crate::control::ControlRequest;
@@ -19,8 +19,8 @@ use crate::output;
 use crate::workspace::definition;
 use crate::workspace::{self, Workspace};
 
-/// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
-pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
+/// Continues the last incomplete cycle: resumes it, or opens a new cycle after it if it has failed.
+pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
     let scope = match arguments.spec_name(workspace)? {
         Some(spec) => Some(Scope::Spec(spec)),
         None => arguments.global.then_some(Scope::Global),
@@ -31,19 +31,19 @@ pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result
     loop {
         let found = cycles::newest_incomplete(&store, scope.as_ref()).await?;
         let found = found.ok_or_else(|| nothing_incomplete(scope.as_ref()))?;
-        arguments.stays_what_it_is(&found)?;
+        arguments.check_rehearsal(&found)?;
         let Some(continued) = found.failed.clone() else {
             return arguments.resume(workspace, &store, &found).await;
         };
         control::refuse_agents_outright("continue a cycle")?;
         if found.is_ending {
-            end(workspace, &store, &found.run).await?;
+            finish_stopping(workspace, &store, &found.run).await?;
             continue;
         }
         let number = found.next;
-        let draft = arguments.next(workspace, found, continued)?;
+        let draft = arguments.next_draft(workspace, found, continued)?;
         let engine_config = engine::engine_config(workspace, Overrides::default())?;
-        has_profile(&engine_config, &draft)?;
+        require_profiles(&engine_config, &draft)?;
         definition::exclude_views(&workspace.repo)?;
         let opened = cycles::open_as(&store, &workspace.clock, workspace::person(), &draft, number).await?;
         if let Some(cycle) = opened {
@@ -52,11 +52,11 @@ pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result
     }
 }
 
-/// Sees a cycle that was stopped to its end: nobody works on in it while the next one begins.
-async fn end(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
+/// Waits until a cycle that is being stopped has ended, so that none of its agents runs when the next cycle starts.
+async fn finish_stopping(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
     let control = ControlRequest::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = control.fulfil(workspace, store, run).await else { return Ok(()) };
-    // It may have ended since we looked; then there is nothing left to do.
+    // The request fails if the cycle has ended meanwhile.
     match workspace.load::<Peer>(store, run).await?.state.run.status {
         RunStatus::Finished(_) => Ok(()),
         RunStatus::Running
@@ -70,32 +70,35 @@ async fn end(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(),
 
 fn nothing_incomplete(scope: Option<&Scope>) -> Failure {
     let of = scope.map(|scope| format!(" of `{scope}`")).unwrap_or_default();
-    Failure::usage(format_args!("there is no incomplete cycle{of}"))
-        .hint("start one with `callboard peer INSTRUCTION`; `callboard peer --help` names the instructions")
+    Failure::usage(format_args!("there is no incomplete cycle{of} to continue"))
+        .hint("run `callboard peer INSTRUCTION` to start one; `callboard peer --help` lists the instructions")
 }
 
 impl Arguments {
-    /// A rehearsal is gone on with by a rehearsal, and nothing else is: what the one invents the other would build on.
-    fn stays_what_it_is(&self, found: &Continuable) -> Result<(), Failure> {
+    /// Fails if a rehearsal would be continued with real agents, which would build on invented results, or the reverse.
+    fn check_rehearsal(&self, found: &Continuable) -> Result<(), Failure> {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
         let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
         let real = self.profiles.wrapper.is_some() || self.profiles.command_template.is_some();
         if rehearsed && real {
-            return Err(refused("is a rehearsal and stays one")
-                .hint(format_args!("`callboard peer {}` starts a real one", found.definition.instruction)));
+            return Err(refused("is a rehearsal and cannot be continued with real agents").hint(
+                format_args!("run `callboard peer {}` to start a new cycle", found.definition.instruction),
+            ));
         }
         if !rehearsed && self.rehearse.is_given() {
-            return Err(refused("is not a rehearsal and does not become one").hint("leave out `--rehearse`"));
+            return Err(
+                refused("is not a rehearsal and cannot be continued as one").hint("leave out `--rehearse`")
+            );
         }
         if found.failed.is_none() && self.rehearse.script().is_some() {
-            return Err(refused("keeps the script that it was begun with").hint("write `--rehearse` alone"));
+            return Err(refused("keeps its rehearsal script").hint("use `--rehearse` without a script"));
         }
         Ok(())
     }
 
-    /// The cycle that goes on with a failed one. What the failed one was given holds unless it is given again.
-    fn next(
+    /// The draft of the cycle after a failed one. Settings of the failed one are used unless a flag replaces them.
+    fn next_draft(
         &self,
         workspace: &Workspace,
         found: Continuable,
@@ -107,7 +110,7 @@ impl Arguments {
         Ok(Draft {
             scope: cycle.scope,
             instruction: definition.instruction,
-            instruction_args: self.typed(),
+            instruction_args: self.scope_flags(),
             user_requirements: definition.user_requirements,
             continues: Some(continued),
             advice: definition.advice,
@@ -115,7 +118,7 @@ impl Arguments {
             timeout: self.timeout.or(definition.timeout),
             repo_dir: workspace.repo_dir()?,
             workdir: match &self.profiles.workdir {
-                // Agents that started in their repository start in ours, which may be another work tree.
+                // The default is this repository, which may be another work tree than that of the failed cycle.
                 None if options.workdir != Path::new(&options.location.repo_dir) => options.workdir,
                 Some(_) | None => self.profiles.workdir(&workspace.repo)?,
             },
@@ -136,11 +139,11 @@ impl Arguments {
             [(self.max_attempts.is_some(), "--max-attempts"), (self.timeout.is_some(), "--timeout")]
         {
             if given {
-                output::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
+                output::note(format_args!("`{flag}` has no effect: the resumed cycle keeps its own limit"));
             }
         }
         let engine_config = engine::engine_config(workspace, self.profiles.again()?)?;
-        let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.profiles);
-        resume::go_on::<Peer>(workspace, store, &found.run, engine_config, arguments).await
+        let arguments = resume::Arguments::with_flags(self.show, self.detach, self.location, self.profiles);
+        resume::resume::<Peer>(workspace, store, &found.run, engine_config, arguments).await
     }
 }

@@ -4,8 +4,10 @@ use std::error::Error;
 use std::path::Path;
 
 use protocol::RunId;
-use runner::{Ground, SalvageOutcome, Salvaged};
-use store::{Backup, Closed, Draft, FoundRun, Salvage, SqliteStore, Store as _, find_damage};
+use runner::{SalvageOutcome, SalvageTarget, Salvaged};
+use store::{
+    Backup, ExclusiveAccess, FoundRun, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage,
+};
 
 use super::report::{RecoveryReport, RunRecovery};
 use super::{Arguments, sound};
@@ -17,7 +19,7 @@ use crate::workspace::{self, Workspace};
 pub(super) async fn recover(
     workspace: &Workspace,
     arguments: &Arguments,
-    mut closed: Closed,
+    mut exclusive: ExclusiveAccess,
     unfinished: Option<Backup>,
     mut told: RecoveryReport,
 ) -> Result<Exit, Failure> {
@@ -29,10 +31,11 @@ pub(super) async fn recover(
                 .push("an earlier recovery was cut off; this one goes on from what it had kept".to_owned());
             Some(kept)
         }
-        None if arguments.dry_run || !Backup::has_something(&closed) => None,
-        None => {
-            Some(Backup::keep(&closed, now.timestamp().unwrap_or_default()).map_err(|error| failed(&error))?)
-        }
+        None if arguments.dry_run || !Backup::has_files(&exclusive) => None,
+        None => Some(
+            Backup::create(&exclusive, now.timestamp().unwrap_or_default())
+                .map_err(|error| failed(&error))?,
+        ),
     };
     let source = match (&arguments.from, &kept) {
         (Some(file), _) => file.clone(),
@@ -41,8 +44,11 @@ pub(super) async fn recover(
     };
     let salvage = Salvage::read(&source, &scratch.path().join("found.db"));
     let salvage = salvage.map_err(|error| failed(&error))?;
-    let draft =
-        if arguments.dry_run { Draft::at(&scratch.path().join("draft.db")) } else { Draft::begin(&closed) };
+    let draft = if arguments.dry_run {
+        ReplacementDatabase::create_at(&scratch.path().join("draft.db"))
+    } else {
+        ReplacementDatabase::create(&exclusive)
+    };
     let mut draft = draft.map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
@@ -54,9 +60,9 @@ pub(super) async fn recover(
         draft.finish().map_err(|error| failed(&error))?;
         return Ok(told.tell());
     }
-    draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
-    drop(closed);
+    draft.install(&mut exclusive, kept.as_ref()).map_err(|error| failed(&error))?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
+    drop(exclusive);
     let mut after = RecoveryReport::new(workspace, arguments);
     let inconsistencies = sound::check(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
@@ -81,7 +87,8 @@ pub(super) async fn graft(
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
-    let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
+    let mut draft =
+        ReplacementDatabase::create_at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, outcome } in &salvaged {
@@ -108,7 +115,7 @@ pub(super) async fn graft(
 async fn salvage_all(
     workspace: &Workspace,
     salvage: &Salvage,
-    ground: &mut impl Ground,
+    ground: &mut impl SalvageTarget,
     but: &[RunId],
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
@@ -118,7 +125,7 @@ async fn salvage_all(
         let one = present::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
         salvaged.extend(one?);
     }
-    let lost = runner::lost(salvage, &salvaged).map_err(|error| failed(&error))?;
+    let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
     salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| but.contains(run))));
     Ok(salvaged)
 }
@@ -156,7 +163,7 @@ struct Salvaging<'a, G> {
     but: &'a [RunId],
 }
 
-impl<G: Ground> Deed for Salvaging<'_, G> {
+impl<G: SalvageTarget> Deed for Salvaging<'_, G> {
     type Done = Option<Salvaged>;
 
     async fn with<P: Presentation>(self) -> Result<Option<Salvaged>, Failure> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use protocol::RunId;
 use protocol::peer::CycleId;
 use serde_json::Value;
-use store::{BLOB_STREAM, LiveBucket, LiveEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
+use store::{BLOB_STREAM, KvBucket, KvEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{count, waiting};
@@ -134,14 +134,14 @@ struct Document {
 }
 
 async fn documents(settings: &NatsSettings) -> Vec<Document> {
-    let entries = match LiveBucket::find(settings, waiting).await {
+    let entries = match KvBucket::find(settings, waiting).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };
     entries.iter().filter_map(document).collect()
 }
 
-fn document(entry: &LiveEntry) -> Option<Document> {
+fn document(entry: &KvEntry) -> Option<Document> {
     CycleId::from_key(&entry.key).ok()?;
     let document: Value = serde_json::from_slice(&entry.value).ok()?;
     let sequence = document.get("sequence")?.as_u64()?;
@@ -173,7 +173,7 @@ mod tests {
             },
         });
         let key = "peer.global.cycle.1";
-        let entry = LiveEntry { key: key.to_owned(), revision: 9, value: value.to_string().into() };
+        let entry = KvEntry { key: key.to_owned(), revision: 9, value: value.to_string().into() };
         let documents = [document(&entry).unwrap()];
         let missing_blobs = |name: &str, lost: &[u64]| MissingBlobs {
             run: RunId::new(name).unwrap(),

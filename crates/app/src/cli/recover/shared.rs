@@ -1,7 +1,7 @@
 //! A store on NATS. Its servers keep what they have sound: here its runs are checked, and what was deleted is named.
 
 use protocol::RunId;
-use store::{AnyStore, Note, Store as _, Unavailable};
+use store::{AnyStore, NatsWarning, Store as _, Unavailable};
 
 use super::report::RecoveryReport;
 use super::{Arguments, lost, sound, strangers};
@@ -23,12 +23,12 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
     if let AnyStore::Nats(nats, _) = &store {
         strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
     }
-    let deleted = store.notes().await?.iter().filter_map(|note| match note {
-        Note::Gone { stream } => Some(format!("the stream `{stream}` was deleted")),
-        Note::OldServer { .. }
-        | Note::FewerReplicas { .. }
-        | Note::OtherLease { .. }
-        | Note::OtherSettings { .. } => None,
+    let deleted = store.warnings().await?.iter().filter_map(|note| match note {
+        NatsWarning::StreamDeleted { stream } => Some(format!("the stream `{stream}` was deleted")),
+        NatsWarning::OldServer { .. }
+        | NatsWarning::FewerReplicas { .. }
+        | NatsWarning::LeaseDiffers { .. }
+        | NatsWarning::ConfigDiffers { .. } => None,
     });
     let deleted: Vec<_> = deleted.collect();
     let is_deleted = !deleted.is_empty();

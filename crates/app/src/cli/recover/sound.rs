@@ -30,7 +30,7 @@ pub(super) async fn check(
         match present::by_name(&row.protocol, &row.run, checking).await? {
             Ok(()) => {}
             // To cut it there would be damage of our own making.
-            Err(inconsistency) if inconsistency.is_news_to_us() => {
+            Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
                     .while_doing(format_args!("cannot check run `{}`", row.run))
                     .hint("a newer callboard has written to this store: use that one; nothing was changed"));

@@ -11,16 +11,16 @@ pub(super) async fn set_aside(
     dry_run: bool,
     told: &mut RecoveryReport,
 ) -> Result<(), Failure> {
-    for stranger in store.strangers().await? {
+    for stranger in store.unknown_messages().await? {
         let (run, sequence, name) = (&stranger.run, stranger.sequence, stranger.name());
-        told.damage.push(format!("message {sequence} of run `{run}` is not one of ours"));
+        told.damage.push(format!("message {sequence} of run `{run}` was not written by callboard"));
         if dry_run {
             told.notes.push(format!(
                 "message {sequence} would be kept as `{name}`, and the run would go on without it"
             ));
             continue;
         }
-        store.set_stranger_aside(&stranger).await?;
+        store.quarantine_message(&stranger).await?;
         told.notes.push(format!(
             "message {sequence} is kept as `{name}` (`nats object get callboard-blobs {name}`); the run goes on without it"
         ));

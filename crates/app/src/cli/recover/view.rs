@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
 use protocol::{ImportRefusal, RunId, RunLocation, StepId, Turn};
-use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
+use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
-use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
+use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
 use super::{Arguments, report::RecoveryReport, sound};
 use crate::cli::block_on;
@@ -74,7 +74,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     }
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
-    let found = FoundView { path: view.display().to_string(), document, turns };
+    let found = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
     let stands = block_on(async {
         let store = if arguments.dry_run { None } else { Some(a_place_for_it(workspace).await?) };
@@ -111,12 +111,12 @@ async fn a_place_for_it(workspace: &Workspace) -> Result<AnyStore, Failure> {
     if workspace.nats.is_some() || !workspace.location.root().exists() {
         return workspace.store().await;
     }
-    let mut closed = Closed::take(&workspace.location)?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let mut exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
         // What a recovery kept that was cut off has the other runs as well, and an empty database would hide it.
-        [Damage::Missing] if Backup::unfinished(&closed).is_some_and(|kept| kept.database().exists()) => {
+        [Damage::Missing] if Backup::unfinished(&exclusive).is_some_and(|kept| kept.database().exists()) => {
             return Err(Failure::new(
                 Exit::Store,
                 "an earlier recovery was cut off; it has not lost anything",
@@ -126,16 +126,16 @@ async fn a_place_for_it(workspace: &Workspace) -> Result<AnyStore, Failure> {
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
             // Its log may still be there.
-            let kept = Backup::keep(&closed, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
-            let draft = Draft::begin(&closed).map_err(|error| failed(&error))?;
-            draft.install(&mut closed, Some(&kept)).map_err(|error| failed(&error))?;
+            let kept = Backup::create(&exclusive, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
+            let draft = ReplacementDatabase::create(&exclusive).map_err(|error| failed(&error))?;
+            draft.install(&mut exclusive, Some(&kept)).map_err(|error| failed(&error))?;
         }
         [damage, ..] => {
             return Err(Failure::new(Exit::Store, format!("the store is damaged: {damage}"))
                 .hint("`callboard recover` first: it may have the run itself"));
         }
     }
-    drop(closed);
+    drop(exclusive);
     workspace.store().await
 }
 
@@ -163,7 +163,7 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(doing)
             .hint(format!("the store has it: `callboard show {run}`")),
-        DocumentImportError::NotImportable(ImportRefusal::Broken(violations)) => {
+        DocumentImportError::Refused(ImportRefusal::Broken(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
             let lines = violations
                 .iter()
@@ -171,14 +171,10 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
             failure.causes.extend(lines);
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
-        DocumentImportError::NotImportable(ImportRefusal::NoRoom(_)) => {
-            Failure::from_error(Exit::Usage, error)
-        }
-        DocumentImportError::NotImportable(ImportRefusal::OtherSteps(_)) => {
-            Failure::from_error(Exit::Usage, error)
-                .while_doing(doing)
-                .hint("give the workflow it was run with")
-        }
+        DocumentImportError::Refused(ImportRefusal::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
+        DocumentImportError::Refused(ImportRefusal::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
+            .while_doing(doing)
+            .hint("give the workflow it was run with"),
         DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
     }
 }

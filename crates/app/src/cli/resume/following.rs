@@ -1,4 +1,4 @@
-//! A run that another host leads is followed, and taken over when it is free.
+//! Following a run whose engine is on another host, and taking it over when that engine ends.
 
 use protocol::RunId;
 use protocol::run::RunStatus;
@@ -15,18 +15,18 @@ use crate::present::run_status;
 use crate::query::RunHandle;
 use crate::workspace::Workspace;
 
-/// The engine of the run, if it is on another host.
+/// Returns the engine of the run if it is on another host.
 pub(super) async fn remote(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     let holder = control::engine_of(store, run).await?;
-    Ok(holder.filter(|holder| store.is_shared() && !holder.is_here()))
+    Ok(holder.filter(|holder| store.is_shared() && !holder.is_local()))
 }
 
-/// Whether a run that was led when we wanted to lead it is worth another look: an engine on this host is not waited for.
+/// Returns whether it makes sense to wait for the engine lock again: an engine on this host is not waited for.
 pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
-    Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_here()))
+    Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_local()))
 }
 
-/// Follows a run that another host leads, until it rests or is free to be led from here.
+/// Follows a run until it ends or stops, or until its engine on another host ends. Returns `None` if this host can take over.
 pub(super) async fn follow<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
@@ -37,12 +37,11 @@ pub(super) async fn follow<P: Presentation>(
     if arguments.detach || arguments.at_once || arguments.abandon_host.is_some() {
         let EngineHolder { pid, host, .. } = holder;
         let held = EngineLockError::Held { run: run.clone(), pid, host, stopped: false };
-        return Err(Failure::from(held).hint(
-            "it leads until it lets go or its lease runs out, in less than a minute; then type the same again",
-        ));
+        return Err(Failure::from(held)
+            .hint("try again when that engine has ended; if it died, its lease expires within a minute"));
     }
     output::note(format_args!(
-        "`{}` leads it; following it: this host takes over when that engine leads no more, Ctrl-C leaves",
+        "the engine is on `{}`; following it until this host can take over (Ctrl-C ends only this command)",
         holder.host
     ));
     let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: run.clone() };
@@ -52,10 +51,10 @@ pub(super) async fn follow<P: Presentation>(
     }
     let status = workspace.load::<P>(store, run).await?.state.run.status;
     match status {
-        // Somebody wanted it so after we were told to go on: the later word holds.
+        // The run was paused or stopped after this command started. The later request wins.
         RunStatus::Paused | RunStatus::Stopping(_) => {
             let (_, word) = run_status::word(status);
-            output::note(format_args!("it is {word} since; `callboard resume {run}` goes on with it"));
+            output::note(format_args!("the run is {word} now; run `callboard resume {run}` to continue it"));
             Ok(Some(Exit::NeedsPerson))
         }
         RunStatus::Running

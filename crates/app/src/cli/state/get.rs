@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use protocol::RunId;
-use runner::Read;
+use runner::DocumentAt;
 use serde_json::{Value, json};
 use store::{AnyStore, Store as _, StoredDocument};
 
@@ -14,12 +14,12 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Print the document of a run
 ///
-/// With --json it comes with what a change of it has to know: `{"run", "protocol", "revision", "sequence", "document"}`.
-/// `sequence` is null where the document does not count its changes.
+/// With --json, prints `{"run", "protocol", "revision", "sequence", "document"}`. `state patch` needs the `sequence`; it is
+/// null if the document has none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard state get peer:spec:login:cycle:1
@@ -29,40 +29,39 @@ pub(super) struct Arguments {
     #[command(flatten)]
     key: Key,
 
-    /// Only what is at this JSON pointer (RFC 6901); --json has it as `value`
+    /// Print only the value at this JSON pointer (RFC 6901); with --json as `value`
     #[arg(long, value_name = "POINTER")]
     path: Option<String>,
 
-    /// Print one line of JSON with revision and sequence
+    /// Print one line of JSON with the revision and the sequence
     #[arg(long)]
     pub(super) json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, path, json, place } = arguments;
+    let Arguments { key, path, json, location } = arguments;
     let key = key.get()?;
-    let workspace = Workspace::find(&place, Flags::default())?;
+    let workspace = Workspace::find(&location, Flags::default())?;
     let work = async {
         let store = workspace.store_with(&key).await?;
         let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
         present::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
     };
-    // A server has to be waited for.
-    if workspace.nats.is_some() { block_on(work) } else { at_once(work) }
+    // Only NATS needs a runtime.
+    if workspace.nats.is_some() { block_on(work) } else { poll_once(work) }
 }
 
-/// Whoever gives a whole name is answered by one look.
+/// Finds the run and its document. A complete name needs only one read.
 async fn find(
     workspace: &Workspace,
     store: &AnyStore,
     key: &str,
 ) -> Result<(RunId, StoredDocument), Failure> {
-    let whole = workspace::name_of_run(key).ok();
-    if let Some(run) = whole
+    if let Ok(run) = workspace::name_of_run(key)
         && let Some(stored) = store.document(&run).await?
     {
         return Ok((run, stored));
@@ -72,9 +71,9 @@ async fn find(
     Ok((run, stored))
 }
 
-/// Does what waits for nothing without setting up all that waiting takes: it would cost as much as the look. A store that has
-/// to be waited for is waited for.
-fn at_once<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Polls the work once without a runtime, because starting a runtime costs as much as the read. Falls back to a runtime if
+/// the store is not ready at once.
+fn poll_once<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let mut work = pin!(work);
     match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
@@ -95,7 +94,7 @@ impl Deed for Getting<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { store, run, stored, path, json } = self;
-        let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
+        let DocumentAt { document, revision } = runner::read_document::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {
             output::json_pretty(&document);
             return Ok(Exit::Success);

@@ -12,12 +12,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Show every write of the document of a run: which, when, what, by whom
+/// Show every write to the document of a run: when, by whom, and what changed
 ///
-/// From the journal, so it is complete even where the document's own `history` was state. An entry of the journal that
-/// left the document alone is not shown: `callboard log` shows all.
+/// Read from the journal, so it is complete even if the document's own `history` was cut. Journal entries that did not
+/// change the document are not shown; `callboard log` shows all entries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard state history peer:spec:login:cycle:1
@@ -31,19 +31,19 @@ pub(super) struct Arguments {
     #[arg(long, short = 'n', value_name = "N")]
     last: Option<usize>,
 
-    /// Print one JSON object per write: sequence, revision, at, phase, event, by, changed
+    /// Print one JSON object per write: `sequence`, `revision`, `at`, `phase`, `event`, `by`, `changed`
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, last, json, place } = arguments;
+    let Arguments { key, last, json, location } = arguments;
     let writes = block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
-        handle.with(Telling { handle: &handle }).await
+        let handle = RunHandle::of(&location, &key.get()?).await?;
+        handle.with(ReadWrites { handle: &handle }).await
     })?;
     let left_out = last.map_or(0, |last| writes.len().saturating_sub(last));
     for write in &writes[left_out..] {
@@ -56,11 +56,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-struct Telling<'a> {
+struct ReadWrites<'a> {
     handle: &'a RunHandle,
 }
 
-impl Deed for Telling<'_> {
+impl Deed for ReadWrites<'_> {
     type Done = Vec<Write>;
 
     async fn with<P: Presentation>(self) -> Result<Vec<Write>, Failure> {
@@ -69,9 +69,9 @@ impl Deed for Telling<'_> {
         let newest = self.handle.newest().await?;
         let mut follower = Follower::<P>::at(self.handle, Some(FIRST)).await?;
         let first = store.entry(run, FIRST).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-        let mut writes = vec![follower.present(&first)?];
+        let mut writes = vec![follower.current(&first)?];
         for_each_entry(store, run, FIRST, newest, |stored| {
-            writes.extend(follower.take(&stored)?);
+            writes.extend(follower.apply(&stored)?);
             Ok::<_, Failure>(())
         })
         .await?;
@@ -79,21 +79,21 @@ impl Deed for Telling<'_> {
     }
 }
 
-/// As many places as a line names.
-const NAMED: usize = 3;
+/// The number of changed fields that a line names.
+const MAX_NAMED: usize = 3;
 
 fn line(write: &Write) -> String {
     let Write { sequence, revision, at, phase, event, by, changed } = write;
     let number = sequence.map_or_else(|| "-".to_owned(), |sequence| sequence.to_string());
     let words = [phase, event].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    let mut places: Vec<_> = changed.iter().take(NAMED).map(|place| output::harmless(place)).collect();
+    let mut fields: Vec<_> = changed.iter().take(MAX_NAMED).map(|field| output::harmless(field)).collect();
     if changed.iter().any(String::is_empty) {
-        places = vec!["all of it".to_owned()];
+        fields = vec!["the whole document".to_owned()];
     }
-    let more = changed.len().saturating_sub(NAMED);
+    let more = changed.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let revision = styled(DIM, format_args!("revision {revision}"));
-    let told = [words, output::harmless(by), format!("{}{more}", places.join(", ")), revision];
-    let told: Vec<_> = told.into_iter().filter(|word| !word.is_empty()).collect();
-    format!("{} {}  {}", styled(BOLD, format_args!("{number:>4}")), styled(DIM, at), told.join("  "))
+    let columns = [words, output::harmless(by), format!("{}{more}", fields.join(", ")), revision];
+    let columns: Vec<_> = columns.into_iter().filter(|word| !word.is_empty()).collect();
+    format!("{} {}  {}", styled(BOLD, format_args!("{number:>4}")), styled(DIM, at), columns.join("  "))
 }

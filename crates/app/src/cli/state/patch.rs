@@ -14,18 +14,18 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{self, Place};
+use crate::workspace::{self, LocationArgs};
 
-/// Change the document of a run, if nobody else has changed the same part of it since
+/// Change the document of a run, unless another client has changed the same part since
 ///
-/// Prints the document's new `sequence`. What is already as it should be is not written again: that is a success, too.
+/// Prints the new `sequence` of the document. A patch that changes nothing succeeds and writes nothing.
 ///
-/// If others have written since SEQ, the patch is applied to what they left, as long as they did not touch the same phase or
-/// the same field. If they did, or if the patch does not fit any more, it is a conflict (exit code 3): read, decide and try
-/// again.
+/// If other clients have written since SEQ, the patch is applied to the current document, provided that they did not change
+/// the same phase or the same field. Otherwise, or if the patch does not apply any more, it is a conflict (exit code 3):
+/// read the document, decide and try again.
 ///
-/// Inside an attempt, its own phase's `output` and `errors` can be changed while it is in progress. From outside, those of
-/// the phase in progress, and every field that the format does not know. All else is the engine's.
+/// An agent can change `output` and `errors` of its own phase while its attempt runs. Other clients can change those of the
+/// running phase, and every field that the format does not define. All other fields belong to the engine.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("change").required(true))]
 #[command(after_help = "Examples:
@@ -38,11 +38,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     key: Key,
 
-    /// The `sequence` of the document as it was read
+    /// The `sequence` that the document had when it was read
     #[arg(long, value_name = "SEQ")]
     expect: u64,
 
-    /// Set the value at a JSON pointer (repeatable); makes the last member if it is missing, `-` appends to a list
+    /// Set the value at a JSON pointer (repeatable); a missing last member is created, `-` appends to a list
     #[arg(long, value_name = "POINTER=JSON", group = "change")]
     set: Vec<String>,
 
@@ -54,19 +54,19 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", group = "change")]
     patch: Option<PathBuf>,
 
-    /// Print one line of JSON: what was written, or why nothing was
+    /// Print one line of JSON: `run`, `sequence`, `revision`, `written`
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let patch = patch(&arguments)?;
-    let Arguments { key, expect, json, place, .. } = arguments;
+    let Arguments { key, expect, json, location, .. } = arguments;
     block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let handle = RunHandle::of(&location, &key.get()?).await?;
         let from = attempt_of(&handle)?;
         let edited = handle.with(Editing { handle: &handle, from, expect, patch: &patch }).await?;
         let Edited { sequence, revision, written } = edited;
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         } else {
             output::data(sequence);
             if !written {
-                output::note("nothing was written: all is as it should be already");
+                output::note("nothing was written: the document already has these values");
             }
         }
         Ok(Exit::Success)
@@ -107,10 +107,10 @@ impl Deed for Editing<'_> {
     }
 }
 
-/// The attempt of this run that we are called from. An agent of another run is as good as anybody outside.
+/// Returns the attempt of this run that this command was started by. An agent of another run counts as an external client.
 fn attempt_of(handle: &RunHandle) -> Result<Option<AttemptId>, Failure> {
     let mark = supervisor::enclosing_mark().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+        Failure::new(Exit::Bug, "cannot tell whether an attempt started this command").because(Some(&error))
     })?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let ours = mark
@@ -125,16 +125,16 @@ fn patch(arguments: &Arguments) -> Result<Patch, Failure> {
     if let Some(file) = &arguments.patch {
         return Ok(Patch::Operations(read(file, "list of operations")?));
     }
-    Ok(Patch::Set(arguments.set.iter().map(|given| place(given)).collect::<Result<_, _>>()?))
+    Ok(Patch::Set(arguments.set.iter().map(|given| assignment(given)).collect::<Result<_, _>>()?))
 }
 
-/// Reads `POINTER=JSON`. The pointer ends at the first `=`: were a later one tried, `/note=level=3`, a text whose quotes
-/// were forgotten, would set a field `note=level`. A member whose name has that sign is set with `--patch`.
-fn place(given: &str) -> Result<(String, Value), Failure> {
+/// Parses `POINTER=JSON`. The pointer ends at the first `=`: if a later one were tried, `/note=level=3`, a text without
+/// quotes, would set a field `note=level`. A member with `=` in its name is set with `--patch`.
+fn assignment(given: &str) -> Result<(String, Value), Failure> {
     let refused = |what: &str| {
         Failure::usage(format_args!("`--set {given}` {what}"))
             .hint("write it as POINTER=JSON, such as `/phases/plan/output/draft=true`")
-            .hint("a text is quoted twice, for JSON and for the shell: `--set '/note=\"hello\"'`")
+            .hint("quote a text twice, for JSON and for the shell: `--set '/note=\"hello\"'`")
     };
     if !given.starts_with('/') {
         return Err(refused("does not begin with a JSON pointer"));
@@ -148,16 +148,16 @@ fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &str) -> Result<T, Fa
     let mut text = String::new();
     let piped = file.as_os_str() == "-";
     let source = if piped { "standard input".to_owned() } else { format!("`{}`", file.display()) };
-    let came = if piped {
+    let result = if piped {
         std::io::stdin().read_to_string(&mut text).map(drop)
     } else {
         std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)).map(drop)
     };
-    came.map_err(|error| {
+    result.map_err(|error| {
         Failure::usage(format_args!("cannot read the {what} in {source}")).because(Some(&error))
     })?;
     serde_json::from_str(&text)
-        .map_err(|error| Failure::usage(format_args!("{source} is no {what}")).because(Some(&error)))
+        .map_err(|error| Failure::usage(format_args!("{source} is not a valid {what}")).because(Some(&error)))
 }
 
 #[cfg(test)]
@@ -165,13 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_and_its_value_are_told_apart_wherever_the_signs_are() {
+    fn a_pointer_ends_at_the_first_equals_sign() {
         for (given, pointer, value) in [
             ("/a=1", "/a", json!(1)),
             ("/a=\"b=c\"", "/a", json!("b=c")),
             ("/a={\"b\": \"=\"}", "/a", json!({ "b": "=" })),
         ] {
-            assert_eq!(place(given).unwrap(), (pointer.to_owned(), value), "{given}");
+            assert_eq!(assignment(given).unwrap(), (pointer.to_owned(), value), "{given}");
         }
         for (given, what) in [
             ("/a", "`--set /a` has no value"),
@@ -179,7 +179,7 @@ mod tests {
             ("/a=b=2", "`--set /a=b=2` has a value that is not JSON"),
             ("a=1", "`--set a=1` does not begin with a JSON pointer"),
         ] {
-            assert_eq!(place(given).unwrap_err().what, what);
+            assert_eq!(assignment(given).unwrap_err().what, what);
         }
     }
 }

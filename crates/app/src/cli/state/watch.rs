@@ -12,15 +12,15 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Follow the document of a run: a line of JSON for each write
+/// Follow the document of a run: one line of JSON per write
 ///
-/// The first line is the document as it is; each further one tells of a write, as `state history --json` does, with the
-/// document after it. Nothing is polled, and no write is left out.
+/// The first line is the current document. Each further line is a write, as `state history --json` prints it, with the
+/// document after it. No write is left out.
 ///
-/// Ends with 0 when what --until waits for is so, or, without it, when the run is finished. If the run is finished and it is
-/// not so, ends with 1. A run that is stopped or interrupted can go on, so it is waited for.
+/// Ends with 0 when the condition of --until holds, or, without --until, when the run is finished. Ends with 1 if the run
+/// finishes and the condition does not hold. A stopped or interrupted run can be resumed, so watching continues.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard state watch peer:spec:login:cycle:1 | jq -r .event
@@ -30,50 +30,50 @@ pub(super) struct Arguments {
     #[command(flatten)]
     key: Key,
 
-    /// Wait until the value at a JSON pointer is this; what is not JSON is taken as a text
+    /// End when the value at a JSON pointer equals VALUE, which is JSON or else a text
     #[arg(long, value_name = "POINTER=VALUE")]
     until: Option<String>,
 
-    /// Only what is at this JSON pointer, as `value`; null where there is nothing
+    /// Print only the value at this JSON pointer, as `value`; null if there is none
     #[arg(long, value_name = "POINTER")]
     path: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, until, path, place } = arguments;
-    let until = until.as_deref().map(goal).transpose()?;
+    let Arguments { key, until, path, location } = arguments;
+    let until = until.as_deref().map(condition).transpose()?;
     if let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/')) {
         at_pointer(&Value::Null, path)?;
     }
     block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let handle = RunHandle::of(&location, &key.get()?).await?;
         handle.with(Watching { handle: &handle, until, path }).await
     })
 }
 
-/// What is waited for.
+/// The condition of --until.
 #[derive(Debug, PartialEq)]
-struct Goal {
+struct Condition {
     pointer: String,
     value: Value,
 }
 
-fn goal(given: &str) -> Result<Goal, Failure> {
+fn condition(given: &str) -> Result<Condition, Failure> {
     let split = given.split_once('=').filter(|(pointer, _)| pointer.starts_with('/'));
     let (pointer, value) = split.ok_or_else(|| {
-        Failure::usage(format_args!("`--until {given}` does not say what to wait for"))
+        Failure::usage(format_args!("cannot parse `--until {given}`"))
             .hint("write it as POINTER=VALUE, such as `/metadata/status=completed`")
     })?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok(Goal { pointer: pointer.to_owned(), value })
+    Ok(Condition { pointer: pointer.to_owned(), value })
 }
 
 struct Watching<'a> {
     handle: &'a RunHandle,
-    until: Option<Goal>,
+    until: Option<Condition>,
     path: Option<String>,
 }
 
@@ -87,10 +87,10 @@ impl Deed for Watching<'_> {
         let newest = follower.run_at.revision;
         let mut journal = store.watch(run, newest).await?;
         let stored = store.entry(run, newest).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-        let present = follower.present(&stored)?;
-        let mut is_so = self.tell(&follower, &present);
+        let current = follower.current(&stored)?;
+        let mut holds = self.print(&follower, &current);
         loop {
-            if let Some(exit) = self.ends(&follower, is_so) {
+            if let Some(exit) = self.exit(&follower, holds) {
                 return Ok(exit);
             }
             let news = tokio::select! {
@@ -98,9 +98,9 @@ impl Deed for Watching<'_> {
                 _ = interrupts.recv() => return Ok(Exit::Interrupted),
             };
             for stored in news {
-                if let Some(write) = follower.take(&stored)? {
-                    is_so = self.tell(&follower, &write);
-                    if is_so && self.until.is_some() {
+                if let Some(write) = follower.apply(&stored)? {
+                    holds = self.print(&follower, &write);
+                    if holds && self.until.is_some() {
                         return Ok(Exit::Success);
                     }
                 }
@@ -110,27 +110,28 @@ impl Deed for Watching<'_> {
 }
 
 impl Watching<'_> {
-    /// Prints a write with what it left, and says whether that is what we wait for.
-    fn tell<P: Presentation>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
+    /// Prints a write with the document after it. Returns whether the condition of --until holds.
+    fn print<P: Presentation>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
         let document = json!(follower.run_at.document);
-        let is_so =
-            self.until.as_ref().is_some_and(|goal| document.pointer(&goal.pointer) == Some(&goal.value));
+        let holds =
+            self.until.as_ref().is_some_and(|until| document.pointer(&until.pointer) == Some(&until.value));
         let mut line = json!(write);
         match &self.path {
             Some(path) => line["value"] = document.pointer(path).cloned().unwrap_or_default(),
             None => line["document"] = document,
         }
         output::json(&line);
-        is_so
+        holds
     }
 
-    fn ends<P: Presentation>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
-        let finished = matches!(follower.run_at.rest(), Some(EngineExit::Finished(_)));
+    /// The exit code, if watching ends here.
+    fn exit<P: Presentation>(&self, follower: &Follower<'_, P>, holds: bool) -> Option<Exit> {
+        let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
         match &self.until {
-            Some(_) if is_so => Some(Exit::Success),
-            Some(goal) if finished => {
-                let Goal { pointer, value } = goal;
-                output::note(format_args!("the run is finished, and `{pointer}` is not `{value}`"));
+            Some(_) if holds => Some(Exit::Success),
+            Some(condition) if finished => {
+                let Condition { pointer, value } = condition;
+                output::note(format_args!("the run is finished and `{pointer}` is not `{value}`"));
                 Some(Exit::Failed)
             }
             None if finished => Some(Exit::Success),
@@ -144,17 +145,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_is_json_or_a_text() {
+    fn the_value_of_a_condition_is_json_or_a_text() {
         for (given, pointer, value) in [
             ("/metadata/status=completed", "/metadata/status", json!("completed")),
             ("/sequence=7", "/sequence", json!(7)),
             ("/a=\"7\"", "/a", json!("7")),
             ("/a=x=y", "/a", json!("x=y")),
         ] {
-            assert_eq!(goal(given).unwrap(), Goal { pointer: pointer.to_owned(), value });
+            assert_eq!(condition(given).unwrap(), Condition { pointer: pointer.to_owned(), value });
         }
         for given in ["/a", "a=1", "=1", ""] {
-            assert!(goal(given).is_err(), "{given}");
+            assert!(condition(given).is_err(), "{given}");
         }
     }
 }

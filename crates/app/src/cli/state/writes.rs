@@ -1,4 +1,4 @@
-//! A document as its writes made it, one after the other.
+//! The writes to a document, one after the other.
 
 use protocol::entry::{Author, Entry, Input};
 use protocol::{Revision, Stamp};
@@ -11,26 +11,26 @@ use crate::failure::{Code, Exit, Failure};
 use crate::present::Presentation;
 use crate::query::{RunHandle, difference};
 
-/// What changes with every write, and so tells nothing.
-const COUNTED: [&str; 4] = ["/sequence", "/history", "/metadata/updated_at", "/updated_at"];
+/// Fields that change with every write, and so are not listed.
+const BOOKKEEPING: [&str; 4] = ["/sequence", "/history", "/metadata/updated_at", "/updated_at"];
 
-/// One write of a document.
+/// One write to a document.
 #[derive(Debug, Serialize)]
 pub(super) struct Write {
-    /// Null where the document does not count its changes.
+    /// `None` if the document has no sequence.
     pub(super) sequence: Option<u64>,
     pub(super) revision: Revision,
     pub(super) at: Stamp,
-    /// What the document's own history says of it, where it keeps one.
+    /// The entry of the document's own history, or null.
     pub(super) phase: Value,
     pub(super) event: Value,
     /// An attempt, a person, or the engine.
     pub(super) by: String,
-    /// Where the document changed, as JSON pointers; the empty one is the whole.
+    /// JSON pointers to the changed fields; the empty pointer is the whole document.
     pub(super) changed: Vec<String>,
 }
 
-/// Goes from entry to entry.
+/// Applies entries to a document, one after the other.
 #[derive(Debug)]
 pub(super) struct Follower<'a, P: Presentation> {
     handle: &'a RunHandle,
@@ -42,13 +42,13 @@ impl<'a, P: Presentation> Follower<'a, P> {
         Ok(Self { handle, run_at: handle.run_at::<P>(revision).await? })
     }
 
-    /// The write that made the document as it is here, by the entry of its revision.
-    pub(super) fn present(&self, stored: &StoredEntry) -> Result<Write, Failure> {
+    /// The write of the current revision, whose entry is `stored`.
+    pub(super) fn current(&self, stored: &StoredEntry) -> Result<Write, Failure> {
         Ok(self.write(stored.revision, &self.decode(stored)?, vec![String::new()]))
     }
 
-    /// Takes in the next entry; `None` if it has left the document alone.
-    pub(super) fn take(&mut self, stored: &StoredEntry) -> Result<Option<Write>, Failure> {
+    /// Applies the next entry. Returns `None` if it did not change the document.
+    pub(super) fn apply(&mut self, stored: &StoredEntry) -> Result<Option<Write>, Failure> {
         let entry = self.decode(stored)?;
         let edited = match &entry.input {
             Input::Edited { edit, .. } => Some(paths(&json!(edit))),
@@ -65,7 +65,7 @@ impl<'a, P: Presentation> Follower<'a, P> {
         *revision = stored.revision;
         let parts = P::record(&spec.definition, document, &entry).map_err(|error| {
             Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
-                "cannot follow entry {} of run `{}`",
+                "cannot apply entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;
@@ -81,14 +81,14 @@ impl<'a, P: Presentation> Follower<'a, P> {
 
     fn write(&self, revision: Revision, entry: &Entry<P>, changed: Vec<String>) -> Write {
         let document = &self.run_at.document;
-        let own = P::last_change(document).unwrap_or_default();
+        let newest = P::last_change(document).unwrap_or_default();
         let by = match (&entry.input, &entry.by) {
             (Input::Edited { from: Some(attempt), .. }, _) => attempt.to_string(),
             (_, Author::Person { name, .. }) => name.clone(),
             (_, Author::Engine { .. }) => "engine".to_owned(),
             (_, Author::Client { bucket, .. }) => format!("another client of {bucket}"),
         };
-        let (phase, event) = (own["phase"].clone(), own["event"].clone());
+        let (phase, event) = (newest["phase"].clone(), newest["event"].clone());
         Write { sequence: P::sequence(document), revision, at: entry.at, phase, event, by, changed }
     }
 
@@ -102,7 +102,7 @@ impl<'a, P: Presentation> Follower<'a, P> {
     }
 }
 
-/// Where operations (RFC 6902) lead.
+/// The paths of JSON Patch operations (RFC 6902).
 fn paths(operations: &Value) -> Vec<String> {
     let paths =
         operations.as_array().into_iter().flatten().filter_map(|operation| operation["path"].as_str());
@@ -111,10 +111,10 @@ fn paths(operations: &Value) -> Vec<String> {
 
 fn differing(old: &Value, new: &Value) -> Vec<String> {
     let found = json!(difference::between(old, new));
-    let told = |path: &String| {
-        !COUNTED.iter().any(|counted| {
-            path.strip_prefix(counted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let is_listed = |path: &String| {
+        !BOOKKEEPING.iter().any(|field| {
+            path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
-    paths(&found).into_iter().filter(told).collect()
+    paths(&found).into_iter().filter(is_listed).collect()
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use protocol::closest;
 use protocol::located::{Entry, Located, Node, Rule, Value};
 use protocol::steps::load::parse_duration;
-use supervisor::adapter::rehearsal::{Delivery, Fields, LONGEST_PART, Part, Play};
+use supervisor::adapter::rehearsal::{
+    Behaviour, Fields, MAX_SCRIPTED_ATTEMPT, ScriptedAttempt, ScriptedOutput,
+};
 
 use super::{Reader, listed};
 use crate::rehearsal::roles::Role;
@@ -37,7 +39,7 @@ const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// A word, or a mapping of a kind to what it needs; `take` may stand beside any kind.
-    pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<Part> {
+    pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<ScriptedAttempt> {
         let word;
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
@@ -86,33 +88,33 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         let (play, says) = play?;
-        let part = Part { take, partial, play, says };
+        let part = ScriptedAttempt { take, partial, behaviour: play, says };
         let length = part.to_argument().len() + default_length(role);
-        if length > LONGEST_PART {
-            let message = format!("this part has {length} bytes, the limit is {LONGEST_PART}");
+        if length > MAX_SCRIPTED_ATTEMPT {
+            let message = format!("this part has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
             self.problem(node.pos, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
             return None;
         }
         Some(part)
     }
 
-    fn play(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<(Play, Fields)> {
+    fn play(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<(Behaviour, Fields)> {
         let play = match kind.value.as_str() {
             "ok" => {
                 let (delivery, says) = self.delivery(role, value)?;
-                return Some((Play::Ok(delivery), says));
+                return Some((Behaviour::Ok(delivery), says));
             }
-            "fail" => self.why("`fail`", value, "rehearsed failure").map(|why| Play::Fail { why }),
+            "fail" => self.why("`fail`", value, "rehearsed failure").map(|why| Behaviour::Fail { why }),
             "gate_fail" => self.gate(role, kind, value),
-            "hang" => self.alone(kind, value, Play::Hang),
-            "crash" => self.alone(kind, value, Play::Crash),
+            "hang" => self.alone(kind, value, Behaviour::Hang),
+            "crash" => self.alone(kind, value, Behaviour::Crash),
             "exit" => self
                 .number("`exit`", value, "a whole number from 0 to 255", "exit: 3")
-                .map(|code| Play::Exit { code }),
-            "flood" => self.size(value).map(|bytes| Play::Flood { bytes }),
-            "rubbish" => self.alone(kind, value, Play::Rubbish),
-            "leave_child" => self.alone(kind, value, Play::LeaveChild),
-            "report_then_hang" => self.alone(kind, value, Play::ReportThenHang),
+                .map(|code| Behaviour::Exit { code }),
+            "flood" => self.size(value).map(|bytes| Behaviour::Flood { bytes }),
+            "rubbish" => self.alone(kind, value, Behaviour::Rubbish),
+            "leave_child" => self.alone(kind, value, Behaviour::LeaveChild),
+            "report_then_hang" => self.alone(kind, value, Behaviour::ReportThenHang),
             other => {
                 let hint = match closest(other, KINDS.map(|(kind, _)| kind)) {
                     Some(meant) => format!("did you mean `{meant}`?"),
@@ -126,7 +128,7 @@ impl Reader<'_> {
     }
 
     /// A kind that says everything by its name.
-    fn alone(&mut self, kind: &Located<String>, value: &Node, play: Play) -> Option<Play> {
+    fn alone(&mut self, kind: &Located<String>, value: &Node, play: Behaviour) -> Option<Behaviour> {
         if value.is_null() {
             return Some(play);
         }
@@ -139,7 +141,7 @@ impl Reader<'_> {
         if value.is_null() { Some(unsaid.to_owned()) } else { self.text(what, value) }
     }
 
-    fn gate(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<Play> {
+    fn gate(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
         if role.gate.is_none() {
             let (message, hint) = self.roles.without_gate(&role.step);
             self.problem(kind.pos, Rule::MissingKey, message, hint);
@@ -167,12 +169,12 @@ impl Reader<'_> {
             Some(Entry { value, .. }) => self.why("`why`", value, unsaid),
             None => Some(unsaid.to_owned()),
         };
-        Some(Play::GateFail { times: times?, why: why? })
+        Some(Behaviour::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, role: &Role, value: &Node) -> Option<(Delivery, Fields)> {
+    fn delivery(&mut self, role: &Role, value: &Node) -> Option<(ScriptedOutput, Fields)> {
         let entries = match &value.value {
-            Value::Null => return Some((Delivery::default(), Fields::new())),
+            Value::Null => return Some((ScriptedOutput::default(), Fields::new())),
             Value::Mapping(entries) => entries,
             Value::Bool { .. }
             | Value::AmbiguousBool(_)
@@ -188,7 +190,7 @@ impl Reader<'_> {
         let [logs, artifacts, write] = self.known("`ok`", entries, ["logs", "artifacts", "write"], role.says);
         let logs = self.texts(logs);
         let artifacts = self.texts(artifacts);
-        let mut delivery = Delivery::default();
+        let mut delivery = ScriptedOutput::default();
         delivery.logs.extend(logs.into_iter().map(|log| log.value));
         for artifact in artifacts {
             self.check_path(&artifact, "the run's `artifacts/`");

@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use protocol::steps::{Workflow, load};
-use supervisor::adapter::rehearsal::{Delivery, Play};
+use supervisor::adapter::rehearsal::{Behaviour, ScriptedOutput};
 
 use super::*;
 use crate::rehearsal::blank;
@@ -26,12 +26,12 @@ fn loaded(text: &str) -> Rehearsal {
 }
 
 /// The parts of `code`, written as a list.
-fn parts(list: &str) -> Vec<Part> {
+fn parts(list: &str) -> Vec<ScriptedAttempt> {
     loaded(&format!("steps: {{code: {list}}}")).steps.remove(&StepId::new("code").unwrap()).unwrap()
 }
 
-fn played(part: &str) -> Play {
-    parts(&format!("[{part}]")).remove(0).play
+fn played(part: &str) -> Behaviour {
+    parts(&format!("[{part}]")).remove(0).behaviour
 }
 
 /// Each problem as `line:column rule: message (hint)`.
@@ -63,43 +63,52 @@ steps:
 "#,
     );
     let step = |name: &str| StepId::new(name).unwrap();
-    let delivery = Delivery {
+    let delivery = ScriptedOutput {
         logs: vec!["fixed".to_owned()],
         artifacts: vec!["notes.txt".to_owned()],
         write: BTreeMap::from([("src/x.txt".to_owned(), "content".to_owned())]),
     };
-    let code = [Play::Fail { why: "syntax error".to_owned() }, Play::Ok(delivery)];
-    assert_eq!(rehearsal.steps[&step("code")], code.map(|play| Part { play, ..Part::default() }));
+    let code = [Behaviour::Fail { why: "syntax error".to_owned() }, Behaviour::Ok(delivery)];
+    assert_eq!(
+        rehearsal.steps[&step("code")],
+        code.map(|play| ScriptedAttempt { behaviour: play, ..ScriptedAttempt::default() })
+    );
     let times = NonZeroU32::new(2).unwrap();
-    let gate = Play::GateFail { times, why: "found P0 issues".to_owned() };
-    assert_eq!(rehearsal.steps[&step("review")], [Part { play: gate, ..Part::default() }]);
+    let gate = Behaviour::GateFail { times, why: "found P0 issues".to_owned() };
+    assert_eq!(
+        rehearsal.steps[&step("review")],
+        [ScriptedAttempt { behaviour: gate, ..ScriptedAttempt::default() }]
+    );
 }
 
 #[test]
 fn every_kind_is_read() {
     for (part, play) in [
-        ("ok", Play::default()),
-        ("ok: {}", Play::default()),
-        ("ok: ", Play::default()),
-        ("fail", Play::Fail { why: "rehearsed failure".to_owned() }),
-        ("fail: broken", Play::Fail { why: "broken".to_owned() }),
-        ("hang", Play::Hang),
-        ("crash", Play::Crash),
-        ("exit: 0", Play::Exit { code: 0 }),
-        ("exit: 255", Play::Exit { code: 255 }),
-        ("flood: 10MB", Play::Flood { bytes: 10_000_000 }),
-        ("flood: 64 KiB", Play::Flood { bytes: 65_536 }),
-        ("flood: 12", Play::Flood { bytes: 12 }),
-        ("rubbish", Play::Rubbish),
-        ("leave_child", Play::LeaveChild),
-        ("report_then_hang", Play::ReportThenHang),
+        ("ok", Behaviour::default()),
+        ("ok: {}", Behaviour::default()),
+        ("ok: ", Behaviour::default()),
+        ("fail", Behaviour::Fail { why: "rehearsed failure".to_owned() }),
+        ("fail: broken", Behaviour::Fail { why: "broken".to_owned() }),
+        ("hang", Behaviour::Hang),
+        ("crash", Behaviour::Crash),
+        ("exit: 0", Behaviour::Exit { code: 0 }),
+        ("exit: 255", Behaviour::Exit { code: 255 }),
+        ("flood: 10MB", Behaviour::Flood { bytes: 10_000_000 }),
+        ("flood: 64 KiB", Behaviour::Flood { bytes: 65_536 }),
+        ("flood: 12", Behaviour::Flood { bytes: 12 }),
+        ("rubbish", Behaviour::Rubbish),
+        ("leave_child", Behaviour::LeaveChild),
+        ("report_then_hang", Behaviour::ReportThenHang),
     ] {
         assert_eq!(played(part), play, "{part}");
     }
     let take = parts("[take: 1m30s, {take: 0.5, fail: slow}]");
-    assert_eq!(take[0], Part { take: Some(Duration::from_secs(90)), ..Part::default() });
+    assert_eq!(
+        take[0],
+        ScriptedAttempt { take: Some(Duration::from_secs(90)), ..ScriptedAttempt::default() }
+    );
     assert_eq!(take[1].take, Some(Duration::from_millis(500)));
-    assert_eq!(take[1].play, Play::Fail { why: "slow".to_owned() });
+    assert_eq!(take[1].behaviour, Behaviour::Fail { why: "slow".to_owned() });
 }
 
 #[test]
@@ -231,7 +240,10 @@ fn a_printed_script_can_be_loaded_and_names_every_step() {
     let workflow = workflow();
     let script = blank::script(&Roles::of_workflow(&workflow));
     let rehearsal = loaded(&script);
-    assert!(workflow.steps.iter().all(|step| rehearsal.steps[&step.id] == [Part::default()]), "{script}");
+    assert!(
+        workflow.steps.iter().all(|step| rehearsal.steps[&step.id] == [ScriptedAttempt::default()]),
+        "{script}"
+    );
     assert!(script.contains("  review:   # a gate: `gate_fail` sends back to `code`\n"), "{script}");
 }
 
@@ -248,7 +260,7 @@ fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
     }
 }
 
-fn of_a_cycle(part: &str) -> Result<Part, Vec<Problem>> {
+fn of_a_cycle(part: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
     let review = StepId::new("review").unwrap();
     let script = load(&format!("phases: {{review: [{part}]}}"), &Roles::of_peer());
     script.map(|mut rehearsal| rehearsal.steps.remove(&review).unwrap().remove(0))
@@ -268,7 +280,7 @@ fn a_phase_hands_in_what_the_script_says() {
     assert_eq!(part.says["output"]["quality_score"], 40);
     assert_eq!(part.says["cycle_summary"]["success"], false);
     let part = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
-    assert_eq!((part.partial.len(), part.play), (1, Play::Crash));
+    assert_eq!((part.partial.len(), part.behaviour), (1, Behaviour::Crash));
     assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().says["output"], serde_json::Value::Null);
 }
 

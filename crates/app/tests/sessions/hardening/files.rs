@@ -1,4 +1,4 @@
-//! Files that are deleted, replaced or never written: the store can make every view again.
+//! View files that are deleted, replaced or never written: the store rewrites every view.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
-/// Puts something else in the view's place while the second step waits, and tells where it was kept.
+/// Replaces the view while the second step waits, and returns where the replacement was moved to.
 fn displaced(scene: &Scene, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
@@ -39,7 +39,7 @@ fn directory(path: &Path) {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_view_is_moved_out_of_the_way() {
+fn a_pipe_at_a_views_path_is_moved_away() {
     let scene = scene();
     let kept = displaced(&scene, None, pipe);
     assert!(kept.metadata().unwrap().file_type().is_fifo());
@@ -47,14 +47,14 @@ fn a_pipe_in_place_of_a_view_is_moved_out_of_the_way() {
 }
 
 #[test]
-fn a_directory_in_place_of_a_view_is_moved_out_of_the_way_with_all_that_is_in_it() {
+fn a_directory_at_a_views_path_is_moved_away_with_its_contents() {
     let scene = scene();
     let kept = displaced(&scene, None, directory);
     assert_eq!(fs::read_to_string(kept.join("inside")).unwrap(), "theirs");
 }
 
 #[test]
-fn a_displaced_view_is_kept_by_a_store_elsewhere_on_the_same_file_system() {
+fn a_replaced_view_is_quarantined_in_a_store_on_the_same_file_system() {
     let scene = scene();
     let store = scene.home().join("store");
     let kept = displaced(&scene, Some(&store), pipe);
@@ -62,7 +62,7 @@ fn a_displaced_view_is_kept_by_a_store_elsewhere_on_the_same_file_system() {
 }
 
 #[test]
-fn what_displaced_a_view_is_kept_even_if_the_store_is_on_another_file_system() {
+fn a_replaced_view_is_quarantined_in_a_store_on_another_file_system() {
     let Some(elsewhere) = other_file_system() else {
         eprintln!("SKIPPED: there is no second file system here");
         return;
@@ -92,7 +92,7 @@ fn report(scene: &Scene, step: &str) -> PathBuf {
 }
 
 #[test]
-fn a_report_that_was_deleted_comes_back_when_the_run_rests() {
+fn a_deleted_report_view_is_rewritten_when_the_run_ends() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
@@ -109,7 +109,7 @@ fn a_report_that_was_deleted_comes_back_when_the_run_rests() {
 }
 
 #[test]
-fn a_report_that_could_not_be_written_is_written_when_the_run_rests() {
+fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     // A file where the directory of the reports should be.
@@ -117,7 +117,7 @@ fn a_report_that_could_not_be_written_is_written_when_the_run_rests() {
     scene.plan(&[block, "b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     fs::remove_file(scene.repo().join(".agents/runs/trial/reports")).unwrap();
     gate.open();
     let session = running.wait();
@@ -126,7 +126,7 @@ fn a_report_that_could_not_be_written_is_written_when_the_run_rests() {
 }
 
 #[test]
-fn reports_come_back_after_a_killed_engine_too() {
+fn report_views_are_rewritten_after_an_engine_was_killed() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
@@ -145,21 +145,21 @@ fn reports_come_back_after_a_killed_engine_too() {
     assert!(!scene.store().join("quarantine").exists(), "nothing was anybody else's");
 }
 
-/// A run whose engine was killed after it had written a view that no commit tells of.
+/// Makes a run whose engine was killed after it had written a view that no commit records.
 fn killed(plan: &[&str], more: &[&str]) -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b", "c: a b"]);
     scene.plan(plan);
     let running = scene.run(&[&["--jobs", "2"], more].concat()).start();
     scene.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     scene
 }
 
 #[test]
-fn commands_after_a_killed_engine_know_our_own_view() {
+fn commands_after_a_killed_engine_recognise_its_view() {
     for command in
         [&["stop", "trial"][..], &["pause", "trial"], &["skip", "trial", "c", "--reason", "enough"]]
     {
@@ -174,31 +174,31 @@ fn commands_after_a_killed_engine_know_our_own_view() {
 }
 
 #[test]
-fn a_retry_after_a_killed_engine_knows_our_own_view() {
+fn a_retry_after_a_killed_engine_recognises_its_view() {
     let scene = scene();
     scene.workflow(&["a", "b", "c: a b"]);
     scene.plan(&["a * exit 1", "b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2", "--max-attempts", "1", "--on-failure", "continue"]).start();
     scene.wait_for_view("trial", "a failure", |document| status(document, "a") == "FAILED");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     scene.plan(&[]);
     let retried = scene.callboard(&["retry", "trial", "--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("a#2.1");
+    scene.agent_log().wait_for_start("a#2.1");
     gate.open();
     let session = retried.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!scene.store().join("quarantine").exists(), "{}", session.stderr);
-    assert_eq!(scene.ledger().begun().iter().filter(|begun| begun.starts_with("b#")).count(), 1);
+    assert_eq!(scene.agent_log().started().iter().filter(|begun| begun.starts_with("b#")).count(), 1);
 }
 
 #[test]
 fn a_prompt_is_never_written_in_place() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
-    // Whoever has the old file open, or linked as here, must not see it change.
+    // A process that has the old file open, or linked as here, must not see it change.
     let link = r#"a * do attempt="${REPORT_PATH%/a/*}/b/1.1"; mkdir -p "$attempt"; echo old >"$kit/witness"; ln "$kit/witness" "$attempt/prompt.md"; ln "$kit/witness" "$attempt/context.json"; hand_in COMPLETED "did a""#;
     scene.plan(&[link, "b * tell"]);
     assert_eq!(scene.run(&[]).run().code, 0);

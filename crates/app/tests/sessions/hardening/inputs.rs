@@ -1,12 +1,12 @@
-//! Readers that go away, bytes that are no text, lists that are too long.
+//! Readers that go away, bytes that are not UTF-8, lists that are too long.
 
 use std::fs;
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
-/// Runs with a reader that closes its end of the pipe after a line, and tells the exit code.
+/// Runs with a reader that closes the pipe after one line, and returns the exit code.
 fn read_one_line(scene: &Scene, more: &[&str], line: &str) -> i32 {
     let mut gate = scene.gate("gate");
     let running = scene.run(more).in_shell(line).start();
@@ -17,11 +17,11 @@ fn read_one_line(scene: &Scene, more: &[&str], line: &str) -> i32 {
     code.trim().parse().expect("it is a number")
 }
 
-/// The reader of a pipe that takes one line and leaves.
+/// A pipe's reader that reads one line and exits.
 const READER: &str = "{ head -n 1; exec </dev/null; echo reader gone; }";
 
 #[test]
-fn a_run_goes_on_when_the_reader_of_its_events_has_seen_enough() {
+fn a_run_continues_when_the_reader_of_its_events_exits() {
     let succeeded = scene();
     succeeded.workflow(&["a", "b: a"]);
     succeeded.plan(&["a * wait gate"]);
@@ -36,7 +36,7 @@ fn a_run_goes_on_when_the_reader_of_its_events_has_seen_enough() {
 }
 
 #[test]
-fn a_run_goes_on_when_nobody_reads_its_talk() {
+fn a_run_continues_when_its_messages_have_no_reader() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -46,7 +46,7 @@ fn a_run_goes_on_when_nobody_reads_its_talk() {
 }
 
 #[test]
-fn a_run_goes_on_without_standard_streams() {
+fn a_run_continues_without_standard_streams() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * exit 1"]);
@@ -56,7 +56,7 @@ fn a_run_goes_on_without_standard_streams() {
 }
 
 #[test]
-fn places_that_are_not_utf_8_are_refused() {
+fn paths_that_are_not_utf_8_are_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
     for flag in ["--workdir", "--store"] {
@@ -65,7 +65,7 @@ fn places_that_are_not_utf_8_are_refused() {
         assert_eq!(session.code, 2, "{flag}: {}", session.transcript());
         assert!(session.stderr.contains("is not UTF-8"), "{flag}: {}", session.stderr);
     }
-    assert!(scene.ledger().begun().is_empty());
+    assert!(scene.agent_log().started().is_empty());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_byte_that_is_not_utf_8_in_the_exclude_file_is_kept() {
 }
 
 #[test]
-fn thousands_of_artifacts_do_not_keep_the_next_step_from_starting() {
+fn thousands_of_artifacts_do_not_prevent_the_next_step() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     let write = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"profile","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; note end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;

@@ -1,8 +1,8 @@
-//! A machine that gives us too few descriptors.
+//! A machine with too few file descriptors.
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 const STEPS: usize = 40;
 
@@ -15,7 +15,7 @@ fn many() -> (Scene, Vec<String>) {
 }
 
 #[test]
-fn too_few_descriptors_end_the_engine_aloud_and_cost_no_try() {
+fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
     let (scene, steps) = many();
     scene.plan(&["* * wait gate"]);
     let mut gate = scene.gate("gate");
@@ -34,13 +34,13 @@ fn too_few_descriptors_end_the_engine_aloud_and_cost_no_try() {
 }
 
 #[test]
-fn a_low_soft_limit_is_raised_for_us_and_kept_for_agents() {
+fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
     let (scene, _) = many();
     scene.plan(&[r#"s0 * do ulimit -Sn >"$kit/soft"; hand_in COMPLETED "did it""#, "* * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "40"]).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();
     for number in 1..STEPS {
-        scene.ledger().wait_for_begin(&format!("s{number}#1.1"));
+        scene.agent_log().wait_for_start(&format!("s{number}#1.1"));
     }
     gate.open();
     let session = running.wait();

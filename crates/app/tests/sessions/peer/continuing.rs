@@ -4,18 +4,17 @@ use insta::assert_snapshot;
 use protocol::peer::{CycleStatus, Phase};
 
 use super::{ALL, document, load, peer, rehearsed, transitions};
-use testkit::embedded_only;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn a_failed_cycle_is_continued_by_the_next_which_takes_over_what_was_completed() {
+fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     let scene = scene();
     scene.plan(&["express * failed"]);
     let session = peer(&scene, &["create-spec", "--spec", "x", "dark mode", "--env", "A=1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     scene.plan(&[]);
-    // Nobody says who plays: whoever played the first.
+    // Without a flag the adapters of the first cycle are used.
     let session = scene.callboard(&["peer", "--continue"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer --continue
@@ -46,25 +45,25 @@ fn a_failed_cycle_is_continued_by_the_next_which_takes_over_what_was_completed()
     let (definition, before) = load(&scene, "peer:spec:x:cycle:1");
     assert_eq!(document.phases.plan.output, before.phases.plan.output);
     assert_eq!(document.context.user_requirements, definition.user_requirements);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]);
-    // The failed one has been continued, and its successor is completed.
+    // The failed cycle has been continued, and its successor is completed.
     assert_snapshot!(scene.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
     $ callboard peer --continue --spec x
-    error: there is no incomplete cycle of `peer:spec:x`
+    error: there is no incomplete cycle of `peer:spec:x` to continue
 
-    hint: start one with `callboard peer INSTRUCTION`; `callboard peer --help` names the instructions
+    hint: run `callboard peer INSTRUCTION` to start one; `callboard peer --help` lists the instructions
     [exit 2]
     ");
 }
 
 #[test]
-fn a_cycle_that_was_interrupted_goes_on_in_the_phase_it_was_in() {
+fn an_interrupted_cycle_continues_in_its_phase() {
     let scene = scene();
     scene.plan(&["execute 1 wait gate"]);
     let gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
@@ -89,18 +88,18 @@ fn a_cycle_that_was_interrupted_goes_on_in_the_phase_it_was_in() {
     [exit 0]
     ");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
     drop(gate);
 }
 
 #[test]
-fn whoever_is_asked_again_is_shown_what_there_is_so_far() {
+fn a_retried_phase_is_shown_its_partial_output() {
     let scene = scene();
     let half = r#"execute * do echo '{"progress": "half of it"}' | "$kit/callboard" report --partial; note end x; hang"#;
     scene.plan(&[half]);
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_end("x");
+    scene.agent_log().wait_for_end("x");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let so_far = serde_json::json!({"progress": "half of it"});
@@ -113,11 +112,11 @@ fn whoever_is_asked_again_is_shown_what_there_is_so_far() {
 }
 
 #[test]
-fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next() {
+fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
     let scene = scene();
     scene.plan(&["execute * hang"]);
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     let stopped = scene.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 1);
@@ -128,7 +127,7 @@ fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next
     scene.expect_no_orphans();
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["peer", "--continue"]).run().code, 0);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(
         begun,
         ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
@@ -142,7 +141,7 @@ fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next
 }
 
 #[test]
-fn without_a_spec_the_cycle_that_was_begun_last_is_meant() {
+fn without_a_spec_continue_takes_the_newest_cycle() {
     let scene = scene();
     let failing = "phases: {plan: [fail]}";
     for arguments in
@@ -154,13 +153,13 @@ fn without_a_spec_the_cycle_that_was_begun_last_is_meant() {
     assert_eq!(document(&scene, "peer:global:cycle:2").metadata.instruction, "plan-product");
     assert_eq!(rehearsed(&scene, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
     assert_eq!(document(&scene, "peer:spec:new:cycle:2").metadata.status, CycleStatus::Completed);
-    // The script is that of the failed cycle unless another is given.
+    // The failed cycle's script is used unless another is given.
     assert_eq!(scene.callboard(&["peer", "--continue", "--spec", "old"]).run().code, 1);
     assert_eq!(document(&scene, "peer:spec:old:cycle:2").metadata.status, CycleStatus::Failed);
 }
 
 #[test]
-fn those_who_continue_at_once_do_not_do_the_work_twice() {
+fn concurrent_continues_do_the_work_once() {
     let scene = scene();
     scene.plan(&["execute * failed"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
@@ -169,15 +168,15 @@ fn those_who_continue_at_once_do_not_do_the_work_twice() {
     let sessions: Vec<_> = all.into_iter().map(testkit::Running::wait).collect();
     let said: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
     assert_eq!(sessions.iter().filter(|session| session.code == 0).count(), 1, "one plays it: {said:#?}");
-    // Somebody else is its engine, or it is completed by now.
+    // Another process is its engine, or it is completed by now.
     assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{said:#?}");
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"], "{said:#?}");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:2")), ALL);
 }
 
 #[test]
-fn a_rehearsal_stays_one_and_nothing_else_becomes_one() {
+fn a_rehearsal_is_continued_only_as_a_rehearsal() {
     let scene = scene();
     assert_eq!(rehearsed(&scene, "phases: {plan: [fail]}", &["create-spec", "--spec", "x"]).run().code, 1);
     let real = peer(&scene, &["--continue"]).run();
@@ -199,10 +198,10 @@ fn agents_do_not_continue_cycles() {
 }
 
 #[test]
-fn cycles_of_older_formats_are_continued_like_our_own() {
+fn imported_cycles_are_continued_like_any_other() {
     let scene = scene();
     let dump = scene.kit().join("dump.jsonl");
-    // One that calls itself complete and has never executed anything, and one that was interrupted.
+    // One that claims to be complete and never executed anything, and one that was interrupted.
     let never = include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
     let interrupted = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
     std::fs::write(&dump, format!("{never}{interrupted}")).unwrap();
@@ -214,7 +213,7 @@ fn cycles_of_older_formats_are_continued_like_our_own() {
     assert_eq!(transitions(&next), ALL);
     assert_eq!(next.context.continues.as_ref().unwrap().to_string(), "peer:spec:committer:cycle:1");
     assert_eq!(
-        scene.ledger().begun(),
+        scene.agent_log().started(),
         ["execute#1.1", "express#1.1", "review#1.1"],
         "the plan is taken over"
     );
@@ -224,14 +223,13 @@ fn cycles_of_older_formats_are_continued_like_our_own() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     let same = document(&scene, "peer:spec:user-auth:cycle:3");
     assert_eq!(same.metadata.status, CycleStatus::Completed);
-    // The counter goes on where it was.
+    // The counter continues.
     assert_eq!(peer(&scene, &["create-spec", "--spec", "user-auth"]).run().code, 0);
     document(&scene, "peer:spec:user-auth:cycle:4");
 }
 
 #[test]
-fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_an_unreadable_cycle_does_not_block_others() {
     let scene = scene();
     let ended = |spec: &str, instruction| {
         let session = peer(&scene, &[instruction, "--spec", spec]).run();
@@ -245,14 +243,14 @@ fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
     let spoil = "UPDATE entries SET body = '{' WHERE revision = 5
                  AND run = (SELECT id FROM runs WHERE name = 'peer.spec.y.cycle.1')";
     assert_eq!(database.execute(spoil, []).unwrap(), 1);
-    // A new one of its spec begins without what it recommended.
+    // A new cycle of its spec starts without its recommendations.
     let (code, told) = ended("y", "refine-spec");
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("cannot read the recommendations of cycle `peer:spec:y:cycle:1`"), "{told}");
     let session = scene.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());
-    // What it may have gone on with itself is not gone on with twice.
+    // A cycle that it may have continued itself is not continued twice.
     let spoil = spoil.replace("spec.y.cycle.1", "spec.x.cycle.2");
     assert_eq!(database.execute(&spoil, []).unwrap(), 1);
     let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
@@ -260,8 +258,7 @@ fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn agents_do_not_put_documents_back() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_agents_do_not_restore_documents() {
     let scene = scene();
     scene.plan(&["plan * failed"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
@@ -275,7 +272,7 @@ fn agents_do_not_put_documents_back() {
 }
 
 #[test]
-fn a_failed_cycle_about_the_repository_is_continued_by_its_own_name_though_a_specs_is_newer() {
+fn continue_global_takes_the_repositorys_cycle_although_a_specs_is_newer() {
     let scene = scene();
     scene.plan(&["plan * failed"]);
     let failed = peer(&scene, &["plan-product", "a product"]).run();

@@ -1,27 +1,27 @@
-//! A cycle's document that a stranger has written into, as its user meets it.
+//! A cycle's document that was changed in the database.
 
-use testkit::{Gate, Scene, embedded_only};
+use testkit::{Gate, Scene};
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
-/// A cycle whose engine was killed while its executor works, until the gate is opened.
+/// Makes a cycle whose engine was killed while its executor waits at the gate.
 fn cut_off() -> (Scene, Gate) {
     let scene = scene();
     scene.plan(&["execute * wait gate"]);
     let gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     running.kill();
     running.wait();
     (scene, gate)
 }
 
-/// What a stranger does to the store.
-fn meddle(scene: &Scene, statement: &str) {
+/// Changes the store behind Callboard's back.
+fn corrupt(scene: &Scene, statement: &str) {
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     assert!(database.execute(statement, []).unwrap() > 0, "{statement}");
 }
@@ -30,10 +30,9 @@ const SPOIL_THE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phas
     AND revision = (SELECT max(revision) FROM parts WHERE path = 'phases/execute')";
 
 #[test]
-fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_kept_before() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_the_last_committed_document_is_restored() {
     let (scene, mut gate) = cut_off();
-    meddle(&scene, SPOIL_THE_DOCUMENT);
+    corrupt(&scene, SPOIL_THE_DOCUMENT);
     let met = scene.callboard(&["state", "get", CYCLE]).run();
     assert_eq!(met.code, 4, "{}", met.transcript());
     assert!(met.stderr.starts_with("error[E019]"), "{}", met.stderr);
@@ -48,11 +47,10 @@ fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_ke
 }
 
 #[test]
-fn what_would_be_lost_is_for_a_person_to_decide_and_programs_are_told_the_kind() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_a_restore_that_loses_writes_needs_a_flag() {
     let (scene, mut gate) = cut_off();
-    meddle(&scene, SPOIL_THE_DOCUMENT);
-    meddle(
+    corrupt(&scene, SPOIL_THE_DOCUMENT);
+    corrupt(
         &scene,
         "UPDATE entries SET body = body || ' ' WHERE revision = (SELECT max(revision) FROM entries)",
     );

@@ -1,4 +1,4 @@
-//! The engine of a cycle is killed: while an agent is at work, and after each of its commits and starts.
+//! The engine of a cycle is killed: during an attempt, and after each of its commits and starts.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use protocol::peer::{CycleStatus, Peer, Phase};
 use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
 use store::Tenure;
-use testkit::{Held, Scene, harness};
+use testkit::{ProcessHandle, Scene, harness};
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 
@@ -20,7 +20,7 @@ fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     scene.plan(&["execute * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(!agent.has_ended(), "it works on");
@@ -32,9 +32,9 @@ fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     expect_each_phase_once(&scene);
 }
 
-/// A second life of this test is the engine that gets killed: it is told where and when by variables.
+/// The test binary starts itself as the engine that gets killed; variables say where and when.
 #[test]
-fn killed_after_any_commit_or_start_it_goes_on_and_repeats_nothing() {
+fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
     if let Ok(notice) = std::env::var("KILLED_AT") {
         return be_killed_at(notice.parse().unwrap());
     }
@@ -48,7 +48,7 @@ fn killed_after_any_commit_or_start_it_goes_on_and_repeats_nothing() {
             ])
             .env("KILLED_AT", notice.to_string())
             .env("REPO", scene.repo())
-            .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
+            .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
             .output()
             .unwrap();
         let left = document(&scene, CYCLE);
@@ -67,14 +67,14 @@ fn killed_after_any_commit_or_start_it_goes_on_and_repeats_nothing() {
 #[track_caller]
 fn expect_each_phase_once(scene: &Scene) {
     assert_eq!(transitions(&document(scene, CYCLE)), ALL);
-    assert_eq!(scene.ledger().begun(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
     for phase in Phase::ALL {
-        assert_eq!(scene.ledger().ends_of(phase.as_str()), 1, "{phase}");
+        assert_eq!(scene.agent_log().ends_of(phase.as_str()), 1, "{phase}");
     }
     scene.expect_no_orphans();
 }
 
-/// Opens a cycle that the scripted agent will play, and plays nothing of it.
+/// Creates a cycle for the scripted agent without driving it.
 fn opened(scene: &Scene) {
     let definition = harness::new_cycle(CYCLE);
     let (run, profile) = (harness::run_of(&definition), harness::wrapper(&scene.agent()));
@@ -83,7 +83,7 @@ fn opened(scene: &Scene) {
     harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec)).unwrap();
 }
 
-/// Is the engine, until it has told so many things.
+/// Drives the run until this notice.
 fn be_killed_at(notice: u32) {
     let repo = std::path::PathBuf::from(std::env::var_os("REPO").unwrap());
     let address = std::env::var("CALLBOARD_STORE").ok();
@@ -99,7 +99,7 @@ fn be_killed_at(notice: u32) {
     });
 }
 
-/// Kills its own process. What it is told of is done: a commit is in the store, an attempt has been started.
+/// Kills its own process. What the notice names is done: a commit is in the store, an attempt has been started.
 struct Killer {
     left: u32,
 }

@@ -1,9 +1,9 @@
-//! Names of specs, and numbers of cycles.
+//! Names of specs and numbers of cycles.
 
 use std::collections::BTreeSet;
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
@@ -17,7 +17,7 @@ fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
         assert_eq!(document.metadata.spec_name.as_ref().unwrap().as_str(), name);
         assert_eq!(transitions(&document), ALL);
     }
-    // A keyboard that decomposes means the same spec.
+    // A decomposed spelling means the same spec.
     assert_eq!(peer(&scene, &["create-spec", "--spec", "cafe\u{301}"]).run().code, 0);
     assert_eq!(document(&scene, &format!("peer:spec:{composed}:cycle:2")).metadata.cycle_number, 2);
     let listed = scene.callboard(&["ls", "--json"]).run();
@@ -25,7 +25,7 @@ fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
 }
 
 #[test]
-fn a_name_does_not_steer_the_terminal() {
+fn a_spec_name_cannot_send_escape_sequences() {
     let scene = scene();
     let name = "two\nlines\u{1b}[2J";
     let session = peer(&scene, &["create-spec", "--spec", name]).run();
@@ -38,7 +38,7 @@ fn a_name_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn eight_who_start_at_once_get_eight_numbers() {
+fn eight_cycles_started_at_once_get_eight_numbers() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     scene.plan(&["plan * wait gate"]);

@@ -1,11 +1,11 @@
-//! What a phase hands in is checked while there is somebody to mend it.
+//! A phase's report is checked while its agent can still correct it.
 
 use insta::assert_snapshot;
 
 use super::{ALL, document, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
-/// Hands in the bare word first, as an agent would that has read no further, and then does as it was told.
+/// Reports the bare status first, as a careless agent would, then follows the hint.
 const AGENT: &str = r#"#!/bin/sh
 kit=${0%/*}
 "$kit/callboard" report --status COMPLETED 2>"$kit/told.$STEP_ID" && exit 9
@@ -18,7 +18,7 @@ esac >"$kit/output.json"
 "#;
 
 #[test]
-fn an_agent_that_forgets_its_output_is_told_at_once_and_can_mend_it_in_the_same_try() {
+fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
     let scene = scene();
     let agent = scene.write_program(scene.kit().join("forgetful.sh"), AGENT);
     let wrapper = agent.to_str().unwrap();
@@ -30,7 +30,7 @@ fn an_agent_that_forgets_its_output_is_told_at_once_and_can_mend_it_in_the_same_
     assert_snapshot!(std::fs::read_to_string(scene.kit().join("told.plan")).unwrap(), @"
     error: the report cannot be accepted: Agent reported completion without the field `output`
 
-    hint: the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`
+    hint: add the field `output` to the report, or `--output FILE` to `--status COMPLETED`
     ");
     let prompt = scene.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();

@@ -1,13 +1,13 @@
-//! A cycle is stopped, and whoever does it is killed.
+//! A cycle is stopped, and the stopping command is killed.
 
 use protocol::RunId;
 use protocol::peer::{CycleStatus, Peer};
 use protocol::run::Request;
 use runner::{Clock, Journal};
-use testkit::{Held, Scene, harness};
+use testkit::{ProcessHandle, Scene, harness};
 
 use super::{document, peer};
-use crate::scene;
+use crate::sessions::scene;
 
 /// What `callboard stop` has committed when it is killed at once.
 fn stop_and_die(scene: &Scene, run: &str) {
@@ -20,11 +20,11 @@ fn stop_and_die(scene: &Scene, run: &str) {
 }
 
 #[test]
-fn a_stopped_cycle_whose_engine_died_is_seen_to_its_end_before_the_next_one_begins() {
+fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     let scene = scene();
     scene.plan(&["plan * hang"]);
     let engine = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("plan#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("plan#1.1")).expect("at work");
     engine.kill();
     assert_eq!(engine.wait().code, -1);
     stop_and_die(&scene, "peer.spec.x.cycle.1");

@@ -1,19 +1,17 @@
-//! Damage of any kind, many times.
+//! Random damage.
 
 use std::fs;
 use std::path::Path;
 
 use protocol::RunId;
 use store::Store as _;
-use testkit::embedded_only;
 use testkit::harness::wait;
 
 use super::{PAGE, entries, open, played};
 
 /// Long: `CALLBOARD_SEEDS=300 cargo nextest run -p callboard whatever_is_damaged`.
 #[test]
-fn whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
-    embedded_only!("a damaged file");
+fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
     let seeds: u64 = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let scene = played();
     for number in 0..12 {
@@ -30,7 +28,7 @@ fn whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
         let digest = first["input"]["opened"]["definition"].as_str().unwrap().parse().unwrap();
         wait(open(&sound).blob(&digest)).unwrap().unwrap()
     };
-    // Where each text lies: all of them on one page.
+    // The byte ranges of each entry, all on one page.
     let places: Vec<Vec<_>> = written
         .iter()
         .map(|(_, entries)| {
@@ -65,7 +63,7 @@ fn whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
         let recovered = scene.callboard(&["recover", "--json", "--store", place_text]).run();
         let told = match recovered.code {
             0 | 1 => recovered.json(),
-            // Nothing at all could be read, and that was said.
+            // Nothing could be read, and `recover` said so.
             5 => continue,
             _ => panic!("seed {seed}: {}", recovered.transcript()),
         };

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use insta::assert_snapshot;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
 use super::{PAGE, entries, played};
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 fn spoil(path: &Path, at: usize, length: usize) {
     let mut random = fastrand::Rng::with_seed(at as u64);
@@ -38,8 +38,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
-    embedded_only!("a damaged file");
+fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let scene = played();
     let database = scene.store().join("callboard.db");
     spoil(&database, 0, PAGE);
@@ -60,7 +59,7 @@ fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
 
@@ -81,8 +80,7 @@ fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
 }
 
 #[test]
-fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let scene = played();
     spoil_entry(&scene, "two", 4);
     let recovered = scene.callboard(&["recover"]).run();
@@ -96,9 +94,9 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
       entry 4 of run `two` is not what was written
     it is kept as it was in `[STORE]/saved/[WHEN]`
       one   whole       5 entries, succeeded
-      two   cut         3 of 5 entries, open, entry 4 is not what was written
+      two   cut         3 of 5 entries, running, entry 4 is not what was written
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
       [REPO]/.agents/runs/two/run_state.json was written again
     [exit 1]
     ");
@@ -108,23 +106,42 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
         "{}",
         log.stdout
     );
-    let begun = scene.ledger().begun().len();
+    let begun = scene.agent_log().started().len();
     let resumed = scene.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun().len(), begun, "what was finished ran again");
+    assert_eq!(scene.agent_log().started().len(), begun, "what was finished ran again");
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
+/// Changes an entry and its checksum, as a program with a bug might have written it.
+fn rewrite_entry(
+    database: &rusqlite::Connection,
+    run: &str,
+    revision: u64,
+    change: impl FnOnce(&str) -> String,
+) {
+    let select = "SELECT run, write_id, body FROM entries
+                  WHERE revision = ?2 AND run = (SELECT id FROM runs WHERE name = ?1)";
+    let (number, write_id, body): (i64, Vec<u8>, String) = database
+        .query_one(select, rusqlite::params![run, revision.cast_signed()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    let changed = change(&body);
+    assert_ne!(changed, body);
+    let covered =
+        [&number.to_le_bytes()[..], &revision.to_le_bytes(), &write_id, changed.as_bytes()].concat();
+    let digest = store::Digest::of(covered);
+    let checksum = &digest.as_str()[..32];
+    let update = "UPDATE entries SET body = ?3, checksum = unhex(?4) WHERE run = ?1 AND revision = ?2";
+    database.execute(update, rusqlite::params![number, revision.cast_signed(), changed, checksum]).unwrap();
+}
+
 #[test]
-fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
-    // As in a store from before entries were sealed.
-    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"step\":\"a\"', '\"step\":\"z\"')
-                  WHERE revision = 1 AND run = (SELECT id FROM runs WHERE name = 'one')";
-    assert_eq!(database.execute(spoilt, []).unwrap(), 1);
-    assert!(database.execute("UPDATE entries SET seal = NULL", []).unwrap() > 5);
+    rewrite_entry(&database, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
     drop(database);
     let recovered = scene.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 1, "{}", recovered.transcript());
@@ -135,14 +152,15 @@ fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back(
 }
 
 #[test]
-fn a_run_with_entries_of_a_newer_program_is_not_cut() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
     let scene = played();
     let path = scene.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
-    let newer = "UPDATE entries SET seal = NULL, body = json_set(body, '$.v', 99)
-                 WHERE revision = 3 AND run = (SELECT id FROM runs WHERE name = 'one')";
-    assert_eq!(database.execute(newer, []).unwrap(), 1);
+    rewrite_entry(&database, "one", 3, |body| {
+        let mut entry: serde_json::Value = serde_json::from_str(body).unwrap();
+        entry["v"] = 99.into();
+        entry.to_string()
+    });
     drop(database);
     let refused = scene.callboard(&["recover"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
@@ -153,8 +171,7 @@ fn a_run_with_entries_of_a_newer_program_is_not_cut() {
 }
 
 #[test]
-fn a_second_recovery_keeps_its_own_copy() {
-    embedded_only!("a damaged file");
+fn embedded_a_second_recovery_keeps_its_own_copy() {
     let scene = played();
     for run in ["one", "two"] {
         spoil_entry(&scene, run, 5);
@@ -170,15 +187,14 @@ fn a_second_recovery_keeps_its_own_copy() {
     assert!(checked.unwrap().status.success());
 }
 
-/// SQLite would drop what was committed after the bad place, and the agent at work with it.
+/// SQLite alone would drop every commit after the damaged frame, and the running attempt with them.
 #[test]
-fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
-    embedded_only!("a damaged file");
+fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     let log = scene.store().join("callboard.db-wal");
@@ -192,12 +208,12 @@ fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
     let kept = Path::new(told["kept"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
-    // The agent is still at work, and is adopted: no second one is started.
+    // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
     scene.expect_no_orphans();
 }

@@ -1,14 +1,14 @@
-//! A database that is not where it was, for a while or for good.
+//! A database that is missing, for a while or for good.
 
 use std::fs;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
 use super::{entries, played, rebuild};
 
-/// As if a recovery had been killed after it kept the store and removed the old database. Tells where it is kept.
+/// As if a recovery had been killed after it backed up the store and removed the database. Returns the backup.
 fn cut_off(scene: &Scene) -> PathBuf {
     let kept = scene.store().join("saved/20260101T000000Z");
     fs::create_dir_all(&kept).unwrap();
@@ -18,8 +18,7 @@ fn cut_off(scene: &Scene) -> PathBuf {
 }
 
 #[test]
-fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
-    embedded_only!("a damaged file");
+fn embedded_an_interrupted_recovery_continues_from_its_backup() {
     let scene = played();
     let kept = cut_off(&scene);
     let recovered = scene.callboard(&["recover"]).run();
@@ -27,7 +26,7 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
     assert_eq!(entries(&scene.store(), "one").len(), 5);
     assert!(!kept.join("unfinished").exists() && kept.join("callboard.db").exists());
 
-    // A mark that was left behind does not turn a store back that was used since.
+    // A leftover mark does not reset a store that was used since.
     fs::write(kept.join("unfinished"), "").unwrap();
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     let revision = entries(&scene.store(), "trial").len();
@@ -36,8 +35,7 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
 }
 
 #[test]
-fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
-    embedded_only!("a damaged file");
+fn embedded_recover_from_view_does_not_overwrite_an_interrupted_recovery() {
     let scene = played();
     cut_off(&scene);
     let refused = rebuild(&scene, &scene.view("one")).run();
@@ -49,15 +47,14 @@ fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
 }
 
 #[test]
-fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
-    embedded_only!("its file is gone");
+fn embedded_a_database_that_is_being_replaced_is_waited_for() {
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
-    let writer_lock = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    let writer_lock = fs::File::options().write(true).open(scene.store().join("writer.lock")).unwrap();
     writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
-    crate::archives::wait_for_queue(&scene, 1);
+    crate::sessions::archives::wait_for_queue(&scene, 1);
     fs::rename(&aside, &database).unwrap();
     drop(writer_lock);
     let listed = running.wait();
@@ -65,8 +62,7 @@ fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
 }
 
 #[test]
-fn a_deleted_database_is_named_with_what_to_do() {
-    embedded_only!("its file is gone");
+fn embedded_a_deleted_database_is_reported_with_a_hint() {
     let scene = played();
     fs::remove_file(scene.store().join("callboard.db")).unwrap();
     let refused = scene.callboard(&["ls"]).run();
@@ -75,7 +71,7 @@ fn a_deleted_database_is_named_with_what_to_do() {
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: nothing can be read of the store `[STORE]`
-      caused by: the database is gone, though its store is still there
+      caused by: the database is missing, but other files of its store are there
 
     hint: `callboard recover --from FILE` puts a saved copy back
     hint: `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run

@@ -1,20 +1,17 @@
-//! Runs that only their views are left of.
+//! Runs of which only the views are left.
 
 use std::fs;
 
-use testkit::embedded_only;
-
 use super::rebuild;
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
-    embedded_only!("its file is gone");
+fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let before = scene.document("trial");
@@ -34,14 +31,13 @@ fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
 
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    // The first step did not run again, and no attempt has the name of an earlier one.
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
+    // The first step did not run again, and no attempt id is reused.
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
 #[test]
-fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
-    embedded_only!("its file is gone");
+fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -53,7 +49,7 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
         scene.workflow(steps);
         let rebuild =
             ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
-        let session = scene.played(&rebuild).run();
+        let session = scene.with_agent(&rebuild).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         session.stderr
     };
@@ -61,7 +57,7 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
     assert!(broken.contains("status") && broken.contains("callboard check"), "{broken}");
     assert!(refused(&good, &["a", "b"]).contains("it has no step `b`"));
     assert!(refused(&good, &["z"]).contains("it has no step `z`"));
-    // Succeeded in the view succeeded in the store.
+    // A run that succeeded in the view has succeeded in the store.
     scene.workflow(&["a"]);
     let session = rebuild(&scene, &scene.view("trial")).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -69,7 +65,7 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
 }
 
 #[test]
-fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
+fn a_view_with_an_absurd_count_is_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -77,15 +73,14 @@ fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
     document["run_id"] = "absurd".into();
     document["steps"]["a"]["iteration_count"] = u32::MAX.into();
     let view = scene.write("absurd.json", &document.to_string());
-    // If it were believed, this would stop it before it stops the machine.
+    // The memory limit ends the test early if the count were believed.
     let refused = rebuild(&scene, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
-    assert!(refused.stderr.contains("cannot have been sent back 4294967295 times"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("implausible `iteration_count` of 4294967295"), "{}", refused.stderr);
 }
 
 #[test]
-fn the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
-    embedded_only!("its file is gone");
+fn embedded_a_rebuilt_journal_names_only_known_gates() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     scene.plan(&["review * gate-failure 1"]);

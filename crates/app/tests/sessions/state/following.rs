@@ -1,4 +1,4 @@
-//! The writes of a document, told afterwards and while they happen.
+//! The writes of a document, afterwards and live.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn the_history_has_one_line_per_write() {
     assert_eq!(patch(&scene, sequence(&scene), &["--set", "/ticket=7"]).code, 0);
     assert_snapshot!(scene.callboard(&["state", "history", CYCLE]).run().transcript(), @"
     $ callboard state history peer:spec:feature-name:cycle:1
-       1 [WHEN]  initialized  tester  all of it  revision 1
+       1 [WHEN]  initialized  tester  the whole document  revision 1
        2 [WHEN]  plan started  engine  /metadata/status, /phases/plan/status, /phases/plan/started_at and 3 more  revision 4
        3 [WHEN]  plan progress  plan#1.1  /phases/plan/output/draft  revision 5
        4 [WHEN]  plan completed  engine  /phases/plan/status, /phases/plan/output/draft, /phases/plan/output/phases and 3 more  revision 6
@@ -34,7 +34,7 @@ fn the_history_has_one_line_per_write() {
 }
 
 #[test]
-fn a_watch_tells_every_write_and_ends_when_what_it_waits_for_is_so() {
+fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let watch =
@@ -68,7 +68,7 @@ fn a_watch_tells_every_write_and_ends_when_what_it_waits_for_is_so() {
 }
 
 #[test]
-fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
+fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
     let scene = cycle("");
     assert_eq!(play(&scene).wait().code, 0);
     let so = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
@@ -79,7 +79,7 @@ fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
     let other = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
     assert_eq!(other.code, 1);
     assert!(
-        other.stderr.contains("the run is finished, and `/metadata/status` is not `\"failed\"`"),
+        other.stderr.contains("the run is finished and `/metadata/status` is not `\"failed\"`"),
         "{}",
         other.stderr
     );
@@ -88,7 +88,7 @@ fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
 }
 
 #[test]
-fn a_watch_that_is_interrupted_leaves_and_the_run_does_not_notice() {
+fn an_interrupted_watch_does_not_affect_the_run() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let watch = scene.callboard(&["state", "watch", CYCLE]).start();

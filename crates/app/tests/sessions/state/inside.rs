@@ -1,4 +1,4 @@
-//! From inside an attempt: what its step may write, and only while it has the step.
+//! Writes from inside an attempt: its own phase, and only while it runs.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
 }
 
 #[test]
-fn an_attempt_that_was_replaced_writes_no_more() {
+fn a_superseded_attempt_cannot_write() {
     // The first attempt fails, the second waits.
     let scene = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
     let (engine, mut gate) = planning(&scene);
@@ -68,7 +68,7 @@ fn an_attempt_that_was_replaced_writes_no_more() {
 }
 
 #[test]
-fn an_agent_of_another_run_is_somebody_outside() {
+fn an_agent_of_another_run_writes_as_an_outsider() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let expect = sequence(&scene).to_string();

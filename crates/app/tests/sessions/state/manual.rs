@@ -17,7 +17,7 @@ fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// How often each of them adds a step.
+/// How many entries each of them adds.
 const EACH: usize = 4;
 
 #[test]

@@ -9,7 +9,7 @@ use testkit::Scene;
 use super::{WAITS, cycle, get, history, patch, planning, sequence};
 
 #[test]
-fn of_eight_patches_of_one_reading_exactly_one_wins() {
+fn of_eight_patches_of_one_sequence_exactly_one_is_applied() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let read = sequence(&scene);
@@ -38,14 +38,14 @@ fn of_eight_patches_of_one_reading_exactly_one_wins() {
 const WRITERS: usize = 16;
 const PATCHES: usize = 3;
 
-/// What a writer does when somebody else was faster.
+/// What a writer does after a conflict.
 #[derive(Clone, Copy)]
 enum Loser {
     TriesAgain,
     GoesOn,
 }
 
-/// Lets the writers loose on the phase in progress, and says how many patches were applied and how many conflicts there were.
+/// Starts the writers on the phase in progress, and counts applied patches and conflicts.
 fn write(scene: &Scene, loser: Loser) -> (usize, usize) {
     let counts: Vec<(usize, usize)> = thread::scope(|scope| {
         let writers: Vec<_> =
@@ -65,7 +65,7 @@ fn write_as(scene: &Scene, writer: usize, loser: Loser) -> (usize, usize) {
             let set = format!("/phases/plan/output/writer-{writer}={number}");
             let session = patch(scene, known, &["--set", &set]);
             let answer = session.json();
-            // Whoever loses is told how the document stands.
+            // The loser gets the current document.
             known = answer["sequence"].as_u64().or(answer["found"].as_u64()).unwrap();
             if session.code == 0 {
                 assert_eq!(answer["written"], true, "nobody else writes this: {answer}");
@@ -111,7 +111,7 @@ fn sixteen_processes_lose_none_of_their_patches() {
 }
 
 #[test]
-fn without_trying_again_every_patch_is_applied_or_told_to_be_in_conflict() {
+fn without_retries_every_patch_is_applied_or_reported_as_a_conflict() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let before = sequence(&scene);

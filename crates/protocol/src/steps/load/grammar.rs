@@ -1,4 +1,4 @@
-//! The grammar of a workflow file, written down once: the loader knows its keys by it, and the JSON Schema is made of it.
+//! The keys of a workflow file. The loader, the JSON Schema and the table in the manual use this one list.
 
 /// One key of a mapping.
 #[derive(Debug, Clone, Copy)]
@@ -6,24 +6,24 @@ pub struct Key {
     pub name: &'static str,
     pub kind: Kind,
     pub needed: Needed,
-    /// What it is for: shown by editors, and in the manual.
-    pub says: &'static str,
+    /// Shown by editors and in the manual.
+    pub description: &'static str,
 }
 
-/// Whether a mapping may do without the key.
+/// Whether a key is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
     Always,
     Optional,
 }
 
-/// What the value of a key is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A text that is not empty.
     Text,
     AnyText,
-    /// A name that is safe as a file and in a variable.
+    /// An id that is safe as a file name and in a variable.
     Id,
     Ids,
     Mapping,
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What people call it.
+    /// Returns the name of the type in the manual.
     pub fn word(self) -> &'static str {
         match self {
             Self::Text | Self::AnyText => "text",
@@ -49,12 +49,12 @@ impl Kind {
     }
 }
 
-const fn always(name: &'static str, kind: Kind, says: &'static str) -> Key {
-    Key { name, kind, needed: Needed::Always, says }
+const fn always(name: &'static str, kind: Kind, description: &'static str) -> Key {
+    Key { name, kind, needed: Needed::Always, description }
 }
 
-const fn optional(name: &'static str, kind: Kind, says: &'static str) -> Key {
-    Key { name, kind, needed: Needed::Optional, says }
+const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Key {
+    Key { name, kind, needed: Needed::Optional, description }
 }
 
 /// The keys of the file.
@@ -62,15 +62,15 @@ pub const WORKFLOW: [Key; 4] = [
     optional(
         "name",
         Kind::Text,
-        "What the workflow is called in lists and in the run's document; `unnamed` if left out.",
+        "The name of the workflow in lists and in the document of the run; `unnamed` if left out.",
     ),
-    optional("description", Kind::AnyText, "What the workflow is for, for people."),
+    optional("description", Kind::AnyText, "What the workflow is for."),
     optional(
         "metadata",
         Kind::Mapping,
-        "Anything you want to keep with the workflow. It changes nothing in a run.",
+        "Anything you want to store with the workflow. It has no effect on a run.",
     ),
-    always("steps", Kind::Steps, "The steps. Of those that could start, the first in the file starts first."),
+    always("steps", Kind::Steps, "The steps. If several could start, the first in the file starts first."),
 ];
 
 /// The keys of a step.
@@ -78,12 +78,12 @@ pub const STEP: [Key; 10] = [
     always(
         "id",
         Kind::Id,
-        "The step's name, unique in the file: letters, digits, `.`, `_` and `-`, at most 100. Files and variables are named after it.",
+        "The id of the step, unique in the file: at most 100 letters, digits, `.`, `_` and `-`. Files and variables are named after it.",
     ),
     always(
         "agent",
         Kind::Text,
-        "Who plays the step: a name of `[adapters]` in `callboard.toml`, passed on to a wrapper as it is.",
+        "The agent that runs the step: a name of `[adapters]` in `callboard.toml`, passed to a wrapper unchanged.",
     ),
     always(
         "prompt",
@@ -103,14 +103,14 @@ pub const STEP: [Key; 10] = [
     optional(
         "loop_back_to",
         Kind::Id,
-        "Makes the step a gate: when its report has `gate_failure: true`, the run goes back to this step and does everything from there again. It must be one of the steps that this one needs, directly or not.",
+        "Makes the step a gate: when its report has `gate_failure: true`, the run loops back to the named step and does everything from there again. The named step must be one that this one needs, directly or not.",
     ),
     optional(
         "metadata",
         Kind::Mapping,
-        "Anything you want to keep with the step. It changes nothing in a run.",
+        "Anything you want to store with the step. It has no effect on a run.",
     ),
-    optional("model", Kind::Text, "The model to use, handed to the agent as `STEP_MODEL`."),
+    optional("model", Kind::Text, "The model to use, passed to the agent as `STEP_MODEL`."),
     optional(
         "timeout",
         Kind::Time,
@@ -119,6 +119,6 @@ pub const STEP: [Key; 10] = [
     optional(
         "max_attempts",
         Kind::Count,
-        "How many attempts the step has in all before it has failed; `--max-attempts` if left out.",
+        "How many attempts the step has before it fails; `--max-attempts` if left out.",
     ),
 ];

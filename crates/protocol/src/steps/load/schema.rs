@@ -1,4 +1,4 @@
-//! The grammar as a JSON Schema, for editors. It knows keys and types; what only the whole graph shows is the loader's.
+//! The JSON Schema of workflow files, for editors. It covers keys and types; only the loader checks the graph.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use super::grammar::{Key, Kind, Needed, STEP, WORKFLOW};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// A block text (`|`) ends with a line's end, which the loader takes off; hence the `\n*`.
+/// A block text (`|`) ends with a line break, which the loader removes; hence the `\n*`.
 const ID: &str = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\n*$";
 const NOT_BLANK: &str = r"\S";
-/// Seconds, or each unit at most once from long to short; the lookahead wants at least one of them.
+/// Seconds, or each unit at most once from long to short. The lookahead requires at least one unit.
 const TIME: &str = r"^([0-9]+\.?[0-9]*|\.[0-9]+|(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$";
 
 /// The JSON Schema (draft 2020-12) of workflow files.
@@ -18,13 +18,13 @@ pub fn schema() -> Value {
     let head = json!({
         "$schema": DIALECT,
         "title": "Callboard workflow",
-        "description": "Steps, each played by an agent, and which of them wait for which.",
+        "description": "Steps, each run by an agent, and which of them wait for which.",
     });
     if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
         let rest = std::mem::replace(schema, head);
         schema.extend(rest);
         let mut step = mapping(&STEP);
-        step["description"] = "One step: an agent, its prompt, and what it waits for.".into();
+        step["description"] = "One step: an agent, its prompt, and the steps it needs.".into();
         schema.insert("$defs".to_owned(), json!({ "step": step }));
     }
     schema
@@ -44,7 +44,7 @@ fn mapping(keys: &[Key]) -> Value {
 
 fn property(key: &Key) -> Value {
     let mut property = value(key.kind);
-    property["description"] = key.says.into();
+    property["description"] = key.description.into();
     property
 }
 

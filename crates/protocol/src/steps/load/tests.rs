@@ -1,4 +1,4 @@
-//! Every kind of problem, with its exact place and words; they are what people see.
+//! Every kind of problem, with its exact position and message.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// `line:column [rule] message (hint)`, a line for each.
+/// Renders problems as `line:column [rule] message (hint)`, one per line.
 fn shown(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {
@@ -31,7 +31,7 @@ fn accepted(text: &str) -> Loaded {
     load(text).unwrap_or_else(|problems| panic!("should be accepted:\n{text}\n{}", shown(&problems)))
 }
 
-/// A workflow whose only step `a` has these further lines.
+/// Returns a workflow whose only step `a` has these additional lines.
 fn step_with(lines: &str) -> String {
     format!("steps:\n- id: a\n  agent: x\n  prompt: p\n  {lines}\n")
 }
@@ -41,7 +41,7 @@ fn ids(names: &[StepId]) -> Vec<&str> {
 }
 
 #[test]
-fn a_workflow_is_read_with_all_its_keys() {
+fn all_keys_of_a_workflow_are_read() {
     let Loaded { workflow, warnings, .. } = accepted(
         "\
 name: release
@@ -84,7 +84,7 @@ steps:
 }
 
 #[test]
-fn the_example_that_the_readme_names_is_read_without_a_warning() {
+fn the_example_of_the_readme_loads_without_a_warning() {
     let loaded = accepted(include_str!("../../../../../examples/hello/workflow.yaml"));
     assert_eq!((loaded.workflow.steps.len(), loaded.warnings), (4, vec![]));
 }
@@ -113,7 +113,7 @@ steps:
 }
 
 #[test]
-fn a_file_that_is_no_workflow_is_refused() {
+fn a_file_that_is_not_a_workflow_is_refused() {
     let begin = "a workflow begins with `name: …` and `steps:`";
     let empty = "1:1 [empty-file] the file is empty (a workflow has a `name` and a list of `steps`)";
     let step = "a step looks like `- {id: plan, agent: claude, prompt: prompts/plan.md}`";
@@ -210,7 +210,7 @@ fn broken_yaml_is_refused_where_it_breaks() {
 }
 
 #[test]
-fn keys_we_do_not_know_are_refused_with_a_guess() {
+fn unknown_keys_are_refused_with_a_suggestion() {
     let step = "steps: [{id: a, agent: x, prompt: p}]\n";
     for (line, expected) in [
         ("nam: w", "1:1 [unknown-key] `nam` is not a key of a workflow (did you mean `name`?)"),
@@ -241,7 +241,7 @@ fn keys_we_do_not_know_are_refused_with_a_guess() {
 }
 
 #[test]
-fn keys_that_come_later_are_refused_by_name() {
+fn keys_that_are_not_supported_yet_are_refused() {
     for (key, feature) in [
         ("gates", "waiting for conditions outside the workflow"),
         ("human_in_the_loop", "waiting for a person's answer"),
@@ -371,7 +371,7 @@ fn keys_given_twice_are_refused() {
     );
 }
 
-/// A workflow of steps `id: needs`.
+/// Returns a workflow of these steps with their needs.
 fn graph(steps: &[(&str, &[&str])]) -> String {
     let mut text = "steps:\n".to_owned();
     for (id, needs) in steps {
@@ -381,7 +381,7 @@ fn graph(steps: &[(&str, &[&str])]) -> String {
 }
 
 #[test]
-fn ids_that_are_taken_or_unsafe_are_refused() {
+fn duplicate_and_unsafe_ids_are_refused() {
     refused(
         &graph(&[("a", &[]), ("../b", &[]), ("a", &["../b"]), ("-c", &[])]),
         "3:8 [unsafe-id] `../b` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-` (the id names files and variables; choose something like `code_review-2`)\n\
@@ -399,7 +399,7 @@ fn columns_count_characters_and_messages_cannot_write_to_the_terminal() {
 }
 
 #[test]
-fn references_to_unknown_steps_are_refused_with_a_guess() {
+fn references_to_unknown_steps_are_refused_with_a_suggestion() {
     refused(
         "steps:\n- {id: plan, agent: x, prompt: p}\n- {id: b, agent: x, prompt: p, needs: [paln], next_on_success: [zebra]}\n",
         "3:40 [unknown-step] `needs` names `paln`, but no step has this id (did you mean `plan`?)\n\
@@ -409,9 +409,9 @@ fn references_to_unknown_steps_are_refused_with_a_guess() {
 
 #[test]
 fn steps_that_wait_for_each_other_are_refused() {
-    let cycle = |place: &str, steps: &str| {
+    let cycle = |position: &str, steps: &str| {
         format!(
-            "{place} [cycle] these steps wait for each other and none could ever start: {steps} \
+            "{position} [cycle] these steps wait for each other and none could ever start: {steps} \
              (read `→` as \"needs\"; remove one of these needs)"
         )
     };
@@ -420,7 +420,7 @@ fn steps_that_wait_for_each_other_are_refused() {
         "2:19 [self-dependency] step `a` needs itself (remove it from its own `needs`)",
     );
     refused(&graph(&[("a", &["b"]), ("b", &["a"])]), &cycle("2:19", "a → b → a"));
-    // One report for each knot, the shortest way round; `z` only waits for one and is in none.
+    // One problem for each group, with its shortest cycle. `z` waits for a cycle and is in none.
     let knots = graph(&[
         ("z", &["c"]),
         ("a", &["z0", "b"]),
@@ -433,7 +433,7 @@ fn steps_that_wait_for_each_other_are_refused() {
     refused(&knots, &[cycle("3:23", "a → b → a"), cycle("6:19", "d → e → d")].join("\n"));
 }
 
-/// A chain in which every step needs the one behind it in the file, so that the search goes as deep as it can.
+/// Returns a chain in which every step needs the next one in the file, so that the search goes as deep as possible.
 fn chain(length: usize, last_needs: &str) -> String {
     let mut text = "steps:\n".to_owned();
     for step in 0..length {
@@ -444,7 +444,7 @@ fn chain(length: usize, last_needs: &str) -> String {
 }
 
 #[test]
-fn ten_thousand_steps_in_a_chain_or_a_ring_are_no_problem() {
+fn ten_thousand_steps_in_a_chain_or_a_ring_are_checked() {
     assert_eq!(accepted(&chain(10_000, "")).workflow.steps.len(), 10_000);
     refused(
         &chain(10_000, "s0"),
@@ -472,7 +472,7 @@ fn a_successor_that_does_not_need_the_step_is_a_warning() {
 }
 
 #[test]
-fn a_file_cannot_stand_for_more_than_we_can_hold() {
+fn aliases_that_expand_to_gigabytes_are_refused() {
     let mut laughs = "metadata:\n  a0: &a0 [ha, ha]\n".to_owned();
     for level in 1..40 {
         let below = level - 1;
@@ -522,7 +522,7 @@ steps:
 }
 
 #[test]
-fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
+fn loop_back_to_must_name_a_step_that_the_gate_needs() {
     let workflow = |target: &str| {
         format!(
             "steps:\n- {{id: a, agent: x, prompt: p}}\n- {{id: b, agent: x, prompt: p, needs: [a]}}\n\
@@ -548,9 +548,9 @@ fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
     }
 }
 
-/// `needs: plan` is one mistake; that `plan` is then no ancestor is not a second one.
+/// `needs: plan` is one problem. That `plan` is then not an ancestor must not be reported as a second one.
 #[test]
-fn a_way_back_is_not_judged_by_needs_that_could_not_be_read() {
+fn loop_back_to_is_not_checked_if_some_needs_could_not_be_read() {
     for (needs, expected) in [
         ("plan", "[wrong-type] `needs` is a text where a list is expected (write `needs: [plan]`)"),
         ("[paln]", "[unknown-step] `needs` names `paln`, but no step has this id (did you mean `plan`?)"),
@@ -565,7 +565,7 @@ fn a_way_back_is_not_judged_by_needs_that_could_not_be_read() {
 }
 
 #[test]
-fn prompts_of_a_broken_file_are_known_all_the_same() {
+fn prompts_of_an_invalid_file_are_returned() {
     let examined = examine("nam: w\nsteps:\n- {id: a, agent: x, prompt: p.md}\n- {agent: x, prompt: q.md}\n");
     let prompts: Vec<_> = examined
         .prompts

@@ -1,12 +1,12 @@
-//! Which transition of the seed's matrix an input must make of a document: by the document before, by who was at work, and
-//! by nothing that the protocol decided.
+//! The transition of the seed's matrix that an input must make, derived from the document before it and the running
+//! attempt, not from the protocol's decisions.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};
 use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnStatus};
 
 use super::super::{Input, Transition};
 use super::first_open;
-use super::writings::NOTE;
+use super::writes::NOTE;
 
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
     let Transition { before, input, was, .. } = transition;
@@ -21,8 +21,8 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
         Some(_) if is_over => Written::Unchanged,
         Some(Input::Fact(Fact::Ended { attempt, ending })) => {
             let active = &before.active_turns[&attempt.step];
-            let plays = active.status == TurnStatus::Running;
-            let failed = |used_up: bool| match (plays, used_up) {
+            let is_running = active.status == TurnStatus::Running;
+            let failed = |used_up: bool| match (is_running, used_up) {
                 (false, _) => Written::Unchanged,
                 (true, true) => Written::Failed(attempt.step),
                 (true, false) => Written::Progress { phase: attempt.step, unknown_fields: false },
@@ -30,14 +30,16 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             match ending {
                 Ending::Reported(_) => Written::Completed(attempt.step),
                 Ending::Failed => failed(active.failures + 1 >= definition.max_attempts.get()),
-                // One that is repeated is no failure: there is nothing to show of it.
+                // An interruption that is retried is no failure, and the document does not show it.
                 Ending::Interrupted | Ending::Stopped if active.interruptions < MAX_INTERRUPTIONS => {
                     Written::Unchanged
                 }
                 Ending::Interrupted | Ending::Stopped => failed(true),
             }
         }
-        Some(Input::Ask(Request::Stop)) => first_open(was).map_or(Written::CycleCompleted, Written::Failed),
+        Some(Input::Request(Request::Stop)) => {
+            first_open(was).map_or(Written::CycleCompleted, Written::Failed)
+        }
         Some(Input::Deferred) => match first_open(was) {
             None => Written::CycleCompleted,
             Some(phase) if !is_reused(definition, phase) => begins(transition),
@@ -48,18 +50,20 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 }
             },
         },
-        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Slots | Input::Ask(_)) => begins(transition),
+        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Slots | Input::Request(_)) => {
+            begins(transition)
+        }
     }
 }
 
-/// The first attempt of a phase begins it; nothing else that starts somebody shows.
+/// The first attempt of a phase starts it; later ones do not show in the document.
 fn begins(transition: &Transition<'_, Peer>) -> Written {
     let pending = |phase: &Phase| transition.was.phases[*phase].status == PhaseStatus::Pending;
     let mut first = transition.started().map(|attempt| attempt.step).filter(pending);
     first.next().map_or(Written::Unchanged, Written::Started)
 }
 
-/// Whether the output comes from the cycle that this one continues.
+/// Returns whether the output comes from the cycle that this one continues.
 pub(super) fn is_reused(definition: &Definition, phase: Phase) -> bool {
     let count = definition.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     super::ORDER.into_iter().take(count).any(|reused| reused == phase)

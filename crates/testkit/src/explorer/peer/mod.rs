@@ -1,9 +1,9 @@
-//! `peer`, explored: its vocabulary for tables. What must hold in it is in `rules`, which cycles are explored in `scenes`.
+//! `peer`, explored: its notation. Its rules are in `rules`, the explored cycles in `scenes`.
 
 mod expected;
 mod rules;
 mod scenes;
-mod writings;
+mod writes;
 
 use protocol::peer::{
     Change as ProtocolChange, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
@@ -13,21 +13,22 @@ use protocol::run::Run;
 use protocol::{Protocol as _, RunId};
 use serde_json::{Map, Value, json};
 
-use super::{Broken, Explored, StepNotation, Transition, Writing};
-pub use scenes::{adopted, continued, cycle, global, scene};
+use super::{Explored, StepNotation, Transition, Violation, WriteInput};
+pub use scenes::{continued, cycle, global, imported, scene};
 
-/// What the marks of `peer` mean.
-pub const LEGEND: &str = "· not asked yet   ✓ completed   ! completed, and the review finds fault   ✗ failed
-⇐ entered as begun: its output comes from the cycle that this one continues
-✎ the document is written, and stands there now";
+/// The marks of `peer`.
+pub const LEGEND: &str =
+    "· not started yet   ✓ completed   ! completed, and the review is unsuccessful   ✗ failed
+⇐ in progress: its output is reused from the cycle that this one continues
+✎ the new position of the document, if it changed";
 
-/// The seed's order, written down here again: what is checked is not asked in which order it should be.
+/// The seed's order, written down independently of the protocol.
 pub(super) const ORDER: [Phase; 4] = [Phase::Plan, Phase::Execute, Phase::Express, Phase::Review];
 
-/// From here on a review finds no fault.
+/// The quality score from which a review is successful.
 const GOOD: u64 = 70;
 
-/// What a phase has produced in all that is explored.
+/// The output of a phase in all explorations.
 pub(super) fn output(phase: Phase) -> Value {
     match phase {
         Phase::Plan => json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}),
@@ -49,13 +50,13 @@ fn reported(phase: Phase, verdict: Verdict) -> Map<String, Value> {
     fields.as_object().cloned().unwrap_or_default()
 }
 
-/// Whether all is done, and the review finds no fault with it.
+/// Returns whether the cycle is completed and its review successful.
 fn succeeded(document: &Document) -> bool {
     let score = document.phases.review.output.as_ref().and_then(|review| review["quality_score"].as_u64());
     document.metadata.status == CycleStatus::Completed && score.is_some_and(|score| score >= GOOD)
 }
 
-/// The first phase that is not completed, by the document.
+/// Returns the first phase that is not completed in the document.
 fn first_open(document: &Document) -> Option<Phase> {
     ORDER.into_iter().find(|phase| document.phases[*phase].status != PhaseStatus::Completed)
 }
@@ -97,7 +98,7 @@ impl Explored for Peer {
         match verdict {
             Verdict::Completed => "completed",
             Verdict::Reviewed { success: true } => "success",
-            Verdict::Reviewed { success: false } => "fault",
+            Verdict::Reviewed { success: false } => "no success",
         }
         .to_owned()
     }
@@ -122,30 +123,30 @@ impl Explored for Peer {
 
     fn say_change(change: &ProtocolChange) -> String {
         match change {
-            ProtocolChange::Activated(phase) => format!("{phase} asked"),
-            ProtocolChange::ReuseStarted(phase) => format!("{phase} entered"),
+            ProtocolChange::Activated(phase) => format!("{phase} next"),
+            ProtocolChange::ReuseStarted(phase) => format!("{phase} reused"),
             ProtocolChange::Completed(phase) => format!("{phase} completed"),
             ProtocolChange::Reviewed { success: true } => "review completed".to_owned(),
-            ProtocolChange::Reviewed { success: false } => "review completed, with fault".to_owned(),
+            ProtocolChange::Reviewed { success: false } => "review completed, no success".to_owned(),
             ProtocolChange::Closed => "cycle completed".to_owned(),
             ProtocolChange::Failed(phase) => format!("{phase} failed"),
-            ProtocolChange::Imported(_) => "taken over".to_owned(),
+            ProtocolChange::Imported(_) => "imported".to_owned(),
         }
     }
 
     fn say_document(document: &Document) -> Option<String> {
-        Some(place(document))
+        Some(position(document))
     }
 
-    fn writings(run: &Run<Self>, document: &Document) -> Vec<Writing<Phase>> {
-        writings::writings(run, document)
+    fn writes(run: &Run<Self>, document: &Document) -> Vec<WriteInput<Phase>> {
+        writes::writes(run, document)
     }
 
     fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let begun = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
+        let started = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle) = match run.state {
-            // Whatever was taken over in progress is asked for again, and shown as it was.
-            State::Ready(phase) | State::Active(phase) if !begun(phase) => (Some((phase, None)), None),
+            // An imported phase in progress is queued again, and shown as it was.
+            State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
             State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }
@@ -178,13 +179,13 @@ impl Explored for Peer {
         differs
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Broken> {
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         rules::inspect(definition, transition)
     }
 }
 
-/// Where the document stands, in the seed's words.
-fn place(document: &Document) -> String {
+/// Returns the position of the document, in the seed's words.
+fn position(document: &Document) -> String {
     let of = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
     match document.metadata.status {
         CycleStatus::Initialized => "initialized".to_owned(),
@@ -197,8 +198,8 @@ fn place(document: &Document) -> String {
     }
 }
 
-/// All places, from the first to the last.
-pub fn slots() -> Vec<String> {
+/// Returns all positions in order.
+pub fn positions() -> Vec<String> {
     let phases =
         ORDER.into_iter().flat_map(|phase| [format!("{phase} in_progress"), format!("{phase} completed")]);
     let ends = ["completed", "failed"].map(str::to_owned);

@@ -1,7 +1,7 @@
-//! What must hold in `peer`, over and above what holds in all protocols.
+//! The rules of `peer`.
 //!
-//! Written from the seed's tables and the two documents around an entry, not with the functions that decide or write: a
-//! mistake made there shall not be made here as well.
+//! Written from the seed's tables and the two documents around an entry, not with the functions that decide or write,
+//! so that a mistake there is not repeated here.
 
 use protocol::Outcome;
 use protocol::edit::EditAuthor;
@@ -13,48 +13,51 @@ use protocol::peer::{
 use protocol::run::{Request, RunStatus};
 use serde_json::Value;
 
-use super::super::{Broken, Input, Transition, Writing};
+use super::super::{Input, Transition, Violation, WriteInput};
 use super::expected::{expected, is_reused};
 use super::{ORDER, succeeded};
 
-pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>) -> Vec<Broken> {
-    let mut broken = Vec::new();
-    order(transition.shown, &mut broken);
-    ends(transition, &mut broken);
+pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    order(transition.shown, &mut violations);
+    ends(transition, &mut violations);
     if let EntryInput::Recovered { source: RecoverySource::View { document, .. } } = &transition.entry.input {
         if transition.shown.to_value() != *document {
-            broken.push(Broken::new("what is taken over stays as it is", "the document is another"));
+            violations.push(Violation::new("an imported document is unchanged", "the document has changed"));
         }
-        return broken;
+        return violations;
     }
     let wrote = expected(definition, transition);
-    recognised(transition, wrote, &mut broken);
-    plays(definition, transition, &mut broken);
+    recognised(transition, wrote, &mut violations);
+    started_attempts(definition, transition, &mut violations);
     if transition.input.is_some() {
-        counts(transition.was, transition.shown, &mut broken);
-        keeps(transition, wrote, &mut broken);
-        reuses(definition, transition, wrote, &mut broken);
+        counts(transition.was, transition.shown, &mut violations);
+        keeps(transition, wrote, &mut violations);
+        reuses(definition, transition, wrote, &mut violations);
     }
     if let Some(Input::Write(writing)) = transition.input {
-        stands(transition, writing, &mut broken);
+        applied_as_given(transition, writing, &mut violations);
     }
-    broken
+    violations
 }
 
-/// The entry makes the write that its input must make, and no other.
-fn recognised(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Broken>) {
-    const RULE: &str = "an entry makes the one write that its input asks for";
+/// The entry makes exactly the write that its input requires.
+fn recognised(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
+    const RULE: &str = "an entry makes exactly the write its input requires";
     let old = transition.input.map(|_| transition.was);
     match recognise(old, transition.shown) {
         Ok(found) if found == wrote => {}
-        Ok(found) => broken.push(Broken::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
-        Err(invalid) => broken.push(Broken::new(RULE, format!("it is none, not `{wrote}`: {invalid}"))),
+        Ok(found) => violations.push(Violation::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
+        Err(invalid) => {
+            violations.push(Violation::new(RULE, format!("it is none, not `{wrote}`: {invalid}")))
+        }
     }
 }
 
-/// One write, one number, one entry of the history.
-fn counts(was: &Document, shown: &Document, broken: &mut Vec<Broken>) {
-    let mut wrong = |what: String| broken.push(Broken::new("every write is counted once", what));
+/// One write, one sequence number, one entry of the history.
+fn counts(was: &Document, shown: &Document, violations: &mut Vec<Violation>) {
+    let mut wrong =
+        |what: String| violations.push(Violation::new("every write adds one to the sequence", what));
     if was == shown {
         return;
     }
@@ -78,26 +81,30 @@ fn counts(was: &Document, shown: &Document, broken: &mut Vec<Broken>) {
     }
 }
 
-/// A phase is begun when all before it are completed, and not before.
-fn order(shown: &Document, broken: &mut Vec<Broken>) {
-    let begun = ORDER.into_iter().rfind(|phase| shown.phases[*phase].status != PhaseStatus::Pending);
+/// A phase starts when all phases before it are completed.
+fn order(shown: &Document, violations: &mut Vec<Violation>) {
+    let started = ORDER.into_iter().rfind(|phase| shown.phases[*phase].status != PhaseStatus::Pending);
     let open = |phase: &Phase| shown.phases[*phase].status != PhaseStatus::Completed;
     for (at, earlier) in ORDER.into_iter().enumerate().filter(|(_, phase)| open(phase)) {
-        if let Some(later) = begun.filter(|later| ORDER[at + 1..].contains(later)) {
-            let what = format!("`{later}` has begun, and `{earlier}` is not completed");
-            broken.push(Broken::new("phases are begun in their order", what));
+        if let Some(later) = started.filter(|later| ORDER[at + 1..].contains(later)) {
+            let what = format!("`{later}` has started, and `{earlier}` is not completed");
+            violations.push(Violation::new("phases start in order", what));
         }
     }
 }
 
-/// Whoever is started plays the one phase in progress; what is completed is not played again, and what is taken over not at
-/// all.
-fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
+/// An attempt starts only for the one phase in progress. A completed phase does not run again, and a reused one does
+/// not run.
+fn started_attempts(
+    definition: &Definition,
+    transition: &Transition<'_, Peer>,
+    violations: &mut Vec<Violation>,
+) {
     for attempt in transition.started() {
         let (was, shown) = (&transition.was.phases[attempt.step], &transition.shown.phases[attempt.step]);
         let mut wrong = |what: &str| {
             let what = format!("`{attempt}` {what}");
-            broken.push(Broken::new("who is started plays the phase in progress", what));
+            violations.push(Violation::new("attempts belong to the phase in progress", what));
         };
         if shown.status != PhaseStatus::InProgress {
             wrong("starts, and its phase is not in progress");
@@ -111,11 +118,11 @@ fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mu
     }
 }
 
-/// What stands in the document stays there: completed phases, errors, outputs, fields that nobody knows.
-fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Broken>) {
+/// Content of the document is not lost: completed phases, errors, outputs, unknown fields.
+fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
     let (was, shown) = (transition.was, transition.shown);
     let writes = matches!(transition.input, Some(Input::Write(_)));
-    let mut lost = |what: String| broken.push(Broken::new("nothing that stands is lost", what));
+    let mut lost = |what: String| violations.push(Violation::new("no content is lost", what));
     for phase in ORDER {
         let (old, new) = (&was.phases[phase], &shown.phases[phase]);
         if old.status == PhaseStatus::Completed && known(old) != known(new) {
@@ -139,7 +146,7 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Bro
             lost(format!("`{phase}` has {added} errors more"));
         }
     }
-    let stopped = matches!(transition.input, Some(Input::Ask(Request::Stop)));
+    let stopped = matches!(transition.input, Some(Input::Request(Request::Stop)));
     if let Written::Failed(phase) = wrote
         && let Some(error) = shown.phases[phase].errors().last()
         && (error.kind == "cancelled") != stopped
@@ -160,9 +167,13 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Bro
     }
 }
 
-/// What was written stands there, under its writer's name, and nothing else has changed.
-fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &mut Vec<Broken>) {
-    let mut wrong = |what: String| broken.push(Broken::new("what is written stands there", what));
+/// A write is applied as given, under its author's name, and nothing else changes.
+fn applied_as_given(
+    transition: &Transition<'_, Peer>,
+    writing: &WriteInput<Phase>,
+    violations: &mut Vec<Violation>,
+) {
+    let mut wrong = |what: String| violations.push(Violation::new("a write is applied as given", what));
     let shown = transition.shown.to_value();
     match writing.patch.apply(&transition.was.to_value()) {
         Ok(mut wanted) => {
@@ -170,12 +181,12 @@ fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &
             wanted["history"] = shown["history"].clone();
             wanted["metadata"]["updated_at"] = shown["metadata"]["updated_at"].clone();
             if wanted != shown {
-                wrong(format!("after `{}` the document is another", writing.name));
+                wrong(format!("after `{}` the document differs", writing.name));
             }
         }
         Err(why) => wrong(format!("`{}` was taken, and does not fit: {why}", writing.name)),
     }
-    let by = match &writing.hand {
+    let by = match &writing.author {
         EditAuthor::Outside => "ada".to_owned(),
         EditAuthor::Step(step) => {
             let mut live_attempts = transition.before.live_attempts().map(|(attempt, _)| attempt);
@@ -191,22 +202,22 @@ fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &
     }
 }
 
-/// A phase without the fields that the seed does not know.
+/// Returns the phase without the fields that the seed does not know.
 fn known(phase: &PhaseDocument) -> PhaseDocument {
     PhaseDocument { unknown: serde_json::Map::new(), ..phase.clone() }
 }
 
-/// What was completed in the cycle before is taken over as it was, and says so; nothing else does.
+/// A phase that was completed in the cycle before is reused as it was and names its source; no other phase does.
 fn reuses(
     definition: &Definition,
     transition: &Transition<'_, Peer>,
     wrote: Written,
-    broken: &mut Vec<Broken>,
+    violations: &mut Vec<Violation>,
 ) {
     let (Written::Started(phase) | Written::Completed(phase)) = wrote else { return };
     let shown = &transition.shown.phases[phase];
     let source = definition.continues.as_ref().filter(|_| is_reused(definition, phase));
-    let mut wrong = |what: String| broken.push(Broken::new("what is taken over says from where", what));
+    let mut wrong = |what: String| violations.push(Violation::new("a reused phase names its source", what));
     if shown.reused_from.as_ref() != source.map(|continued| &continued.cycle) {
         wrong(format!("`{phase}` is from {:?}", shown.reused_from));
     }
@@ -216,9 +227,9 @@ fn reuses(
     }
 }
 
-/// A run that is over has a document that is completed or failed, and the other way round; succeeded is what was completed
-/// and found good.
-fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
+/// A run has ended if and only if its document is completed or failed. It has succeeded if the cycle is completed and
+/// its review successful.
+fn ends(transition: &Transition<'_, Peer>, violations: &mut Vec<Violation>) {
     let status = transition.shown.metadata.status;
     let closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
     let phase = transition.after.status;
@@ -232,11 +243,11 @@ fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
     };
     if over != closed {
         let what = format!("the run is {phase:?}, the document {status:?}");
-        broken.push(Broken::new("run and document end together", what));
+        violations.push(Violation::new("run and document end together", what));
     }
     let succeeded = succeeded(transition.shown);
     if outcome.is_some_and(|outcome| (outcome == Outcome::Succeeded) != succeeded) {
-        let what = format!("the run is {phase:?}; completed and found good: {succeeded}");
-        broken.push(Broken::new("the outcome is what the review said", what));
+        let what = format!("the run is {phase:?}; completed with a successful review: {succeeded}");
+        violations.push(Violation::new("the outcome matches the review", what));
     }
 }

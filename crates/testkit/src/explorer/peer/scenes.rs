@@ -1,4 +1,4 @@
-//! The cycles that are explored: new ones, ones that continue a failed one, and ones that were begun elsewhere.
+//! The explored cycles: new ones, ones that continue a failed one, and imported ones.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,7 @@ fn id(text: &str) -> CycleId {
 }
 
 /// A new cycle for a spec.
-pub fn cycle(tries: u32) -> Definition {
+pub fn cycle(attempts: u32) -> Definition {
     Definition {
         cycle: id("peer:spec:feature-name:cycle:2"),
         instruction: "create-spec".to_owned(),
@@ -25,30 +25,30 @@ pub fn cycle(tries: u32) -> Definition {
         user_requirements: "what the user wants".to_owned(),
         continues: None,
         advice: None,
-        max_attempts: NonZeroU32::new(tries).expect("BUG: everybody has an attempt"),
+        max_attempts: NonZeroU32::new(attempts).expect("BUG: there is at least one attempt"),
         timeout: None,
     }
 }
 
-/// A new cycle that is about no spec.
-pub fn global(tries: u32) -> Definition {
+/// A new cycle without a spec.
+pub fn global(attempts: u32) -> Definition {
     Definition {
         cycle: id("peer:global:cycle:1"),
         instruction: "analyze-product".to_owned(),
         instruction_args: String::new(),
-        ..cycle(tries)
+        ..cycle(attempts)
     }
 }
 
-/// A cycle that continues one in which so many phases were completed.
-pub fn continued(completed: usize, tries: u32) -> Definition {
+/// A cycle that continues one with this many completed phases.
+pub fn continued(completed: usize, attempts: u32) -> Definition {
     let outputs = ORDER.into_iter().take(completed).map(output).collect();
     let cycle_before = id("peer:spec:feature-name:cycle:1");
     let continues = Some(Continued { cycle: cycle_before, outputs });
-    Definition { mode: Mode::Continue, continues, ..cycle(tries) }
+    Definition { mode: Mode::Continue, continues, ..cycle(attempts) }
 }
 
-/// Everything in which no rule may be broken and no doubt be left.
+/// A scene whose documents must have neither violations nor warnings.
 pub fn scene(name: &str, definition: Definition) -> Scene<Peer> {
     Scene::new(name, definition, Slots::All, check)
 }
@@ -59,16 +59,16 @@ fn check(document: &Document) -> Vec<String> {
     all.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.message)).collect()
 }
 
-/// Cycles that were begun elsewhere: for each place where one can stand, a document of an older format, turned into this one.
-pub fn adopted(tries: u32) -> Vec<Scene<Peer>> {
+/// Imported cycles: for each position of a cycle, a document of an older format that was migrated.
+pub fn imported(attempts: u32) -> Vec<Scene<Peer>> {
     let scenes = found().into_iter().map(|document| {
         let never = document
             .phases
             .iter()
             .any(|(_, phase)| phase.status == PhaseStatus::Failed && phase.started_at.is_none());
-        let never = if never { " before it began" } else { "" };
-        let name = format!("begun elsewhere, {}{never}", document.position());
-        scene(&name, cycle(tries)).adopting(migrated(document).to_value())
+        let never = if never { " before it started" } else { "" };
+        let name = format!("imported, {}{never}", document.position());
+        scene(&name, cycle(attempts)).importing(migrated(document).to_value())
     });
     scenes.collect()
 }

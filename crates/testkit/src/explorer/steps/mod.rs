@@ -1,4 +1,4 @@
-//! `steps`, explored: its vocabulary for tables and the shapes of workflows; what must hold in it is in `rules`.
+//! `steps`, explored: its notation and the shapes of workflows. Its rules are in `rules`.
 
 mod rules;
 
@@ -13,13 +13,14 @@ use protocol::steps::{
 };
 use protocol::{RunId, StepId};
 
-use super::{Broken, Explored, StepNotation, Transition};
+use super::{Explored, StepNotation, Transition, Violation};
 
-/// What the marks of `steps` mean.
-pub const LEGEND: &str = "· waits for what it needs   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the way back is still to be taken
-@N after it was sent back N times";
+/// The marks of `steps`.
+pub const LEGEND: &str =
+    "· pending   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the loop-back is pending
+@N after N loop-backs";
 
-/// A workflow in a line: its steps with what they need, and its gates with where they go back to.
+/// A workflow: its steps with their needs, and its gates with their targets.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub name: &'static str,
@@ -28,12 +29,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether each step needs the one before it.
+    /// Returns whether each step needs the one before it.
     pub fn is_a_line(&self) -> bool {
         self.steps.windows(2).all(|pair| pair[1].1.contains(&pair[0].0))
     }
 
-    /// With two attempts per step.
+    /// Returns the definition, with two attempts per step.
     pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
         let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
@@ -126,21 +127,21 @@ impl Explored for Steps {
     }
 
     fn compare(definition: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let play = &run.state;
+        let state = &run.state;
         let steps = definition.step_ids().filter_map(|step| {
             let shown = &document.steps[step.as_str()];
             let expected = if run.active_turns.get(step).is_some_and(|active| active.status.holds_slot()) {
                 Status::Running
-            } else if play.skipped.contains(step) {
+            } else if state.skipped.contains(step) {
                 Status::Skipped
-            } else if play.done.contains(step) || play.looping.contains(step) {
+            } else if state.done.contains(step) || state.looping.contains(step) {
                 Status::Completed
-            } else if play.failed.contains(step) {
+            } else if state.failed.contains(step) {
                 Status::Failed
             } else {
                 Status::Pending
             };
-            let same = shown.status == expected && shown.iteration_count == play.iteration(step);
+            let same = shown.status == expected && shown.iteration_count == state.iteration(step);
             (!same).then(|| {
                 format!("`{step}` is shown as {:?}, iteration {}", shown.status, shown.iteration_count)
             })
@@ -148,7 +149,7 @@ impl Explored for Steps {
         steps.collect()
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Broken> {
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         rules::inspect(definition, transition)
     }
 }

@@ -1,7 +1,7 @@
-//! What must hold in `steps`, over and above what holds in all protocols.
+//! The rules of `steps`.
 //!
-//! Written from the workflow alone (`needs`, `loop_back_to`, the limits), not with the functions that the table uses: a
-//! mistake made there shall not be made here as well.
+//! Written from the workflow alone (`needs`, `loop_back_to`, the limits), not with the functions that decide, so that
+//! a mistake there is not repeated here.
 
 use std::collections::BTreeSet;
 
@@ -10,36 +10,36 @@ use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{Definition, OnFailure, Steps, Verdict};
 use protocol::{Outcome, StepId};
 
-use super::super::{Broken, Input, Transition};
+use super::super::{Input, Transition, Violation};
 
-pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Broken> {
-    let mut broken = Vec::new();
-    begins(definition, transition, &mut broken);
-    loops(definition, transition, &mut broken);
-    keeps_books(transition, &mut broken);
-    outcome(definition, &transition.after.state, transition.after.status, &mut broken);
-    broken
+pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    begins(definition, transition, &mut violations);
+    loops(definition, transition, &mut violations);
+    done_steps(transition, &mut violations);
+    outcome(definition, &transition.after.state, transition.after.status, &mut violations);
+    violations
 }
 
-/// A step begins when all it needs is done, and not while a way back over it is pending.
-fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
-    let play = &transition.after.state;
-    let held = downstream(definition, targets(definition, &play.looping));
+/// A step starts when all its needs are done, and not while a loop-back over it is pending.
+fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+    let state = &transition.after.state;
+    let held = downstream(definition, targets(definition, &state.looping));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
-        if let Some(missing) = needs.iter().find(|need| !play.done.contains(*need)) {
+        if let Some(missing) = needs.iter().find(|need| !state.done.contains(*need)) {
             let what = format!("`{attempt}` starts before `{missing}` is done");
-            broken.push(Broken::new("a step begins when all it needs is done", what));
+            violations.push(Violation::new("a step starts after its needs are done", what));
         }
         if held.contains(&attempt.step) {
-            let what = format!("`{attempt}` starts before the run has gone back");
-            broken.push(Broken::new("nothing starts below a pending way back", what));
+            let what = format!("`{attempt}` starts before the loop-back");
+            violations.push(Violation::new("nothing starts below a pending loop-back", what));
         }
     }
 }
 
-/// The way back reopens the targets and all below them, counts each once, and is taken only within the limit.
-fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
+/// A loop-back resets the targets and all steps below them, counts each once, and happens only within the limit.
+fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before.state, &transition.after.state);
     let max = definition.max_iterations().get();
     let mut sent_back = BTreeSet::new();
@@ -52,22 +52,24 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
         sent_back.extend(steps.iter().cloned());
         if sent_back != expected {
             let what = format!("{steps:?} are reset, but the gates reach back over {expected:?}");
-            broken.push(Broken::new("a way back reopens everything below its target", what));
+            violations.push(Violation::new("a loop-back resets everything below its target", what));
         }
         if let Some(gate) = gates.iter().find(|gate| before.iteration(gate) + 1 >= max) {
             let what = format!("`{gate}` was executed {} times", before.iteration(gate) + 1);
-            broken.push(Broken::new("gates keep to their limit", what));
+            violations.push(Violation::new("gates respect max_iterations", what));
         }
         if first.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
-            broken.push(Broken::new("one way back for all gates", format!("{gates:?} go back to {first:?}")));
+            violations.push(Violation::new(
+                "one loop-back for all failed gates",
+                format!("{gates:?} go back to {first:?}"),
+            ));
         }
     }
     for step in definition.step_ids() {
         let expected = before.iteration(step) + u32::from(sent_back.contains(step));
         if after.iteration(step) != expected {
-            let what =
-                format!("`{step}` was sent back {} times, and counts {}", expected, after.iteration(step));
-            broken.push(Broken::new("every way back is counted", what));
+            let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.iteration(step));
+            violations.push(Violation::new("every loop-back is counted", what));
         }
     }
     if let Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
@@ -77,23 +79,24 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
         if after.failed.contains(&attempt.step) != is_last {
             let executions = before.iteration(&attempt.step) + 1;
             let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
-            broken.push(Broken::new("gates keep to their limit", what));
+            violations.push(Violation::new("gates respect max_iterations", what));
         }
     }
 }
 
-/// A step is done by a report or by being skipped, and stays so until it is sent back.
-fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
+/// A step is done by a report or a skip, and stays so until a loop-back.
+fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before.state, &transition.after.state);
     let mut done = before.done.clone();
     match transition.input {
         Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::Done) })) => {
             done.insert(attempt.step.clone());
         }
-        Some(Input::Ask(Request::Skip { step })) => {
+        Some(Input::Request(Request::Skip { step })) => {
             done.insert(step.clone());
         }
-        Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Deferred | Input::Slots) | None => {}
+        Some(Input::Fact(_) | Input::Request(_) | Input::Write(_) | Input::Deferred | Input::Slots)
+        | None => {}
     }
     for change in &transition.entry.changes {
         if let Change::Protocol { transition: ProtocolChange::Reset { steps, .. } } = change {
@@ -104,45 +107,45 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
     }
     if after.done != done {
         let what = format!("{:?} are done, by the reports {done:?}", after.done);
-        broken.push(Broken::new("done is what was reported or skipped", what));
+        violations.push(Violation::new("a step is done by a report or a skip", what));
     }
     let all = [&after.done, &after.failed, &after.looping];
     let twice = after.done.iter().chain(&after.failed).chain(&after.looping);
     if let Some(step) =
         twice.into_iter().find(|step| all.iter().filter(|set| set.contains(*step)).count() > 1)
     {
-        broken.push(Broken::new("a step stands in one place", format!("`{step}` stands in two")));
+        violations.push(Violation::new("a step has one status", format!("`{step}` has two")));
     }
 }
 
-/// Succeeded means all is done; failed, that something failed and, under `continue`, nothing else was left to do.
-fn outcome(definition: &Definition, play: &State, status: RunStatus, broken: &mut Vec<Broken>) {
+/// Succeeded means all steps are done. Failed means a step failed and, under `continue`, no other step could run.
+fn outcome(definition: &Definition, state: &State, status: RunStatus, violations: &mut Vec<Violation>) {
     let RunStatus::Finished(outcome) = status else { return };
-    let all_done = definition.step_ids().all(|step| play.done.contains(step));
+    let all_done = definition.step_ids().all(|step| state.done.contains(step));
     let what = match outcome {
         Outcome::Succeeded if !all_done => "succeeded, and not all is done".to_owned(),
         Outcome::Incomplete => "incomplete, which no workflow can be".to_owned(),
-        Outcome::Failed if play.failed.is_empty() => "failed, and nothing failed".to_owned(),
+        Outcome::Failed if state.failed.is_empty() => "failed, and nothing failed".to_owned(),
         Outcome::Failed if definition.on_failure() == OnFailure::Continue => {
-            match can_still_run(definition, play).first() {
-                Some(step) => format!("failed, and `{step}` was not tried"),
+            match can_still_run(definition, state).first() {
+                Some(step) => format!("failed, and `{step}` was not started"),
                 None => return,
             }
         }
         Outcome::Succeeded | Outcome::Failed => return,
     };
-    broken.push(Broken::new("the outcome is what happened", what));
+    violations.push(Violation::new("the outcome matches the steps", what));
 }
 
-/// Open steps that need only what is done or can still run.
-fn can_still_run(definition: &Definition, play: &State) -> BTreeSet<StepId> {
-    let mut able = play.done.clone();
+/// Returns the open steps that need only steps which are done or can still run.
+fn can_still_run(definition: &Definition, state: &State) -> BTreeSet<StepId> {
+    let mut able = state.done.clone();
     loop {
         let steps = definition.workflow().steps.iter();
-        let open = steps.filter(|step| !able.contains(&step.id) && !play.failed.contains(&step.id));
+        let open = steps.filter(|step| !able.contains(&step.id) && !state.failed.contains(&step.id));
         let more: Vec<_> = open.filter(|step| step.needs.iter().all(|need| able.contains(need))).collect();
         if more.is_empty() {
-            return able.difference(&play.done).cloned().collect();
+            return able.difference(&state.done).cloned().collect();
         }
         able.extend(more.into_iter().map(|step| step.id.clone()));
     }
@@ -152,7 +155,7 @@ fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a Step
     gates.into_iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect()
 }
 
-/// These steps and all that need them, by going over `needs` until nothing is added.
+/// Returns these steps and all that depend on them, by repeating `needs` until nothing is added.
 fn downstream(definition: &Definition, of: BTreeSet<StepId>) -> BTreeSet<StepId> {
     let mut reached = of;
     loop {

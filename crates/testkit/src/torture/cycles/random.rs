@@ -1,4 +1,4 @@
-//! How the agents of a random cycle behave.
+//! The behaviour of the agents of a random cycle.
 
 use fastrand::Rng;
 use protocol::peer::Phase;
@@ -16,76 +16,77 @@ const FAILURES: [&str; 4] = [
 #[derive(Debug)]
 pub(super) struct RandomCycle {
     /// In the order of the phases.
-    pub(super) parts: [Part; 4],
-    /// The review finds fault: the cycle is completed, and not succeeded.
-    pub(super) finds_fault: bool,
+    pub(super) behaviours: [Behaviour; 4],
+    /// The review is unsuccessful: the cycle is completed, and the run does not succeed.
+    pub(super) review_fails: bool,
 }
 
-/// What a step's agent does.
+/// The behaviour of a phase's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Works so many milliseconds, and tells before how far it is.
-    Works { milliseconds: u32, tells: Telling },
+pub(super) enum Behaviour {
+    /// Works for this time, and reports progress before.
+    Works { milliseconds: u32, progress: Progress },
     /// Fails the first attempt of every turn in this way, then works.
-    Stumbles { how: usize },
-    /// Uses up its attempts once; in the next cycle it works.
-    Dies,
+    FailsFirst { how: usize },
+    /// Exhausts its attempts once; in the next cycle it works.
+    ExhaustsOnce,
 }
 
-/// How a step's agent tells how far it is.
+/// How an agent reports progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum Progress {
     Nothing,
     /// `callboard report --partial`: the engine writes it.
     Partial,
-    /// `callboard state patch`: it writes itself.
+    /// `callboard state patch`: the agent writes it.
     Patch,
 }
 
 impl RandomCycle {
     pub(super) fn new(random: &mut Rng) -> Self {
-        let mut part = |_| match random.u8(..8) {
-            0 | 1 => Part::Stumbles { how: random.usize(..FAILURES.len()) },
-            2 => Part::Dies,
+        let mut behaviour = |_| match random.u8(..8) {
+            0 | 1 => Behaviour::FailsFirst { how: random.usize(..FAILURES.len()) },
+            2 => Behaviour::ExhaustsOnce,
             drawn => {
-                let tells = [Telling::Nothing, Telling::Partial, Telling::Patch][usize::from(drawn % 3)];
-                Part::Works { milliseconds: random.u32(1..80), tells }
+                let progress =
+                    [Progress::Nothing, Progress::Partial, Progress::Patch][usize::from(drawn % 3)];
+                Behaviour::Works { milliseconds: random.u32(1..80), progress }
             }
         };
-        let parts = Phase::ALL.map(&mut part);
-        Self { parts, finds_fault: random.u8(..5) == 0 }
+        let behaviours = Phase::ALL.map(&mut behaviour);
+        Self { behaviours, review_fails: random.u8(..5) == 0 }
     }
 
     pub(super) fn write(&self, scene: &Scene) {
-        let lines: Vec<_> = Phase::ALL.into_iter().zip(self.parts).flat_map(|(phase, part)| {
-            let fault = if self.finds_fault && phase == Phase::Review { FAULT } else { "" };
-            plan(phase, part).into_iter().map(move |(attempt, line)| {
-                // Attempts of different cycles have the same names: this tells them apart.
-                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$kit/played\"; {fault}{line}")
+        let lines: Vec<_> = Phase::ALL.into_iter().zip(self.behaviours).flat_map(|(phase, behaviour)| {
+            let fault = if self.review_fails && phase == Phase::Review { FAULT } else { "" };
+            plan(phase, behaviour).into_iter().map(move |(attempt, line)| {
+                // With the run, because attempts of different cycles have the same ids.
+                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$kit/started\"; {fault}{line}")
             })
         }).collect();
         scene.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    pub(super) fn part(&self, phase: Phase) -> Part {
-        self.parts[phase as usize]
+    pub(super) fn behaviour(&self, phase: Phase) -> Behaviour {
+        self.behaviours[phase as usize]
     }
 }
 
 const FAULT: &str = "more=', \"output\": {\"quality_score\": 40}'; ";
 const WORK: &str = "hand_in COMPLETED \"did $STEP_ID\"";
 
-/// For which try, and a line of shell.
-fn plan(phase: Phase, part: Part) -> Vec<(&'static str, String)> {
-    match part {
-        Part::Works { milliseconds, tells } => {
-            let tells = tell(phase, tells);
-            vec![("*", format!("{tells}sleep 0.{milliseconds:03}; {WORK}"))]
+/// Returns lines of shell, each with the attempt it is for.
+fn plan(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
+    match behaviour {
+        Behaviour::Works { milliseconds, progress } => {
+            let progress = tell(phase, progress);
+            vec![("*", format!("{progress}sleep 0.{milliseconds:03}; {WORK}"))]
         }
-        Part::Stumbles { how } => {
+        Behaviour::FailsFirst { how } => {
             vec![("1", FAILURES[how].to_owned()), ("*", format!("sleep 0.010; {WORK}"))]
         }
-        Part::Dies => vec![(
+        Behaviour::ExhaustsOnce => vec![(
             "*",
             format!(
                 "if [ -f \"$kit/died-$STEP_ID\" ]; then {WORK}; else [ \"$STEP_ATTEMPT\" = 1 ] || \
@@ -95,13 +96,13 @@ fn plan(phase: Phase, part: Part) -> Vec<(&'static str, String)> {
     }
 }
 
-/// What goes wrong with it is no reason to fail.
-fn tell(phase: Phase, telling: Telling) -> String {
+/// Returns the shell commands that report progress. Their failure is ignored.
+fn tell(phase: Phase, progress: Progress) -> String {
     let so_far = format!("{{\"progress\": \"{phase}, half\"}}");
-    match telling {
-        Telling::Nothing => String::new(),
-        Telling::Partial => format!("echo '{so_far}' | \"$kit/callboard\" report --partial; "),
-        Telling::Patch => format!(
+    match progress {
+        Progress::Nothing => String::new(),
+        Progress::Partial => format!("echo '{so_far}' | \"$kit/callboard\" report --partial; "),
+        Progress::Patch => format!(
             "\"$kit/callboard\" state patch --expect \"$(\"$kit/callboard\" state get --path /sequence)\" \
              --set '/phases/{phase}/output={so_far}'; "
         ),

@@ -2,63 +2,77 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::lives::{Journal, Life};
-use super::random::{Part, RandomWorkflow, Step};
-use crate::reader::Seen;
+use super::super::journal::{RunHistory, StepHistory};
+use super::random::{Behaviour, RandomWorkflow, Step};
 use crate::scene::Scene;
+use crate::view_reader::ReadStats;
 
-/// Panics at the first promise that does not hold; answers what the journal tells.
+/// Panics at the first promise that does not hold. Returns the history of the run.
 pub(super) fn check(
     scene: &Scene,
     workflow: &RandomWorkflow,
     shim_kills: &BTreeMap<(String, String), u32>,
-    seen: &Seen,
+    reads: &ReadStats,
     seed: u64,
-) -> Journal {
-    let journal = Journal::read(&scene.journal("trial"));
-    let lives = &journal.lives;
-    let ledger = scene.ledger();
-    let begun = ledger.begun();
-    let distinct: BTreeSet<_> = begun.iter().collect();
-    assert_eq!(begun.len(), distinct.len(), "seed {seed}: an attempt ran twice: {begun:?}");
+) -> RunHistory {
+    let journal = RunHistory::read(&scene.journal("trial"));
+    let histories = &journal.steps;
+    let agent_log = scene.agent_log();
+    let started = agent_log.started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
     let document = scene.document("trial");
-    let somebody_died = lives.values().any(|life| life.gave_up > 0);
+    let any_exhausted = histories.values().any(|history| history.exhausted > 0);
     for step in &workflow.steps {
         let id = step.id.as_str();
-        let about = format!("seed {seed}, step {step:?}, {:?}, ledger {:?}", lives.get(id), ledger.order());
-        let life = lives.get(id).unwrap_or_else(|| panic!("never began: {about}"));
+        let about =
+            format!("seed {seed}, step {step:?}, {:?}, ledger {:?}", histories.get(id), agent_log.order());
+        let history = histories.get(id).unwrap_or_else(|| panic!("it never started: {about}"));
         let kills = shim_kills.get(&("trial".to_owned(), id.to_owned())).copied().unwrap_or_default();
-        check_life(step, life, kills, somebody_died, &about);
-        assert!(ledger.ends_of(id) as u32 >= life.reported, "it reported without having ended: {about}");
+        check_step(step, history, kills, any_exhausted, &about);
+        assert!(
+            agent_log.ends_of(id) as u32 >= history.reported,
+            "it reported without having ended: {about}"
+        );
         let shown = &document["steps"][id];
         assert_eq!(shown["status"], "COMPLETED", "{about}");
-        assert_eq!(shown["iteration_count"], life.resets, "it was sent back otherwise than shown: {about}");
+        assert_eq!(
+            shown["iteration_count"], history.loop_backs,
+            "its iterations are not those of the document: {about}"
+        );
         let report = shown["report_path"].as_str().unwrap_or_default();
         assert!(std::path::Path::new(report).is_file(), "no report at `{report}`: {about}");
     }
     scene.expect_no_orphans();
-    assert!(seen.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", seen.bad);
+    assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
     let quarantine = scene.store().join("quarantine");
-    assert!(!quarantine.exists(), "seed {seed}: a view of our own was taken for a stranger's");
+    assert!(!quarantine.exists(), "seed {seed}: a view of our own was quarantined");
     journal
 }
 
-fn check_life(step: &Step, life: &Life, kills: u32, somebody_died: bool, about: &str) {
-    assert!(life.done, "it was never done: {about}");
-    assert!(life.again_without_reason.is_empty(), "it was done and began again: {about}");
-    life.is_whole(about);
-    // Every accepted report but the last one was made good by a way back.
+fn check_step(step: &Step, history: &StepHistory, kills: u32, any_exhausted: bool, about: &str) {
+    assert!(history.done, "it was never done: {about}");
+    assert!(history.restarted_without_reason.is_empty(), "it was done and started again: {about}");
+    history.check_attempts(about);
+    // Every accepted report but the last one was followed by a loop-back.
     assert!(
-        life.reported <= 1 + life.resets,
-        "its report was accepted more often than it was asked: {about}"
+        history.reported <= 1 + history.loop_backs,
+        "more reports were accepted than turns were started: {about}"
     );
-    assert!(life.interrupted <= kills, "interrupted more often than its shim was killed ({kills}): {about}");
-    assert!(life.stopped == 0 || somebody_died, "stopped without a reason: {about}");
-    match step.part {
-        Part::Stumbles { .. } => assert!(life.gave_up == 0, "it failed otherwise than planned: {about}"),
-        Part::Dies => assert!(life.gave_up <= 1, "it died more than once: {about}"),
-        Part::Works { .. } | Part::Gate { .. } => {
-            assert_eq!((life.repeats, life.gave_up), (0, 0), "it failed though it was not to: {about}");
+    assert!(
+        history.interrupted <= kills,
+        "interrupted more often than its shim was killed ({kills}): {about}"
+    );
+    assert!(history.stopped == 0 || any_exhausted, "stopped without a reason: {about}");
+    match step.behaviour {
+        Behaviour::FailsFirst { .. } => {
+            assert!(history.exhausted == 0, "it was exhausted unexpectedly: {about}")
+        }
+        Behaviour::ExhaustsOnce => {
+            assert!(history.exhausted <= 1, "it was exhausted more than once: {about}")
+        }
+        Behaviour::Works { .. } | Behaviour::Gate { .. } => {
+            assert_eq!((history.retries, history.exhausted), (0, 0), "it failed unexpectedly: {about}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A workflow, tortured until it succeeded.
+//! A workflow, tortured until it has succeeded.
 
 mod check;
 mod random;
 
 use fastrand::Rng;
 
-use super::killer::{Killer, found_no_server};
+use super::chaos::{Chaos, server_was_down};
 use super::{Tally, Torture};
-use crate::command::Running;
-use crate::reader::ViewReader;
+use crate::scene::Running;
 use crate::scene::Scene;
+use crate::view_reader::ViewReader;
 use random::RandomWorkflow;
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
@@ -18,54 +18,54 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let scene = Scene::new(&torture.program);
     workflow.write(&scene);
     let reader = ViewReader::start(&scene.view("trial"));
-    let mut trial = Trial { killer: Killer::new(&scene, random, kills), seed, resumes: 0, retries: 0 };
-    trial.until_succeeded();
-    let seen = reader.finish();
-    let journal = check::check(&scene, &workflow, &trial.killer.shims, &seen, seed);
-    tally.add(&trial.killer);
-    tally.add_lives(&journal);
+    let mut trial = Trial { chaos: Chaos::new(&scene, random, kills), seed, resumes: 0, retries: 0 };
+    trial.run_to_success();
+    let reads = reader.finish();
+    let journal = check::check(&scene, &workflow, &trial.chaos.shims, &reads, seed);
+    tally.add(&trial.chaos);
+    tally.add_history(&journal);
     tally.workflows += 1;
     tally.steps += workflow.steps.len();
     tally.resumes += trial.resumes;
     tally.retries += trial.retries;
-    tally.seen.reads += seen.reads;
-    tally.seen.versions += seen.versions;
-    tally.seen.bad.extend(seen.bad);
+    tally.reads.reads += reads.reads;
+    tally.reads.versions += reads.versions;
+    tally.reads.bad.extend(reads.bad);
 }
 
 struct Trial<'s> {
-    killer: Killer<'s>,
+    chaos: Chaos<'s>,
     seed: u64,
     resumes: u32,
     retries: u32,
 }
 
 impl<'s> Trial<'s> {
-    /// Starts and kills until an engine comes to its end unharmed.
-    fn until_succeeded(&mut self) {
-        let (scene, seed): (&'s Scene, _) = (self.killer.scene, self.seed);
+    /// Starts and kills engines until one exits by itself and the run has succeeded.
+    fn run_to_success(&mut self) {
+        let (scene, seed): (&'s Scene, _) = (self.chaos.scene, self.seed);
         let mut engine = scene.run(&["--jobs", "3"]).start();
         loop {
-            if self.killer.torment(&engine) {
-                self.killer.bury(engine, seed);
+            if self.chaos.disturb(&engine) {
+                self.chaos.wait_killed(engine, seed);
                 engine = self.next_engine();
                 continue;
             }
             let session = engine.wait();
-            // The one before may have been killed when all was done but the farewell: then there is nothing to resume.
-            let refused = |because: &str| session.code == 3 && session.stderr.contains(because);
-            if session.code == 0 || refused("it succeeded") {
+            // A refusal means that the run has ended: the engine before was killed after its last commit.
+            let ended = if session.code == 3 { self.chaos.newest_status(seed) } else { None };
+            if session.code == 0 || ended.as_deref() == Some("succeeded") {
                 return;
             }
-            if found_no_server(&session) {
+            if server_was_down(&session) {
                 engine = self.next_engine();
                 continue;
             }
-            // A step has died for good, as planned: now or before the engine that told it was killed.
-            let died = session.code == 1 || refused("it failed");
-            assert!(died, "seed {seed}: failed:\n{}", session.transcript());
+            // A step was exhausted as planned, now or before the last engine was killed.
+            let exhausted = session.code == 1 || ended.as_deref() == Some("failed");
+            assert!(exhausted, "seed {seed}: failed:\n{}", session.transcript());
             self.retries += 1;
-            assert!(self.retries < 20, "seed {seed}: retried for ever:\n{}", session.transcript());
+            assert!(self.retries < 20, "seed {seed}: retried too often:\n{}", session.transcript());
             engine = scene.callboard(&["retry", "trial", "--jobs", "3"]).start();
         }
     }
@@ -73,8 +73,8 @@ impl<'s> Trial<'s> {
     /// `resume`, or `run` again if the first one was killed before there was a run.
     fn next_engine(&mut self) -> Running<'s> {
         self.resumes += 1;
-        let scene: &'s Scene = self.killer.scene;
-        if self.killer.runs(self.seed).is_empty() {
+        let scene: &'s Scene = self.chaos.scene;
+        if self.chaos.runs(self.seed).is_empty() {
             scene.run(&["--jobs", "3"]).start()
         } else {
             scene.callboard(&["resume", "trial", "--jobs", "3"]).start()

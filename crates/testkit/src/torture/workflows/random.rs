@@ -1,4 +1,4 @@
-//! A random small workflow, and how its agents behave.
+//! A small random workflow, and the behaviour of its agents.
 
 use fastrand::Rng;
 
@@ -17,19 +17,19 @@ pub(super) struct RandomWorkflow {
 pub(super) struct Step {
     pub(super) id: String,
     needs: Vec<usize>,
-    pub(super) part: Part,
+    pub(super) behaviour: Behaviour,
 }
 
-/// What a step's agent does.
+/// The behaviour of a step's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Works so many milliseconds, and may leave a process behind.
+pub(super) enum Behaviour {
+    /// Works for this time, and may leave a process behind.
     Works { milliseconds: u32, leaves: bool },
     /// Fails the first attempt of every turn in this way, then works.
-    Stumbles { how: &'static str },
-    /// Uses up its attempts once; after that it works.
-    Dies,
-    /// Sends the work back to an earlier step until it was done again so often.
+    FailsFirst { how: &'static str },
+    /// Exhausts its attempts once; after that it works.
+    ExhaustsOnce,
+    /// A gate that fails until the work has been repeated this often.
     Gate { back_to: usize, times: u32 },
 }
 
@@ -39,19 +39,19 @@ impl RandomWorkflow {
         let mut steps: Vec<Step> = Vec::new();
         for i in 0..count {
             let needs: Vec<_> = (0..i).filter(|_| random.u8(..3) == 0).collect();
-            let part = match random.u8(..16) {
+            let behaviour = match random.u8(..16) {
                 0..4 if !needs.is_empty() => {
                     let ancestors = ancestors(&steps, &needs);
-                    Part::Gate {
+                    Behaviour::Gate {
                         back_to: ancestors[random.usize(..ancestors.len())],
                         times: random.u32(1..=2),
                     }
                 }
-                4..7 => Part::Stumbles { how: FAILURES[random.usize(..FAILURES.len())] },
-                7 => Part::Dies,
-                _ => Part::Works { milliseconds: random.u32(1..80), leaves: random.u8(..4) == 0 },
+                4..7 => Behaviour::FailsFirst { how: FAILURES[random.usize(..FAILURES.len())] },
+                7 => Behaviour::ExhaustsOnce,
+                _ => Behaviour::Works { milliseconds: random.u32(1..80), leaves: random.u8(..4) == 0 },
             };
-            steps.push(Step { id: format!("s{i}"), needs, part });
+            steps.push(Step { id: format!("s{i}"), needs, behaviour });
         }
         Self { steps }
     }
@@ -59,9 +59,11 @@ impl RandomWorkflow {
     pub(super) fn write(&self, scene: &Scene) {
         let step = |step: &Step| {
             let needs: Vec<_> = step.needs.iter().map(|need| self.steps[*need].id.as_str()).collect();
-            let back = match step.part {
-                Part::Gate { back_to, .. } => format!(", loop_back_to: {}", self.steps[back_to].id),
-                Part::Works { .. } | Part::Stumbles { .. } | Part::Dies => String::new(),
+            let back = match step.behaviour {
+                Behaviour::Gate { back_to, .. } => format!(", loop_back_to: {}", self.steps[back_to].id),
+                Behaviour::Works { .. } | Behaviour::FailsFirst { .. } | Behaviour::ExhaustsOnce => {
+                    String::new()
+                }
             };
             format!("id: {}, needs: [{}]{back}", step.id, needs.join(", "))
         };
@@ -72,7 +74,7 @@ impl RandomWorkflow {
     }
 }
 
-/// The steps that these stand on, themselves included.
+/// Returns the steps that these depend on, including themselves.
 fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
     let mut found: Vec<usize> = needs.to_vec();
     let mut looked = 0;
@@ -89,16 +91,16 @@ fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
 
 fn plan(step: &Step) -> String {
     let id = &step.id;
-    match step.part {
-        Part::Works { milliseconds, leaves } => {
+    match step.behaviour {
+        Behaviour::Works { milliseconds, leaves } => {
             let leaving = if leaves { " leaving" } else { "" };
             format!("{id} * work 0.{milliseconds:03}{leaving}")
         }
-        Part::Stumbles { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
-        Part::Dies => format!(
+        Behaviour::FailsFirst { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
+        Behaviour::ExhaustsOnce => format!(
             "{id} * do if [ -f \"$kit/died-$STEP_ID\" ]; then hand_in COMPLETED \"did $STEP_ID\"; \
              else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$kit/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
         ),
-        Part::Gate { times, .. } => format!("{id} * gate-failure {times}"),
+        Behaviour::Gate { times, .. } => format!("{id} * gate-failure {times}"),
     }
 }

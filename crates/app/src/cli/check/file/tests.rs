@@ -1,4 +1,4 @@
-//! What `check` says about files, as a terminal shows it.
+//! The findings in files, as a terminal shows them.
 
 use insta::assert_snapshot;
 
@@ -7,7 +7,7 @@ use crate::output;
 
 const STATE: &str = include_str!("../../../../../protocol/tests/fixtures/steps/in-progress.json");
 
-/// What checking a file with this content shows, as a terminal shows it.
+/// The findings in a file with this content.
 fn shown(name: &str, content: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(name);
@@ -24,18 +24,18 @@ fn shown(name: &str, content: &str) -> String {
 }
 
 #[test]
-fn a_state_file_that_keeps_the_rules_is_ok() {
+fn a_valid_state_file_is_ok() {
     assert_snapshot!(shown("run_state.json", STATE), @"ok: 3 steps");
 }
 
 #[test]
-fn broken_rules_are_shown_where_they_are_broken() {
+fn errors_in_a_state_file_are_shown_at_their_position() {
     let broken = STATE
         .replacen("\"COMPLETED\"", "\"COMPLETE\"", 1)
         .replacen("\"PLAN.md\"", "\"/tmp/PLAN.md\"", 1)
         .replacen("      \"attempts\": 0,\n", "", 1);
     assert_snapshot!(shown("run_state.json", &broken), @r#"
-    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is no status
+    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is not a status
       --> run_state.json:11:17
        |
     11 |       "status": "COMPLETE",
@@ -62,7 +62,7 @@ fn broken_rules_are_shown_where_they_are_broken() {
 }
 
 #[test]
-fn a_state_file_that_was_cut_off_is_shown_where_it_ends() {
+fn a_truncated_state_file_is_shown_at_its_end() {
     let cut = STATE.find("\"ended_at\"").unwrap() + 20;
     assert_snapshot!(shown("run_state.json", &STATE[..cut]), @r#"
     error[broken-json]: this is not valid JSON: EOF while parsing a string
@@ -71,7 +71,7 @@ fn a_state_file_that_was_cut_off_is_shown_where_it_ends() {
     16 |       "ended_at": "2025-01
        |                          ^
        |
-       = hint: the file ends too early; if it was cut off, `callboard show` still has the run
+       = hint: the file is truncated; the store still has the run, see `callboard show`
     "#);
 }
 
@@ -84,14 +84,14 @@ fn columns_of_broken_json_count_characters() {
     1 | {"näme": nö}
       |           ^
       |
-      = hint: look just before this place: a comma, a quote or a bracket may be missing or too many
+      = hint: look just before this position: a comma, a quote or a bracket may be missing or superfluous
     "#);
 }
 
 const CYCLE: &str = include_str!("../../../../../protocol/tests/fixtures/peer/cycle.json");
 
 #[test]
-fn a_cycle_is_ok_and_its_gaps_are_only_doubtful() {
+fn gaps_in_the_history_of_a_cycle_are_warnings() {
     assert_snapshot!(shown("cycle.json", CYCLE), @r#"
     warning[S3]: the history has no entry for the writes 17 to 42
      --> cycle.json:4:15
@@ -122,7 +122,7 @@ fn a_cycle_is_ok_and_its_gaps_are_only_doubtful() {
 }
 
 #[test]
-fn rules_that_a_cycle_breaks_are_shown_where_they_are_broken() {
+fn errors_in_a_cycle_are_shown_at_their_position() {
     let broken = CYCLE
         .replacen("\"current_phase\": \"execute\"", "\"current_phase\": \"exceute\"", 1)
         .replacen("\"event\": \"completed\"", "\"event\": \"complete\"", 1)
@@ -192,20 +192,20 @@ fn a_cycle_of_an_older_format_needs_migration() {
 }
 
 #[test]
-fn json_of_an_unknown_format_is_told_which_are_known() {
+fn json_of_an_unknown_format_is_an_error() {
     assert_snapshot!(shown("package.json", "{\"version\": 1}\n"), @r#"
-    error[unknown-format]: this is no format that can be checked
+    error[unknown-format]: the format of this file is unknown
      --> package.json:1:1
       |
     1 | {"version": 1}
       | ^
       |
-      = hint: known are `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) and `peer` (a cycle, with `cycle_id` and `phases`); `--as` names one
+      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) or `peer` (a cycle, with `cycle_id` and `phases`)
     "#);
 }
 
 #[test]
-fn a_workflow_is_checked_with_its_prompts_and_its_doubts() {
+fn a_workflow_is_checked_with_its_prompts() {
     let workflow = "\
 steps:
   - {id: plan, agent: x, prompt: wf.yaml, next_on_success: [code]}
@@ -231,7 +231,75 @@ steps:
 }
 
 #[test]
-fn a_doubtful_workflow_is_no_error() {
+fn problems_of_workflows_are_shown_at_their_position() {
+    let step = "agent: x, prompt: wf.yaml";
+    assert_snapshot!(shown("wf.yaml", "steps:\n  - id: a\n   agent: x\n"), @"
+    error[broken-yaml]: this is not valid YAML: while parsing a block collection, did not find expected '-' indicator
+     --> wf.yaml:3:4
+      |
+    3 |    agent: x
+      |    ^^^^^
+      |
+      = hint: look at the line above, too: is something not closed, or indented more than its neighbours?
+    ");
+    assert_snapshot!(shown("wf.yaml", "steps:\n  - id: a\n    agent: x\n    promt: wf.yaml\n"), @"
+    error[missing-key]: step `a` has no `prompt`
+     --> wf.yaml:2:5
+      |
+    2 |   - id: a
+      |     ^^
+      |
+      = hint: add it, such as `prompt: prompts/plan.md`
+
+    error[unknown-key]: `promt` is not a key of a step
+     --> wf.yaml:4:5
+      |
+    4 |     promt: wf.yaml
+      |     ^^^^^
+      |
+      = hint: did you mean `prompt`?
+    ");
+    assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, loop_back_to: a}}\n")), @"
+    error[not-an-ancestor]: step `a` goes back to itself
+     --> wf.yaml:2:54
+      |
+    2 |   - {id: a, agent: x, prompt: wf.yaml, loop_back_to: a}
+      |                                                      ^
+      |
+      = hint: name a step that comes before `a`: one of its `needs`, or of theirs
+    ");
+    assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, human_in_the_loop: true}}\n")), @"
+    error[not-supported-yet]: `human_in_the_loop` (waiting for a person's answer) is not supported yet
+     --> wf.yaml:2:40
+      |
+    2 |   - {id: a, agent: x, prompt: wf.yaml, human_in_the_loop: true}
+      |                                        ^^^^^^^^^^^^^^^^^
+      |
+      = hint: remove `human_in_the_loop` if the workflow makes sense without it
+    ");
+    assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: ../a, {step}}}\n")), @"
+    error[unsafe-id]: `../a` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-`
+     --> wf.yaml:2:10
+      |
+    2 |   - {id: ../a, agent: x, prompt: wf.yaml}
+      |          ^^^^
+      |
+      = hint: the id names files and variables; choose something like `code_review-2`
+    ");
+    let cycle = format!("steps:\n  - {{id: a, {step}, needs: [b]}}\n  - {{id: b, {step}, needs: [a]}}\n");
+    assert_snapshot!(shown("wf.yaml", &cycle), @r#"
+    error[cycle]: these steps wait for each other and none could ever start: a → b → a
+     --> wf.yaml:2:48
+      |
+    2 |   - {id: a, agent: x, prompt: wf.yaml, needs: [b]}
+      |                                                ^
+      |
+      = hint: read `→` as "needs"; remove one of these needs
+    "#);
+}
+
+#[test]
+fn a_workflow_with_warnings_has_no_errors() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wf.yaml");
     let workflow = "steps:\n- {id: a, agent: x, prompt: wf.yaml, next_on_success: [b]}\n- {id: b, agent: x, prompt: wf.yaml}\n";
@@ -241,7 +309,7 @@ fn a_doubtful_workflow_is_no_error() {
 }
 
 #[test]
-fn findings_are_data_for_programs() {
+fn findings_are_serialized_with_their_position() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.json");
     fs::write(&file, STATE.replacen("\"attempts\": 1", "\"attempts\": -1", 1)).unwrap();
@@ -268,7 +336,7 @@ fn findings_are_data_for_programs() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_failure_of_its_own() {
+fn an_unreadable_file_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let failure = check(&folder.path().join("none.yaml"), None, None).unwrap_err();
     assert_eq!(failure.exit.code(), 2);

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Says whether a year is a leap year: yes or no.
+# Prints whether a year is a leap year: yes or no.
 echo no

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Four years that a calendar must know. Says what is wrong, and exits with 1 if anything is.
+# Checks four years. Prints what is wrong, and exits with 1 if anything is.
 cd "$(dirname "$0")" || exit 2
 wrong=0
 

@@ -1,22 +1,22 @@
-# A coder without a model: its first fix is the one everybody writes, its second is right.
+# A scripted coder: its first fix is wrong, its second is right.
 set -eu
-. agents/ledger.sh
-begin
+. agents/log.sh
+start
 
 if [ -z "${LOOP_BACK_FROM:-}" ]; then
     what='every fourth year is a leap year'
     cat >leap.sh <<'END'
 #!/bin/sh
-# Says whether a year is a leap year: yes or no.
+# Prints whether a year is a leap year: yes or no.
 if [ $(($1 % 4)) -eq 0 ]; then echo yes; else echo no; fi
 END
 else
-    echo "sent back by $LOOP_BACK_FROM, see $LOOP_BACK_REPORT"
-    think
-    what='but of full centuries only every fourth'
+    echo "loop-back from $LOOP_BACK_FROM, see $LOOP_BACK_REPORT"
+    wait_for_demo
+    what='a century is a leap year only every 400 years'
     cat >leap.sh <<'END'
 #!/bin/sh
-# Says whether a year is a leap year: yes or no.
+# Prints whether a year is a leap year: yes or no.
 if [ $(($1 % 100)) -eq 0 ]; then every=400; else every=4; fi
 if [ $(($1 % every)) -eq 0 ]; then echo yes; else echo no; fi
 END

@@ -1,10 +1,10 @@
-# A gate: runs the test, and says in its report whether it passed.
+# A gate: runs the test and reports whether it passed.
 set -eu
-. agents/ledger.sh
-begin
+. agents/log.sh
+start
 
-if said=$(sh test.sh); then failed=false; else failed=true; fi
-echo "${said:=all years are right}"
+if output=$(sh test.sh); then failed=false; else failed=true; fi
+echo "${output:=all years are correct}"
 
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 callboard report <<END
@@ -13,7 +13,7 @@ callboard report <<END
   "run_id": "$RUN_ID", "step_id": "$STEP_ID", "agent": "$AGENT_ID",
   "status": "COMPLETED", "gate_failure": $failed,
   "started_at": "$now", "ended_at": "$now",
-  "logs": ["$(printf '%s' "$said" | tr '\n' ';')"]
+  "logs": ["$(printf '%s' "$output" | tr '\n' ';')"]
 }
 END
 end

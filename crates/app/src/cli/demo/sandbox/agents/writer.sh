@@ -1,13 +1,13 @@
-# Writes down what the coder did, from the repository's own history.
+# Describes the coder's changes, from the git history.
 set -eu
-. agents/ledger.sh
-begin
+. agents/log.sh
+start
 
 {
     printf '# Changes\n\n'
     git log --reverse --format='- %s' -- leap.sh | tail -n +2
 } >CHANGES.md
 git add CHANGES.md
-git commit --quiet --message 'what changed'
+git commit --quiet --message 'describe the changes'
 callboard report --status COMPLETED --log 'wrote CHANGES.md' --artifact CHANGES.md
 end

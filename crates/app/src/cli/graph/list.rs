@@ -1,0 +1,73 @@
+//! The graph as a list for the terminal, one step a line.
+
+use super::labels;
+use super::model::{Graph, Step};
+use crate::cli::step_status;
+use crate::output::{self, BOLD, DIM, Style, YELLOW, styled};
+
+pub(super) fn render(graph: &Graph) -> Vec<String> {
+    let rows: Vec<_> = graph.steps.iter().map(Row::of).collect();
+    let widest = |text: fn(&Row) -> &str| rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0);
+    let widths = [widest(|row| &row.id), widest(|row| &row.status), widest(|row| &row.needs)];
+    std::iter::once(heading(graph)).chain(rows.iter().map(|row| row.line(widths))).collect()
+}
+
+fn heading(graph: &Graph) -> String {
+    let title = styled(BOLD, &graph.title);
+    let steps = output::count(graph.steps.len(), "step", "steps");
+    match &graph.run {
+        None => format!("{title}  {steps}"),
+        Some(run) => {
+            let status = run.status.map(|status| format!("  {status}")).unwrap_or_default();
+            format!("{} {title}{status}  {steps}  revision {}", styled(BOLD, &run.run), run.revision)
+        }
+    }
+}
+
+/// The columns of a step.
+struct Row {
+    style: Style,
+    sign: char,
+    id: String,
+    status: String,
+    needs: String,
+    loop_back: String,
+}
+
+impl Row {
+    fn of(step: &Step) -> Self {
+        let kind = step.progress.as_ref().map(|progress| progress.kind);
+        let iteration = step.progress.as_ref().and_then(|progress| progress.iteration);
+        let iteration = iteration.map(|iteration| format!(", {}", labels::iteration(iteration)));
+        let loop_back = step
+            .loop_back_to
+            .as_ref()
+            .map(|target| format!("loops back to {target}{}", iteration.unwrap_or_default()));
+        Self {
+            style: kind.map_or_else(Style::new, |kind| kind.style()),
+            sign: kind.map_or('-', step_status::sign),
+            id: step.id.clone(),
+            status: step.progress.as_ref().map_or_else(|| step.agent.clone(), labels::status),
+            needs: if step.need_ids.is_empty() {
+                String::new()
+            } else {
+                format!("needs {}", step.need_ids.join(", "))
+            },
+            loop_back: loop_back.unwrap_or_default(),
+        }
+    }
+
+    fn line(&self, [ids, statuses, needs]: [usize; 3]) -> String {
+        let mut line = format!("{} {:<ids$}", styled(self.style, self.sign), self.id);
+        let columns =
+            [(self.style, &self.status, statuses), (DIM, &self.needs, needs), (YELLOW, &self.loop_back, 0)];
+        let last = columns.iter().rposition(|(_, text, _)| !text.is_empty());
+        for (index, (style, text, width)) in
+            columns.into_iter().enumerate().take(last.map_or(0, |last| last + 1))
+        {
+            let width = if Some(index) == last { 0 } else { width };
+            line.push_str(&format!("  {}", styled(style, format_args!("{text:<width$}"))));
+        }
+        line
+    }
+}

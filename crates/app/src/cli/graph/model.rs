@@ -1,0 +1,166 @@
+//! The graph that every format prints: the steps, their edges, and how far each step is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use protocol::Stamp;
+use protocol::steps::Workflow;
+use runner::RunSpec;
+use serde::Serialize;
+
+use crate::cli::step_status;
+use crate::present::{Presentation, StatusKind, WayBack};
+
+/// The steps of a workflow or of a run.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Graph {
+    pub(super) title: String,
+    /// `None` for a workflow file.
+    #[serde(flatten)]
+    pub(super) run: Option<Run>,
+    /// In topological order: a step comes after every step it needs.
+    pub(super) steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Run {
+    pub(super) run: String,
+    pub(super) revision: u64,
+    /// `None` for a past revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<&'static str>,
+}
+
+/// A step. Its edges are indices into [`Graph::steps`].
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Step {
+    pub(super) id: String,
+    pub(super) agent: String,
+    #[serde(skip)]
+    pub(super) needs: Vec<usize>,
+    #[serde(rename = "needs")]
+    pub(super) need_ids: Vec<String>,
+    #[serde(skip)]
+    pub(super) loops_back_to: Option<usize>,
+    pub(super) loop_back_to: Option<String>,
+    /// `None` in a workflow file.
+    #[serde(flatten)]
+    pub(super) progress: Option<Progress>,
+}
+
+/// How far a step of a run is.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Progress {
+    #[serde(rename = "status", serialize_with = "status_word")]
+    pub(super) kind: StatusKind,
+    /// The document's own word for the status.
+    pub(super) document_status: &'static str,
+    /// How long the step took, or has been running.
+    #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
+    pub(super) duration: Option<Duration>,
+    pub(super) attempts: u32,
+    #[serde(flatten)]
+    pub(super) iteration: Option<Iteration>,
+    pub(super) last_error: Option<String>,
+}
+
+/// The current iteration of a gate, and how many it may have.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Iteration {
+    #[serde(rename = "iteration")]
+    pub(super) current: u32,
+    #[serde(rename = "max_iterations")]
+    pub(super) max: u32,
+}
+
+fn status_word<S: serde::Serializer>(kind: &StatusKind, to: S) -> Result<S::Ok, S::Error> {
+    step_status::word(*kind).serialize(to)
+}
+
+fn milliseconds<S: serde::Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    duration.map(|duration| duration.as_millis()).serialize(to)
+}
+
+impl Graph {
+    pub(super) fn of_workflow(workflow: &Workflow) -> Self {
+        let steps = workflow.steps.iter().map(|step| Step {
+            id: step.id.to_string(),
+            agent: step.agent.clone(),
+            need_ids: step.needs.iter().map(ToString::to_string).collect(),
+            loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
+            ..Step::default()
+        });
+        Self { title: workflow.name.clone(), run: None, steps: sorted(steps.collect()) }
+    }
+
+    /// The steps of a run as `document` shows them at the time `now`.
+    pub(super) fn of_run<P: Presentation>(
+        run: Run,
+        spec: &RunSpec<P>,
+        document: &P::Document,
+        now: Stamp,
+    ) -> Self {
+        let definition = &spec.definition;
+        let name = |step: &P::Step| P::step_id(step).to_string();
+        let steps = P::steps(definition).into_iter().map(|step| {
+            let shown = P::shown(document, &step);
+            let way_back = P::way_back(definition, &step);
+            Step {
+                id: name(&step),
+                agent: P::agent(definition, &step),
+                need_ids: P::needs(definition, &step).iter().map(name).collect(),
+                loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
+                progress: Some(Progress {
+                    kind: shown.kind,
+                    document_status: shown.status,
+                    duration: shown.length(now),
+                    attempts: shown.attempts,
+                    iteration: way_back
+                        .map(|WayBack { most, .. }| Iteration { current: shown.sent_back + 1, max: most }),
+                    last_error: shown.error,
+                }),
+                ..Step::default()
+            }
+        });
+        Self { title: spec.title.clone(), run: Some(run), steps: sorted(steps.collect()) }
+    }
+}
+
+/// Sorts the steps topologically, keeping the given order where the edges leave a choice, and resolves the edges.
+fn sorted(steps: Vec<Step>) -> Vec<Step> {
+    let given: HashMap<_, _> =
+        steps.iter().enumerate().map(|(index, step)| (step.id.clone(), index)).collect();
+    let mut dependents = vec![Vec::new(); steps.len()];
+    let mut open_needs = vec![0; steps.len()];
+    for (index, step) in steps.iter().enumerate() {
+        for need in step.need_ids.iter().filter_map(|id| given.get(id)) {
+            dependents[*need].push(index);
+            open_needs[index] += 1;
+        }
+    }
+    let mut ready: BTreeSet<_> = (0..steps.len()).filter(|index| open_needs[*index] == 0).collect();
+    let mut order = Vec::with_capacity(steps.len());
+    while let Some(next) = ready.pop_first() {
+        order.push(next);
+        for dependent in &dependents[next] {
+            open_needs[*dependent] -= 1;
+            if open_needs[*dependent] == 0 {
+                ready.insert(*dependent);
+            }
+        }
+    }
+    assert_eq!(order.len(), steps.len(), "BUG: the needs of a checked definition have no cycle");
+    let mut position = vec![0; steps.len()];
+    for (index, given) in order.iter().enumerate() {
+        position[*given] = index;
+    }
+    let index = |id: &String| given.get(id).map(|given| position[*given]);
+    let mut steps: Vec<_> = steps.into_iter().enumerate().collect();
+    steps.sort_by_key(|(given, _)| position[*given]);
+    let resolved = steps.into_iter().map(|(_, step)| Step {
+        needs: step.need_ids.iter().filter_map(index).collect(),
+        loops_back_to: step.loop_back_to.as_ref().and_then(index),
+        ..step
+    });
+    resolved.collect()
+}

@@ -1,0 +1,53 @@
+//! Attempts that were abandoned while they ran. This happens only on a shared store, where a user can abandon a host.
+
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::run::Run;
+use protocol::{AttemptId, RunId};
+use runner::RunAt;
+use store::{AnyStore, Location};
+
+use crate::config::Flags;
+use crate::failure::Failure;
+use crate::present::{Deed, Presentation};
+use crate::workspace::{LocationArgs, Workspace};
+
+/// Servers that do not answer must not block an agent.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Returns whether the run does not count the attempt as running any more. Returns `false` if the store cannot be read:
+/// the report is in the attempt's directory, and the engine decides.
+pub(super) async fn is_abandoned(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> bool {
+    if !Location::is_of_shared(local_dir) {
+        return false;
+    }
+    let is_live = tokio::time::timeout(TIMEOUT, is_live(local_dir, run, attempt)).await;
+    matches!(is_live, Ok(Ok(Some(false))))
+}
+
+/// Returns whether the attempt is live, or `None` if there is no such run.
+async fn is_live(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
+    let workspace =
+        Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
+    let Some(store) = workspace.existing_store().await? else { return Ok(None) };
+    workspace.with_run(&store, run, CheckLive { store: &store, run, attempt }).await
+}
+
+struct CheckLive<'a> {
+    store: &'a AnyStore,
+    run: &'a RunId,
+    attempt: &'a AttemptId,
+}
+
+impl Deed for CheckLive<'_> {
+    type Done = Option<bool>;
+
+    async fn with<P: Presentation>(self) -> Result<Option<bool>, Failure> {
+        let run_at = RunAt::<P>::at(self.store, self.run, None).await?;
+        let is_live = |run_at: &RunAt<P>| {
+            run_at.state.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
+        };
+        Ok(run_at.as_ref().map(is_live))
+    }
+}

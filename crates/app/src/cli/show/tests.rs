@@ -1,0 +1,72 @@
+//! The columns of a step.
+
+use insta::assert_snapshot;
+use protocol::AttemptId;
+
+use super::*;
+use crate::present::StatusKind;
+
+fn stamp(time: &str) -> Stamp {
+    format!("2026-11-15T{time}Z").parse().unwrap()
+}
+
+fn attempt() -> AttemptId {
+    "code#1.2".parse().unwrap()
+}
+
+fn step(kind: StatusKind, document_word: &'static str) -> Shown {
+    Shown {
+        status: document_word,
+        kind,
+        attempts: 2,
+        sent_back: 0,
+        began: Some(stamp("11:58:00")),
+        ended: Some(stamp("11:59:00")),
+        error: None,
+        remark: None,
+    }
+}
+
+/// The status and the details of a step at noon.
+fn columns(shown: &Shown, doing: Option<&Doing>) -> String {
+    let now = stamp("12:00:00");
+    let details = details(shown, doing, now);
+    format!("{}  {}", status(shown, doing, now), anstream::adapter::strip_str(&details))
+}
+
+#[test]
+fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
+    let pending = step(StatusKind::Pending, "PENDING");
+    let running = step(StatusKind::Running, "RUNNING");
+    let (attempt, since) = (attempt(), stamp("11:58:00"));
+    let host = Some("build-2".to_owned());
+    let steps = [
+        (&step(StatusKind::Succeeded, "COMPLETED"), None),
+        (&step(StatusKind::Failed, "failed"), None),
+        (&step(StatusKind::Waiting, "WAITING_ON_HUMAN"), None),
+        (&running, Some(Doing::Ending { attempt: attempt.clone(), since, host })),
+        (&running, Some(Doing::Ended { attempt: attempt.clone(), since })),
+        (&pending, Some(Doing::Resting { since, until: stamp("12:00:05") })),
+        (&pending, Some(Doing::Resting { since, until: stamp("11:59:00") })),
+        (&pending, Some(Doing::WaitsForPlace { since })),
+        (&pending, Some(Doing::WaitsForEngine { since })),
+        (&pending, Some(Doing::Held { since })),
+        (&pending, Some(Doing::WaitsForWayBack { since })),
+        (&pending, Some(Doing::WaitsFor { steps: vec![attempt.step.clone()] })),
+    ];
+    let lines: Vec<_> = steps.iter().map(|(shown, doing)| columns(shown, doing.as_ref())).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    succeeded (COMPLETED)  attempt 2  1 min 00 s
+    failed  attempt 2  1 min 00 s
+    waiting (WAITING_ON_HUMAN)  attempt 2
+    running  attempt 2  stopping for 2 min 00 s on build-2
+    running  attempt 2  its agent has ended; an engine has to record the result
+    backing off (PENDING)  attempt 2  for another 5.0 s, until 2026-11-15T12:00:05Z
+    queued (PENDING)  attempt 2  back-off elapsed
+    queued (PENDING)  attempt 2  waits for a slot (--jobs) for 2 min 00 s
+    queued (PENDING)  attempt 2  waits for an engine for 2 min 00 s
+    queued (PENDING)  attempt 2  held for 2 min 00 s
+    queued (PENDING)  attempt 2  waits for a loop-back for 2 min 00 s
+    pending  attempt 2  waits for code
+    ");
+}

@@ -1,9 +1,0 @@
-//! Several machines that share runs: the real binary under two hosts' names, on a real NATS server.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod abandoning;
-mod fixture;
-mod staging;
-mod taking_over;
-mod telling;

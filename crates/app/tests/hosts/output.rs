@@ -1,0 +1,133 @@
+//! Commands say on which host an attempt is.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::hosts::fixture::Fixture;
+
+#[test]
+fn show_ls_and_doctor_say_where_an_attempt_is() {
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
+    let first = |host| fixture.shown_on(host)["steps"]["first"].clone();
+    assert_eq!((first("b")["is"].as_str(), first("b")["host"].as_str()), (Some("at_work"), Some("a")));
+    assert_eq!(first("a")["host"], Value::Null, "there it is at home");
+    let advice = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
+                  `callboard resume trial --abandon-host a` here";
+    let shown = fixture.on("b", &["show", "trial"]).run();
+    assert!(shown.stdout.contains(&format!("no engine: {advice}")), "{}", shown.stdout);
+    assert!(fixture.on("b", &["ls"]).run().stdout.contains(" ago, on a"));
+    let listed = fixture.on("b", &["ls", "--json"]).run().json();
+    assert_eq!(listed[0]["hosts"], serde_json::json!(["a"]));
+    let doctor = fixture.on("b", &["doctor"]).run();
+    assert!(doctor.stdout.contains(advice), "{}", doctor.transcript());
+    gate.open();
+    assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
+    agent.wait();
+}
+
+#[test]
+fn events_say_where_an_attempt_is() {
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
+    let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
+    let told = |name| events.iter().find(|event| event["event"] == name).unwrap();
+    assert_eq!(
+        (&told("elsewhere")["attempt"], &told("elsewhere")["host"]),
+        (&"first#1.1".into(), &"a".into())
+    );
+    assert_eq!(told("rest")["outcome"], "elsewhere");
+    assert_eq!(told("rest")["elsewhere"], serde_json::json!({ "a": ["first#1.1"] }));
+    gate.open();
+    assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
+    agent.wait();
+}
+
+/// A run of host `a`, seen from a machine without the files of its first step.
+fn ran_on_another_host() -> (Fixture, PathBuf) {
+    let fixture = Fixture::new();
+    fixture.scene.workflow(&["first", "second: first"]);
+    assert_eq!(fixture.run_on("a", &[]).run().code, 0);
+    // The other host has its own disk.
+    let directory = fixture.scene.attempt("trial", "first", "1.1");
+    fs::remove_dir_all(&directory).unwrap();
+    (fixture, directory)
+}
+
+#[test]
+fn a_prompt_on_another_host_is_not_reported_as_missing() {
+    let (fixture, directory) = ran_on_another_host();
+    let there = "error: what `first#1.1` was given is on `a`, where it was begun\n\n\
+                 hint: `callboard prompt trial first --attempt 1.1` there prints it\n";
+    let gone = format!("error: cannot read `{}/prompt.md`", directory.display());
+    for (host, told) in [("b", there), ("a", gone.as_str())] {
+        let session = fixture.on(host, &["prompt", "trial", "first"]).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.starts_with(told), "{}", session.stderr);
+    }
+}
+
+#[test]
+fn log_says_on_which_host_the_files_of_an_attempt_are() {
+    let (fixture, directory) = ran_on_another_host();
+    let path = directory.to_str().unwrap();
+    for (host, is_there) in [("b", true), ("a", false)] {
+        for arguments in [&["log", "trial"][..], &["log", "trial", "--full"]] {
+            let log = fixture.on(host, arguments).run();
+            assert_eq!(log.code, 0, "{}", log.transcript());
+            assert_eq!(log.stdout.contains("its files are on `a`"), is_there, "{}", log.stdout);
+            assert_eq!(log.stdout.contains(path), !is_there, "{}", log.stdout);
+            // The files of the second step are here, whichever engine started it.
+            assert!(log.stdout.contains(&path.replace("first", "second")), "{}", log.stdout);
+        }
+    }
+    let full = fixture.on("b", &["log", "trial", "--full"]).run();
+    for told in
+        ["prompt of first#1.1: on `a`\n", "answer of first#1.1, from the journal; its files are on `a`:\n"]
+    {
+        assert!(full.stdout.contains(told), "{told}: {}", full.stdout);
+    }
+    let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
+    let exchanges: Vec<_> = full.events().iter().map(|line| line["exchange"].clone()).collect();
+    let of = |attempt| exchanges.iter().find(|exchange| exchange["attempt"] == attempt).unwrap();
+    let (first, second) = (of("first#1.1"), of("second#1.1"));
+    assert_eq!((&first["host"], &first["prompt"]), (&"a".into(), &Value::Null), "{first:#}");
+    assert!(first.get("directory").is_none() && first["answer"]["report"].is_object(), "{first:#}");
+    assert!(second.get("host").is_none() && second["directory"].is_string(), "{second:#}");
+}
+
+#[test]
+fn log_names_the_host_that_has_a_running_attempts_output() {
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    let directory = fixture.scene.attempt("trial", "first", "1.1");
+    let apart = directory.with_file_name("apart");
+    fs::rename(&directory, &apart).unwrap();
+    let full = fixture.on("b", &["log", "trial", "--full"]).run();
+    assert!(full.stdout.contains("first#1.1 is not over"), "{}", full.stdout);
+    assert!(full.stdout.contains("answer of first#1.1: on `a`\n"), "{}", full.stdout);
+    let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
+    assert_eq!(full.events().last().unwrap()["exchange"]["answer"], "elsewhere", "{}", full.stdout);
+    fs::rename(&apart, &directory).unwrap();
+    gate.open();
+    assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
+    agent.wait();
+}
+
+#[test]
+fn export_names_the_attempts_whose_files_are_left_out_and_their_host() {
+    let (fixture, _) = ran_on_another_host();
+    let (told, untold) = (["-o", "b.tar"], ["-o", "a.tar"]);
+    let export = |host, more: [&str; 2]| fixture.on(host, &[&["export", "trial"], &more[..]].concat()).run();
+    let session = export("b", told);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let note = "note: prompts, reports and logs of `first#1.1` are on `a` and not in it; \
+                `callboard export trial` there has them\n";
+    assert!(session.stderr.ends_with(note), "{}", session.stderr);
+    assert!(!export("a", untold).stderr.contains("note:"));
+    // The archive says it, too.
+    let other = fixture.on("b", &["import", "b.tar", "--as", "other", "--json"]).run();
+    assert_eq!(other.code, 0, "{}", other.transcript());
+    assert_eq!(other.json()["remote"], serde_json::json!({ "a": ["first#1.1"] }));
+}

@@ -1,0 +1,89 @@
+//! A run's repository lies at the same path on every host that drives it.
+
+use std::fs;
+
+use crate::hosts::fixture::Fixture;
+
+#[test]
+fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
+    let fixture = Fixture::new();
+    fixture.interrupted(&[]);
+    // The other machine has its clone at another path.
+    let (repo, away) = (fixture.scene.repo(), fixture.scene.repo().with_file_name("away"));
+    fs::rename(repo, &away).unwrap();
+    let there = |arguments: &[&str]| fixture.on("b", arguments).current_dir(&away).run();
+    let refused = there(&["resume", "trial"]);
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    let told = format!("run `trial` takes place in `{}`, which is not on `b`", repo.display());
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    assert!(refused.stderr.contains("clone or mount it there"), "{}", refused.stderr);
+    let skipped = there(&["skip", "trial", "first", "--reason", "not needed"]);
+    assert_eq!(skipped.code, 0, "{}", skipped.transcript());
+    assert!(!repo.exists(), "nothing is written where no repository is");
+    fs::rename(&away, repo).unwrap();
+    let session = fixture.on("a", &["show", "trial", "--json"]).run();
+    assert_eq!(session.json()["phase"], "succeeded");
+}
+
+/// Attempts of one repository are invisible from the other, and would be started twice.
+#[test]
+fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    let repo = fixture.scene.repo().to_str().unwrap();
+    fixture.scene.git(&["clone", "--quiet", ".", "../clone"]);
+    let clone = fixture.scene.repo().with_file_name("clone");
+    let there = |arguments: &[&str]| fixture.on("a", arguments).current_dir(&clone).run();
+    for command in ["resume", "stop"] {
+        let refused = there(&[command, "trial"]);
+        assert_eq!(refused.code, 2, "{}", refused.transcript());
+        assert!(refused.stderr.contains(&format!("takes place in `{repo}`")), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&format!("add `--repo {repo}`")), "{}", refused.stderr);
+    }
+    let all = there(&["resume", "--all"]);
+    assert_eq!(all.code, 0, "{}", all.transcript());
+    assert!(all.stderr.contains(&format!("note: run `trial` takes place in `{repo}`")), "{}", all.stderr);
+    assert!(!clone.join(".git/callboard").exists(), "whoever is refused leaves nothing");
+    let doctor = there(&["doctor"]);
+    assert!(doctor.stdout.contains(&format!("it takes place in {repo}")), "{}", doctor.transcript());
+    assert!(!doctor.stdout.contains("never begun"), "{}", doctor.transcript());
+    let address = fixture.scene.backend().address().unwrap();
+    let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
+    assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
+    gate.open();
+    let session = there(&["resume", "trial", "--repo", repo]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
+    agent.wait();
+    let begun = fs::read_to_string(fixture.scene.kit().join("agent_log")).unwrap();
+    assert_eq!(begun.matches("begin first#").count(), 1, "{begun}");
+}
+
+#[test]
+fn a_run_with_another_working_directory_needs_that_directory_too() {
+    let fixture = Fixture::new();
+    let workdir = fixture.scene.repo().with_file_name("desk");
+    fs::create_dir(&workdir).unwrap();
+    fixture.interrupted(&["--workdir", workdir.to_str().unwrap()]);
+    fs::remove_dir(&workdir).unwrap();
+    let refused = fixture.on("b", &["resume", "trial"]).run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("`--workdir DIR` names another directory"), "{}", refused.stderr);
+    let session = fixture.on("b", &["resume", "trial", "--workdir", "."]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+}
+
+/// Each host has its own view files; the store remembers what each of them shows.
+#[test]
+fn a_view_written_before_another_host_took_over_is_recognised() {
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    let view = fixture.scene.view("trial");
+    let of_a = fs::read(&view).unwrap();
+    assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
+    assert_ne!(fs::read(&view).unwrap(), of_a);
+    fs::write(&view, of_a).unwrap();
+    gate.open();
+    let session = fixture.on("a", &["resume", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!session.stderr.contains("changed by somebody else"), "{}", session.stderr);
+    agent.wait();
+}

@@ -1,0 +1,12 @@
+//! The real binary, as users and agents meet it. One test binary: linking one takes seconds, linking five takes five times as long.
+//!
+//! `CALLBOARD_TEST_STORE=nats` runs `sessions`, `faults` and `torture` on NATS. A test about the embedded store's file has a name that
+//! begins with `embedded_`; the run on NATS leaves it out.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod faults;
+mod hosts;
+mod nats;
+mod sessions;
+mod torture;

@@ -1,0 +1,197 @@
+//! Deleted streams: each is named, none is recreated, and `recover` lists what they held as far as it is known.
+
+use testkit::{Scene, harness};
+
+use crate::nats::{client, delete_stream, has_stream, scene};
+
+const WORKFLOW: &str = "
+name: notes
+steps:
+  - { id: collect, agent: scribe, prompt: task.md }
+";
+
+fn succeeded(scene: &Scene) {
+    scene.write("wf.yaml", WORKFLOW);
+    let session = scene.run_named("notes").run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+}
+
+#[test]
+fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
+    let scene = scene();
+    succeeded(&scene);
+    delete_stream(&scene, "callboard-journal");
+    for command in [&["ls"][..], &["show", "notes"], &["resume", "notes"]] {
+        let session = scene.callboard(command).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        let gone = "error[E024]: the stream `callboard-journal` at the NATS server";
+        assert!(session.stderr.starts_with(gone), "{}", session.transcript());
+    }
+    let session = scene.callboard(&["recover"]).run();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let known = "run `notes` was in it; left: 1 attempt on this machine, its `run_state.json`";
+    assert!(session.stderr.contains(known), "{}", session.transcript());
+    assert!(!has_stream(&scene, "callboard-journal"));
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert_eq!(doctor.code, 1, "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("`callboard-journal`"), "{}", doctor.transcript());
+}
+
+#[test]
+fn every_command_reports_deleted_blobs_and_recover_lists_them() {
+    let scene = scene();
+    succeeded(&scene);
+    // The report is too large for one message, so its entry becomes a blob.
+    scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    assert_eq!(scene.run_named("large").run().code, 0);
+    let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
+    assert_eq!(scene.callboard(&cycle).run().code, 0);
+    delete_stream(&scene, "OBJ_callboard-blobs");
+    for command in [
+        &["ls"][..],
+        &["show", "notes"],
+        &["log", "notes"],
+        &["watch", "notes"],
+        &["resume", "notes"],
+        &["resume", "--all"],
+        &["stop", "notes"],
+        &["prompt", "notes", "collect"],
+        &["export", "notes"],
+        &["state", "get", "peer:spec:login:cycle:1"],
+        &["run", "wf.yaml", "--run-id", "another", "--rehearse"],
+    ] {
+        let session = scene.callboard(command).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+        assert!(session.stderr.starts_with(gone), "{}", session.transcript());
+    }
+    for recover in [&["recover", "--dry-run"][..], &["recover"]] {
+        let session = scene.callboard(recover).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        for told in [
+            "it held what each run was opened with (workflow, prompts, limits), and what was too large for a message; \
+             all else is intact",
+            "run `notes` lacks what it was opened with; all of its 3 entries are there",
+            "run `large` lacks what it was opened with and 1 entry of 3: 3",
+            "run `peer.spec.login.cycle.1` lacks what it was opened with; all of its",
+            "`callboard import FILE --store DIR` takes a run from an archive",
+            "reads the documents of the bucket into another store",
+        ] {
+            assert!(session.stderr.contains(told), "{told}: {}", session.transcript());
+        }
+        assert!(!session.stderr.contains("was in it"), "{}", session.transcript());
+    }
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert_eq!(doctor.code, 1, "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("`OBJ_callboard-blobs`"), "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("$ callboard recover --dry-run"), "{}", doctor.transcript());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
+}
+
+#[test]
+fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let mut gate = scene.gate("gate");
+    let engine = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    delete_stream(&scene, "OBJ_callboard-blobs");
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
+}
+
+#[test]
+fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
+    let scene = scene();
+    succeeded(&scene);
+    let cycle = "peer:spec:login:cycle:1";
+    let peer = scene.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
+    assert_eq!(peer.code, 0, "{}", peer.transcript());
+    let before = scene.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
+    delete_stream(&scene, "KV_agent-os-peer-state");
+    let resumed = scene.callboard(&["resume", cycle]).run();
+    assert_eq!(resumed.code, 5, "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("`KV_agent-os-peer-state`"), "{}", resumed.transcript());
+    assert_eq!(scene.callboard(&["show", "notes"]).run().code, 0, "other runs go on");
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
+    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
+    assert!(!dry.stdout.contains("what would become of its runs"), "{}", dry.transcript());
+    assert!(!dry.stderr.contains("keeps the store as it is"), "{}", dry.transcript());
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
+    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    assert!(
+        recovered.stderr.contains("1 document was written from the journal"),
+        "{}",
+        recovered.transcript()
+    );
+    let client = client(&scene);
+    let entry = harness::wait(async {
+        let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
+        let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
+        bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
+    });
+    let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
+    assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&before).unwrap());
+    assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
+    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+}
+
+/// The engine notices through its watch, or at its next write.
+#[test]
+fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
+    let scene = scene();
+    let note = scene.kit().join("planning");
+    let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&scene));
+    let agent = scene.write_program(scene.kit().join("agent.sh"), &agent);
+    let mut gate = scene.gate("gate");
+    let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
+    let engine = scene.callboard(&cycle).start();
+    scene.wait_for_note("planning");
+    delete_stream(&scene, "KV_agent-os-peer-state");
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let gone = "error[E024]: the stream `KV_agent-os-peer-state` at the NATS server";
+    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    for command in [
+        &["resume", "peer:spec:login:cycle:1"][..],
+        &["peer", "create-spec", "--spec", "y", "y", "--rehearse"],
+    ] {
+        let session = scene.callboard(command).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains(gone), "{}", session.transcript());
+    }
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
+}
+
+fn gate_of(scene: &Scene) -> String {
+    scene.kit().join("gate").display().to_string()
+}
+
+/// A server started without its directory has no streams, and looks like a new one.
+#[test]
+fn a_new_store_in_the_place_of_another_is_reported() {
+    let scene = scene();
+    succeeded(&scene);
+    for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
+        delete_stream(&scene, stream);
+    }
+    let session = scene.callboard(&["ls"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let told = format!(
+        "note: there was another before, whose attempts are in `{}`: was the server started with its directory?",
+        scene.store().display()
+    );
+    assert!(session.stderr.contains(&told), "{}", session.transcript());
+    let session = scene.callboard(&["ls"]).run();
+    assert!(!session.stderr.contains("there was another before"), "it is said once: {}", session.stderr);
+}

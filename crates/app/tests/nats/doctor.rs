@@ -1,0 +1,193 @@
+//! What `doctor` finds about servers and streams.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use store::{NatsSettings, NatsStore};
+use testkit::nats::Server;
+use testkit::{DEADLINE, Session, harness};
+
+use crate::nats::outages::in_the_middle;
+use crate::nats::{client, scene, scene_on, three};
+
+/// Returns the finding about the store whose text starts with `beginning`.
+#[track_caller]
+fn found(session: &Session, beginning: &str) -> Value {
+    let findings = session.json()["findings"].clone();
+    let is_it = |finding: &&Value| {
+        finding["check"] == "store" && finding["what"].as_str().unwrap().starts_with(beginning)
+    };
+    findings.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
+}
+
+/// Which of the three servers goes down.
+enum Who {
+    Leader,
+    Other,
+}
+
+fn is_named_until_it_is_back(who: &Who) {
+    let ([first, second, third], addresses) = three();
+    let scene = scene_on(first);
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
+    let journal = harness::wait(client(&scene).get_stream("callboard-journal")).unwrap();
+    let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
+    let down = match (who, leader.as_str()) {
+        (Who::Leader, leader) => leader.to_owned(),
+        (Who::Other, "n2") => "n1".to_owned(),
+        (Who::Other, _) => "n2".to_owned(),
+    };
+    let mut others = [second, third];
+    let mut with = |act: fn(&mut Server)| match down.as_str() {
+        "n0" => act(&mut scene.backend().server()),
+        "n1" => act(&mut others[0]),
+        _ => act(&mut others[1]),
+    };
+    // The other servers notice it after some seconds, and send no event for it.
+    let until = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let session = scene.callboard(&["doctor", "--json", "--store", &addresses]).run();
+            let finding = found(&session, &format!("server `{down}`"));
+            if is_it(&finding) {
+                return finding;
+            }
+            assert!(Instant::now() < deadline, "{what} is not told: {}", session.stdout);
+        }
+    };
+    until("that all is well", &Value::is_null);
+    with(Server::kill);
+    let finding = until("that it is down", &|finding| finding["level"] == "act");
+    let what = finding["what"].as_str().unwrap();
+    assert!(what.starts_with(&format!("server `{down}` is down")) && !what.contains(" 0.0 s"), "{finding:#}");
+    let keeps = "it keeps a copy of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; until it is back the \
+                 loss of another one stops all runs";
+    assert_eq!(finding["details"][0], keeps, "{finding:#}");
+    with(Server::restart);
+    until("that it is back", &Value::is_null);
+}
+
+#[test]
+fn doctor_names_a_replica_that_is_down_and_the_streams_it_keeps() {
+    is_named_until_it_is_back(&Who::Other);
+}
+
+/// The new leader has no record of the old one.
+#[test]
+fn doctor_does_not_report_a_stream_leader_that_is_down_as_lagging() {
+    is_named_until_it_is_back(&Who::Leader);
+}
+
+#[test]
+fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
+    let server = Server::start();
+    let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
+    harness::wait(store.open()).unwrap();
+    let scene = scene_on(server);
+    let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "leases last");
+    let finding = doctor();
+    let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
+    assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
+    assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
+    assert_eq!(finding["do"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
+    // Either of the two suggested changes ends the finding.
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
+    assert_eq!(doctor(), Value::Null);
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+    let client = client(&scene);
+    harness::wait(async {
+        let leases = client.get_stream("callboard-leases").await.unwrap();
+        let mut config = leases.cached_info().config.clone();
+        config.max_age = Duration::from_secs(20);
+        client.update_stream(config).await.unwrap();
+    });
+    assert_eq!(doctor(), Value::Null);
+}
+
+#[test]
+fn doctor_suggests_no_replicas_to_a_single_server() {
+    let scene = scene();
+    scene.write("../home/.config/callboard/config.toml", "");
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    let finding = found(&session, "3 streams have 1 of 3 replicas");
+    assert_eq!(finding["level"], "note", "{}", session.stdout);
+    assert_eq!(finding.get("do"), None, "nothing can be typed: {finding:#}");
+    let details = finding["details"].to_string();
+    for told in ["this server is in no cluster", "`replicas = 1` in `[store]`"] {
+        assert!(details.contains(told), "{finding:#}");
+    }
+}
+
+/// Three servers, five replicas configured, and a bucket that is created after the streams.
+#[test]
+fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_doctor() {
+    let ([first, _second, _third], _) = three();
+    let scene = scene_on(first);
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
+    let told =
+        "stream `KV_agent-os-peer-state` has 1 of 5 replicas: it does not survive the loss of a server";
+    for (spec, is_told) in [("x", true), ("y", false)] {
+        let session = scene.callboard(&["peer", "create-spec", "--spec", spec, "--rehearse"]).run();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        assert_eq!(session.stderr.contains(told), is_told, "{}", session.stderr);
+    }
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    let bucket = found(&session, "1 stream has 1 of 5 replicas: what it holds does not survive");
+    assert_eq!(bucket["details"], serde_json::json!(["`KV_agent-os-peer-state`"]), "{}", session.stdout);
+    let others = found(&session, "3 streams have 3 of 5 replicas: what they hold survives the loss of one");
+    assert_eq!(others["do"].as_array().map(Vec::len), Some(3), "{}", session.stdout);
+}
+
+/// Only the server knows which engine holds a run and which attempts have ended.
+#[test]
+fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, _agent) = in_the_middle(&scene);
+    scene.backend().server().kill();
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let findings = session.json()["findings"].clone();
+    let of = |check: &str| {
+        let findings = findings.as_array().unwrap().iter().filter(|finding| finding["check"] == check);
+        let told = findings.map(|finding| format!("{}: {}", finding["level"], finding["what"]));
+        told.filter(|told| !told.contains("another store")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("locks"),
+        [r#""note": "which engines are at work cannot be told: the store cannot be read""#],
+        "{}",
+        session.stdout
+    );
+    assert!(of("orphans").iter().all(|told| told.contains("of this store's attempts")), "{}", session.stdout);
+    assert_eq!(of("orphans").len(), 1, "{}", session.stdout);
+    assert!(!session.stdout.contains("kill "), "{}", session.stdout);
+    scene.backend().server().restart();
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+/// `doctor` is often the first command typed; a store that it creates silently would never be mentioned again.
+#[test]
+fn doctor_reports_an_empty_store_where_another_one_was() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    scene.backend().server().kill();
+    let had = scene.backend().server().restart_empty();
+    let doctor = || scene.callboard(&["doctor", "--json"]).run();
+    for is_new in [true, false] {
+        let session = doctor();
+        assert_eq!(session.code, 1, "{}", session.transcript());
+        assert_eq!(found(&session, "a new store was made")["level"] == "note", is_new, "{}", session.stdout);
+        let finding = found(&session, "there are no runs at ");
+        assert_eq!(finding["level"], "act", "{}", session.stdout);
+        let left = format!("what its attempts left is in {}", scene.store().display());
+        assert_eq!(finding["details"][1], left, "{finding:#}");
+    }
+    scene.backend().server().kill();
+    let _empty = scene.backend().server().restart_in(had);
+    let session = doctor();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!session.stdout.contains("another store"), "{}", session.stdout);
+}

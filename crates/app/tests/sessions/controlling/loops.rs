@@ -1,0 +1,269 @@
+//! Gates that loop back, end to end.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::sessions::{last_error, scene, status};
+
+/// `code`, then `lint` and, when that is done, `review`, which can send everything back to `code`; then `ship`.
+fn reviewed(plan: &[&str]) -> Scene {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: lint, needs: [code]",
+        "id: review, needs: [lint], loop_back_to: code",
+        "id: ship, needs: [review]",
+    ]);
+    scene.plan(plan);
+    scene
+}
+
+/// Prints its prompt in the second iteration, and waits.
+const CODE: &str = r#"code * do [ $STEP_ITERATION = 0 ] || { env >"$kit/environment"; cp "$PROMPT_PATH" "$kit/prompt"; read -r _ <"$kit/gate"; }; hand_in COMPLETED "did code""#;
+
+#[test]
+fn a_failed_gate_loops_back_with_its_findings() {
+    let scene = reviewed(&[CODE, "review * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("code#2.1");
+    let document = scene.wait_for_view("trial", "the second iteration", |document| {
+        status(document, "code") == "RUNNING" && document["steps"]["code"]["iteration_count"] == 1
+    });
+    let step = |id: &str| &document["steps"][id];
+    for id in ["lint", "review", "ship"] {
+        assert_eq!((status(&document, id), &step(id)["iteration_count"]), ("PENDING", &1.into()), "{id}");
+    }
+    assert_eq!(step("lint")["blocked_by_loop"], "review");
+    assert_eq!(step("ship")["blocked_by_loop"], "review");
+    assert_eq!(step("review")["blocked_by_loop"], serde_json::Value::Null);
+    assert_eq!(step("code")["blocked_by_loop"], serde_json::Value::Null);
+    let report = step("review")["report_path"].as_str().expect("a report stays where it is").to_owned();
+    gate.open();
+    let session = running.wait();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ code#1.1 started
+    ✓ code#1.1 done [TIME]
+    ▸ lint#1.1 started
+    ✓ lint#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ⟲ the gate of review failed
+    ⟲ back to code, because of review
+    ▸ code#2.1 started
+    ✓ code#2.1 done [TIME]
+    ▸ lint#2.1 started
+    ✓ lint#2.1 done [TIME]
+    ▸ review#2.1 started
+    ✓ review#2.1 done [TIME]
+    ▸ ship#1.1 started
+    ✓ ship#1.1 done [TIME]
+
+    succeeded run `trial`: 4 of 4 steps done, [TIME]
+    [exit 0]
+    ");
+
+    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    let told = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+    assert_eq!(told("LOOP_BACK_FROM"), Some("review"));
+    assert_eq!(told("LOOP_BACK_REPORT"), Some(report.as_str()));
+    assert_eq!((told("STEP_ITERATION"), told("STEP_ATTEMPT")), (Some("1"), Some("1")));
+    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    let findings = prompt.split("\n## ").nth(1).unwrap().replace(scene.repo().to_str().unwrap(), "[REPO]");
+    assert_snapshot!(findings, @"
+    Sent back by `review` (iteration 1)
+
+    Its whole report: `[REPO]/.agents/runs/trial/reports/trial__review.json`
+
+    - review saw iteration 0
+    - file `made/review.txt`
+    ");
+
+    let document = scene.document("trial");
+    for id in ["code", "lint", "review", "ship"] {
+        let step = &document["steps"][id];
+        assert_eq!((status(&document, id), &step["attempts"]), ("COMPLETED", &1.into()), "{id}");
+        assert_eq!(step["iteration_count"], 1, "{id}");
+        assert_eq!(
+            (&step["blocked_by_loop"], &step["last_error"]),
+            (&serde_json::Value::Null, &serde_json::Value::Null)
+        );
+    }
+    assert!(
+        session.code == 0
+            && scene.agent_log().started().iter().filter(|begun| begun.starts_with("ship")).count() == 1
+    );
+}
+
+#[test]
+fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: lint, needs: [code]",
+        "id: review, needs: [code], loop_back_to: code",
+    ]);
+    scene.plan(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2"]).start();
+    // While `lint` runs, nothing is reset.
+    let document =
+        scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
+    assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 0");
+    scene.agent_log().wait_for_start("lint#1.1");
+    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 0);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
+}
+
+#[test]
+fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: lint, needs: [code]",
+        "id: review, needs: [code], loop_back_to: code",
+    ]);
+    scene.plan(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2"]).start();
+    scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
+    scene.agent_log().wait_for_start("lint#1.1");
+    running.kill();
+    running.wait();
+    gate.open();
+    let exit = scene.attempt("trial", "lint", "1.1");
+    testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
+    let session = scene.callboard(&["resume", "--jobs", "1"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = scene.document("trial");
+    for id in ["code", "lint", "review"] {
+        assert_eq!(
+            (status(&document, id), &document["steps"][id]["iteration_count"]),
+            ("COMPLETED", &1.into()),
+            "{id}"
+        );
+        assert_eq!(scene.agent_log().ends_of(id), 2, "{id}");
+    }
+}
+
+#[test]
+fn a_gates_last_failure_is_final() {
+    let scene = reviewed(&["review * gate-failure 99"]);
+    let session = scene.run(&["--max-iterations", "2"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("code")), (2, 2));
+    let document = scene.document("trial");
+    assert_eq!(
+        (status(&document, "review"), &document["steps"]["review"]["attempts"]),
+        ("FAILED", &1.into())
+    );
+    assert_eq!(
+        last_error(&document, "review"),
+        "Gate failure: review saw iteration 1 (execution 2, the last)"
+    );
+    assert_eq!(status(&document, "ship"), "PENDING");
+}
+
+#[test]
+fn by_default_a_gate_runs_four_times() {
+    let scene = reviewed(&["review * gate-failure 99"]);
+    assert_eq!(scene.run(&[]).run().code, 1);
+    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("ship")), (4, 0));
+}
+
+#[test]
+fn two_failed_gates_make_one_loop_back_with_both_findings() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: style, needs: [code], loop_back_to: code",
+        "id: logic, needs: [code], loop_back_to: code",
+    ]);
+    let style = r#"style * do [ $STEP_ITERATION = 1 ] || { read -r _ <"$kit/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    scene.plan(&[CODE, style, "logic * gate-failure 1"]);
+    let (mut gate, mut style_gate) = (scene.gate("gate"), scene.gate("style-gate"));
+    let running = scene.run(&["--jobs", "2"]).start();
+    running.wait_until_it_says("the gate of logic failed");
+    style_gate.open();
+    scene.agent_log().wait_for_start("code#2.1");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(scene.agent_log().ends_of("code"), 2, "one way back for both");
+    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
+    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    assert!(prompt.contains("style says no") && prompt.contains("logic saw iteration 0"), "{prompt}");
+}
+
+#[test]
+fn a_pause_holds_a_loop_back() {
+    let scene = reviewed(&[
+        "review * do read -r _ <\"$kit/gate\"; [ $STEP_ITERATION = 1 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
+    ]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("review#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    gate.open();
+    scene.wait_for_view("trial", "the gate", |document| {
+        document["steps"]["review"]["iteration_count"] == 1 || !last_error(document, "review").is_empty()
+    });
+    assert_eq!(scene.agent_log().started().len(), 3, "nothing starts: {:?}", scene.agent_log().started());
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
+}
+
+#[test]
+fn a_final_failure_wins_over_a_loop_back() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: lint, needs: [code]",
+        "id: review, needs: [code], loop_back_to: code",
+    ]);
+    scene.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
+    running.wait_until_it_says("the gate of review failed");
+    scene.agent_log().wait_for_start("lint#1.1");
+    gate.open();
+    let session = running.wait();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    assert_eq!(scene.agent_log().ends_of("code"), 1);
+    assert_eq!(status(&scene.document("trial"), "lint"), "FAILED");
+    // Retried, the step succeeds; then the loop-back happens.
+    scene.plan(&[]);
+    let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
+}
+
+#[test]
+fn of_nested_loop_backs_the_longer_one_is_taken() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: plan",
+        "id: code, needs: [plan]",
+        "id: style, needs: [code], loop_back_to: code",
+        "id: logic, needs: [code], loop_back_to: plan",
+    ]);
+    let style = r#"style * do [ $STEP_ITERATION = 1 ] || { read -r _ <"$kit/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let plan =
+        r#"plan * do [ $STEP_ITERATION = 0 ] || env >"$kit/environment"; hand_in COMPLETED "did plan""#;
+    scene.plan(&[plan, style, "logic * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2"]).start();
+    running.wait_until_it_says("the gate of logic failed");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!((scene.agent_log().ends_of("plan"), scene.agent_log().ends_of("code")), (2, 2));
+    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
+}

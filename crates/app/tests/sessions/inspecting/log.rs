@@ -1,0 +1,192 @@
+//! `log`: every entry with author, input and reason.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::sessions::scene;
+
+#[test]
+fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 exit 3"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    // The part that every prompt has is left out.
+    let mut shown = Vec::new();
+    let mut skipped = false;
+    for line in told.transcript().lines() {
+        match line.trim() {
+            "│ ## How to report" => skipped = true,
+            rest if rest.starts_with("answer") => skipped = false,
+            _ => {}
+        }
+        if !skipped {
+            shown.push(line.trim_end());
+        }
+    }
+    assert_snapshot!(shown.join("\n"), @r#"
+    $ callboard log trial --full
+       1 [WHEN]  opened  tester on [HOST]
+       2 [WHEN]  resume  engine [PID] on [HOST]
+           ▸ a#1.1 started
+           [STORE]/attempts/trial/a/1.1
+       3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
+         prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
+           │ You are `profile`, working on step `a` of run `trial`.
+           │
+           │ Do what the step says.
+           │
+         answer of a#1.1: no accepted report
+         the end of [STORE]/attempts/trial/a/1.1/stdout.log:
+           │ a at work
+         the end of [STORE]/attempts/trial/a/1.1/stderr.log:
+           │ a gives up
+         decision:
+           ✗ a#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: a gives up
+       4 [WHEN]  back-off elapsed, retrying `a`  engine [PID] on [HOST]
+           ▸ a#1.2 started
+           [STORE]/attempts/trial/a/1.2
+       5 [WHEN]  a#1.2 ended  engine [PID] on [HOST]
+         prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
+           │ You are `profile`, working on step `a` of run `trial`.
+           │
+           │ This is attempt 2 of 2. The previous one failed: Agent process exited with code 3 without a report: a gives up
+           │
+           │ Do what the step says.
+           │
+         answer of a#1.2, from the report file:
+           │ {
+           │   "schema": "run_report@v0",
+           │   "run_id": "trial",
+           │   "step_id": "a",
+           │   "agent": "profile",
+           │   "status": "COMPLETED",
+           │   "started_at": "[WHEN]",
+           │   "ended_at": "[WHEN]",
+           │   "artifacts": [
+           │     "made/a.txt"
+           │   ],
+           │   "metrics": {
+           │     "lines": "3"
+           │   },
+           │   "logs": [
+           │     "did a"
+           │   ],
+           │   "next_suggested_steps": [],
+           │   "gate_failure": false,
+           │   "memory_updates": []
+           │ }
+         decision:
+           reported that it is done: did a
+           ✓ a#1.2 done [TIME]
+           the run succeeded
+    [exit 0]
+    "#);
+}
+
+#[test]
+fn programs_read_prompt_and_answer_too() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let told = scene.callboard(&["log", "trial", "--full", "--json"]).run().events();
+    let exchanges: Vec<_> =
+        told.iter().map(|line| &line["exchange"]).filter(|told| !told.is_null()).collect();
+    let attempts: Vec<_> = exchanges.iter().map(|told| told["attempt"].as_str().unwrap()).collect();
+    assert_eq!(attempts, ["a#1.1", "b#1.1", "b#1.2"]);
+    assert!(exchanges[0]["prompt"]["read"]["text"].as_str().unwrap().contains("Do what the step says."));
+    assert_eq!(exchanges[0]["answer"]["report"]["from"], "the submitted report");
+    assert_eq!(exchanges[2]["answer"]["report"]["from"], "the report between the markers");
+    let refused = &exchanges[1]["answer"]["output"]["refused"];
+    assert!(refused["why"].as_str().unwrap().starts_with("the report file: "), "{refused}");
+    assert_eq!(refused["report"]["read"]["text"], "{ \"schema\": ");
+}
+
+#[test]
+fn missing_and_damaged_files_are_named() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["c * exit 3"]);
+    assert_eq!(scene.run(&["--max-attempts", "1"]).run().code, 1);
+    std::fs::write(scene.attempt("trial", "a", "1.1").join("report.json"), "{ torn").unwrap();
+    std::fs::remove_file(scene.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::create_dir(scene.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::remove_dir_all(scene.attempt("trial", "b", "1.1")).unwrap();
+    std::fs::remove_dir_all(scene.attempt("trial", "c", "1.1")).unwrap();
+    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    for said in [
+        "cannot be read: it is not a regular file",
+        "answer of a#1.1, from the journal; what lies in its directory now is unfit: the report file:",
+        "│     \"did a\"",
+        "answer of b#1.1, from the journal; its directory is gone:",
+        "answer of c#1.1: its directory is gone",
+        "the file is missing",
+    ] {
+        assert!(told.stdout.contains(said), "`{said}` is not in:\n{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_running_attempt_is_shown_at_the_end() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    running.wait_until_it_says("a#1.1 started");
+    scene.agent_log().wait_for_start("a#1.1");
+    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    assert!(told.stdout.contains("a#1.1 is still running"), "{}", told.stdout);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+#[test]
+fn log_can_be_limited_to_a_step_or_the_last_entries() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b 1 exit 3"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let revisions = |more: &[&str]| {
+        let told = scene.callboard(&[&["log", "trial", "--json"], more].concat()).run();
+        assert_eq!(told.code, 0, "{}", told.stderr);
+        told.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(revisions(&[]), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(revisions(&["--step", "a"]), [1, 2, 3]);
+    assert_eq!(revisions(&["--step", "b"]), [3, 4, 5, 6]);
+    assert_eq!(revisions(&["--since", "5"]), [5, 6]);
+    assert_eq!(revisions(&["--last", "1"]), [6]);
+    assert_eq!(revisions(&["--last", "100"]), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(revisions(&["--step", "a", "--since", "3"]), [3]);
+    assert_snapshot!(scene.callboard(&["log", "trial", "--step", "c"]).run().transcript(), @"
+    $ callboard log trial --step c
+    error: run `trial` has no step `c`
+
+    hint: `callboard show trial` lists its steps
+    [exit 2]
+    ");
+}
+
+#[test]
+fn log_follow_ends_with_the_run() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let log = scene.callboard(&["log", "trial", "--json", "--follow"]).start();
+    log.wait_until_it_shows("\"revision\":2");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    let followed = log.wait();
+    assert_eq!(followed.code, 0);
+    assert_eq!(json!(followed.events()), json!(scene.journal("trial")));
+    let after = scene.callboard(&["log", "trial", "--json", "--follow"]).run();
+    assert_eq!(after.stdout, followed.stdout, "a run that rests has nothing to wait for");
+}

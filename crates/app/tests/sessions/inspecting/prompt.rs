@@ -1,0 +1,100 @@
+//! `prompt`: what an attempt received, or would receive.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::sessions::scene;
+
+#[test]
+fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    let early = scene.callboard(&["prompt", "trial", "b"]).run();
+    assert_snapshot!(early.stderr, @"
+    note: `b` has no attempt yet; this is the prompt it would get now
+    note: the prompt lacks the results of steps that have not succeeded yet: `a`
+    ");
+    gate.open();
+    running.wait_until_it_says("a#1.1 done");
+    let prompt = scene.callboard(&["prompt", "trial", "b"]).run();
+    assert_snapshot!(prompt.stderr, @"note: `b` has no attempt yet; this is the prompt it would get now");
+    let context = scene.callboard(&["prompt", "trial", "b", "--context"]).run();
+    assert_eq!(context.json()["upstream"][0]["step"], "a");
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 0);
+    let dir = scene.attempt("trial", "b", "1.1");
+    assert_eq!(fs::read_to_string(dir.join("prompt.md")).unwrap(), prompt.stdout);
+    assert_eq!(fs::read_to_string(dir.join("context.json")).unwrap(), context.stdout);
+    assert!(early.stdout != prompt.stdout, "what `a` handed over was not there yet");
+}
+
+#[test]
+fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 wait-and-fail gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    gate.open();
+    running.wait_until_it_says("a#1.1 failed");
+    let next = scene.callboard(&["prompt", "trial", "a", "--next"]).run();
+    assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed: "), "{}", next.stdout);
+    let newest = scene.callboard(&["prompt", "trial", "a"]).run();
+    assert!(!newest.stdout.contains("This is attempt"), "{}", newest.stdout);
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 0);
+    let given = fs::read_to_string(scene.attempt("trial", "a", "1.2").join("prompt.md")).unwrap();
+    assert_eq!(given, next.stdout);
+}
+
+#[test]
+fn any_attempt_can_be_named() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a 1 exit 3", "b * exit 3"]);
+    assert_eq!(scene.run(&[]).run().code, 1);
+    let prompt = |number: &str| {
+        let shown = scene.callboard(&["prompt", "trial", "a", "--attempt", number]).run();
+        assert_eq!(shown.code, 0, "{}", shown.stderr);
+        shown.stdout
+    };
+    assert_eq!(
+        prompt("1.1"),
+        fs::read_to_string(scene.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
+    );
+    assert_eq!(
+        prompt("a#1.2"),
+        fs::read_to_string(scene.attempt("trial", "a", "1.2").join("prompt.md")).unwrap()
+    );
+    assert_snapshot!(scene.callboard(&["prompt", "trial", "a", "--attempt", "2.1"]).run().transcript(), @"
+    $ callboard prompt trial a --attempt 2.1
+    error: run `trial` has no attempt `a#2.1`
+
+    hint: choose one of its 2 attempts, from `a#1.1` to `a#1.2`
+    [exit 2]
+    ");
+    assert_eq!(scene.callboard(&["prompt", "trial", "a", "--attempt", "two"]).run().code, 2);
+    assert_snapshot!(scene.callboard(&["prompt", "trial", "bb"]).run().transcript(), @"
+    $ callboard prompt trial bb
+    error: run `trial` has no step `bb`
+
+    hint: `callboard show trial` lists its steps
+    [exit 2]
+    ");
+    fs::remove_dir_all(scene.attempt("trial", "a", "1.2")).unwrap();
+    assert_snapshot!(scene.callboard(&["prompt", "trial", "a"]).run().transcript(), @"
+    $ callboard prompt trial a
+    error: cannot read `[STORE]/attempts/trial/a/1.2/prompt.md` of attempt `a#1.2`: the directory of the attempt is gone
+
+    hint: run `callboard prompt trial a --next` to see the prompt it would get now
+    [exit 5]
+    ");
+}

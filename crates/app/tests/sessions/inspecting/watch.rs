@@ -1,0 +1,182 @@
+//! `watch`: a run from another terminal.
+
+use insta::assert_snapshot;
+
+use crate::sessions::scene;
+
+#[test]
+fn a_run_can_be_watched_from_another_terminal() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate", "b 1 exit 3"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let watching = scene.callboard(&["watch"]).start();
+    let events = scene.callboard(&["watch", "tri", "--json"]).start();
+    watching.wait_until_it_says("a#1.1 is at work");
+    events.wait_until_it_shows("at_work");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_snapshot!(watching.wait().transcript(), @"
+    $ callboard watch
+    run trial in [REPO]: running, 0 of 2 steps done
+    its engine is process [PID]
+    ▸ a#1.1 is at work for [TIME]
+    ✓ a#1.1 done [TIME]
+    ▸ b#1.1 started
+    ✗ b#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: b gives up
+    ▸ b#1.2 started
+    ✓ b#1.2 done [TIME]
+
+    succeeded run `trial`: 2 of 2 steps done, [TIME]
+    [exit 0]
+    ");
+    let events = events.wait();
+    assert_eq!(events.code, 0);
+    let told = events.events().into_iter().map(|event| {
+        let words =
+            ["event", "is", "attempt", "how", "outcome"].map(|name| event[name].as_str().unwrap_or(""));
+        words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+    found
+    engine at_work
+    at_work a#1.1
+    over a#1.1 done
+    began b#1.1
+    over b#1.1 failed
+    began b#1.2
+    over b#1.2 done
+    status
+    status
+    rest succeeded
+    ");
+}
+
+#[test]
+fn a_watcher_sees_engines_come_and_go() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let first = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let watching = scene.callboard(&["watch", "trial"]).start();
+    watching.wait_until_it_says(&format!("its engine is process {}", first.pid()));
+    first.kill();
+    first.wait();
+    watching.wait_until_it_says("has ended; `callboard resume trial` goes on with it");
+    // A later watcher sees it as well.
+    let late = scene.callboard(&["watch", "trial"]).start();
+    late.wait_until_it_says("it has no engine; `callboard resume trial` goes on with it");
+    let second = scene.callboard(&["resume", "trial"]).start();
+    watching.wait_until_it_says(&format!("its engine is process {}", second.pid()));
+    late.wait_until_it_says(&format!("its engine is process {}", second.pid()));
+    gate.open();
+    assert_eq!(second.wait().code, 0);
+    let watched = watching.wait();
+    assert_eq!(watched.code, 0);
+    assert!(watched.stdout.contains("succeeded run `trial`: 2 of 2 steps done"), "{}", watched.stdout);
+    assert_eq!(late.wait().code, 0);
+}
+
+#[test]
+fn watch_exits_with_the_runs_exit_code() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 wait-and-fail gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--max-attempts", "1"]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let watching = scene.callboard(&["watch"]).start();
+    watching.wait_until_it_says("a#1.1 is at work");
+    gate.open();
+    assert_eq!(running.wait().code, 1);
+    assert_eq!(watching.wait().code, 1);
+    // The run has ended: nothing to wait for, nothing unfinished.
+    assert_snapshot!(scene.callboard(&["watch", "trial"]).run().transcript(), @"
+    $ callboard watch trial
+    run trial in [REPO]: failed, 0 of 1 steps done
+
+    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    failed run `trial`: 0 of 1 steps done, [TIME]
+      FAILED    a  Agent process exited with code 1 without a report: a gives up
+    [exit 1]
+    ");
+    assert_snapshot!(scene.callboard(&["watch"]).run().transcript(), @"
+    $ callboard watch
+    error: no run is unfinished
+
+    hint: `callboard run WORKFLOW` starts one; `callboard ls` lists all runs
+    [exit 2]
+    ");
+    scene.plan(&["a * hang"]);
+    let again = scene.callboard(&["retry", "trial"]).start();
+    scene.agent_log().wait_for_start("a#2.1");
+    let watching = scene.callboard(&["watch"]).start();
+    watching.wait_until_it_says("a#2.1 is at work");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(again.wait().code, 130);
+    let watched = watching.wait();
+    assert_eq!(watched.code, 130, "{}", watched.transcript());
+    assert!(watched.stderr.contains("`callboard resume trial` goes on with it"), "{}", watched.stderr);
+}
+
+#[test]
+fn ctrl_c_leaves_the_watch_and_not_the_run() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let watching = scene.callboard(&["watch"]).start();
+    watching.wait_until_it_says("a#1.1 is at work");
+    watching.interrupt();
+    assert_eq!(watching.wait().code, 130);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(scene.journal("trial").len(), 3, "the journal knows nothing of it");
+}
+
+#[test]
+fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    let agent = testkit::ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1"));
+    running.kill();
+    running.wait();
+    let watching = scene.callboard(&["watch"]).start();
+    watching.wait_until_it_says("a#1.1 is at work");
+    std::fs::remove_dir_all(scene.store()).unwrap();
+    let watched = watching.wait();
+    assert_eq!(watched.code, 5, "{}", watched.transcript());
+    assert!(watched.stderr.contains("was removed or replaced while it was in use"), "{}", watched.stderr);
+    gate.open();
+    agent.unwrap().wait();
+}
+
+#[test]
+fn on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("a#1.1");
+    let Some(watch) = scene.callboard(&["watch"]).on_terminal() else {
+        eprintln!("SKIPPED: there is no `script` here");
+        return;
+    };
+    let watching = watch.start();
+    watching.wait_until_it_shows("a at work");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    let watched = watching.wait();
+    assert_eq!(watched.code, 0, "{}", watched.stdout);
+    assert!(watched.stdout.contains("1 of 1 steps done"), "{:?}", watched.stdout);
+}

@@ -1,0 +1,36 @@
+//! Sessions of the real binary, one file per theme. Each runs in a repository of its own with a real agent process.
+
+mod agent_clis;
+mod agents;
+mod archives;
+mod checking;
+mod controlling;
+mod crash;
+mod demo;
+mod doctor;
+mod failing;
+mod formats;
+mod graphs;
+mod hardening;
+mod importing;
+mod inspecting;
+mod peer;
+mod protocols;
+mod recovering;
+mod rehearsing;
+mod removed_store;
+mod reporting;
+mod resuming;
+mod state;
+mod stopping;
+mod succeeding;
+mod terminal;
+mod views;
+mod workflows;
+
+use testkit::{Scene, last_error, status};
+
+/// Makes a repository for the built program.
+fn scene() -> Scene {
+    Scene::new(env!("CARGO_BIN_EXE_callboard"))
+}

@@ -1,0 +1,245 @@
+//! Whole cycles.
+
+use insta::assert_snapshot;
+use protocol::peer::{CycleStatus, Event, Phase};
+use serde_json::json;
+
+use super::{ALL, document, peer, rehearsed, transitions};
+use crate::sessions::scene;
+
+#[test]
+fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
+    let scene = scene();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/peer-rehearsal.yaml");
+    let wanted = "users can reset a forgotten password by mail";
+    std::fs::copy(example, scene.kit().join("example.yaml")).unwrap();
+    let rehearse = format!("--rehearse={}", scene.kit().join("example.yaml").display());
+    let session = scene.callboard(&["peer", "create-spec", wanted, &rehearse]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[KIT]/example.yaml
+    cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
+    run peer.spec.reset-forgotten-password-mail.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✗ plan#1.1 failed, again in [TIME]: Agent reported completion with an invalid `output`: the output of `plan` has no `success_criteria` (at `/output`)
+    ▸ plan#1.2 started
+    ✓ plan#1.2 done [TIME]
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    succeeded run `peer.spec.reset-forgotten-password-mail.cycle.1`: 4 of 4 phases done, [TIME]
+    review: success, score 84, medium
+      There is a spec for resetting passwords by mail.
+    it asks you:
+      ? Should a token also end when the user logs in?
+    [exit 0]
+    ");
+    let document = document(&scene, "peer:spec:reset-forgotten-password-mail:cycle:1");
+    assert_eq!(transitions(&document), ALL);
+    let shown = scene.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
+    assert_eq!(shown.json(), json!(document));
+    let plan = &document.phases.plan;
+    assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["invalid_report"]);
+    let progress = |phase| {
+        let entries = document.history.iter().filter(|entry| entry.event == Event::Progress);
+        entries.filter(|entry| entry.phase == Some(phase)).count()
+    };
+    assert_eq!(progress(Phase::Plan), 1, "the failed attempt");
+    assert!((1..=2).contains(&progress(Phase::Execute)), "the newest at most once per second");
+    assert_eq!(document.phases.review.output.as_ref().unwrap()["quality_score"], 84);
+    assert_eq!(document.insights.as_ref().unwrap()["questions_for_user"].as_array().unwrap().len(), 1);
+    assert_eq!(scene.git(&["status", "--porcelain"]), "", "a rehearsal changes nothing");
+}
+
+#[test]
+fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
+    let scene = scene();
+    let script = "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?]}}]}";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "mail"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer create-spec --spec mail --rehearse=[KIT]/script.yaml
+    cycle peer:spec:mail:cycle:1 is run peer.spec.mail.cycle.1: create-spec
+    run peer.spec.mail.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✓ plan#1.1 done [TIME]
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✗ reviewed: no success
+    the cycle is completed
+
+    note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
+    incomplete run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
+    review: no success, score 40, requires_attention
+      The cycle was rehearsed by the built-in scripted agent.
+      next: Play it with agents
+    it asks you:
+      ? Which mail server?
+    [exit 1]
+    ");
+    let document = document(&scene, "peer:spec:mail:cycle:1");
+    assert_eq!(document.metadata.status, CycleStatus::Completed);
+    let again = scene.callboard(&["peer", "--continue"]).run();
+    assert_eq!(again.code, 2, "a completed cycle is not continued: {}", again.transcript());
+}
+
+#[test]
+fn json_names_the_cycle_and_its_result() {
+    let scene = scene();
+    let script = "phases: {review: [ok: {score: low, insights: {questions_for_user: [Why?]}}]}";
+    let session = rehearsed(&scene, script, &["plan-product", "--json"]).run();
+    assert_eq!(session.code, 1);
+    let events = session.events();
+    assert_eq!(
+        events[0],
+        json!({
+            "event": "cycle", "run": "peer.global.cycle.1", "is": "opened", "cycle_id": "peer:global:cycle:1",
+            "instruction": "plan-product", "continues": null,
+        })
+    );
+    let last = events.last().unwrap();
+    assert_eq!((&last["event"], &last["review"]["band"]), (&json!("rest"), &json!("low")));
+    assert_eq!(last["review"]["questions_for_user"], json!(["Why?"]));
+    assert_eq!(last["cycle_summary"]["success"], json!(false));
+}
+
+#[test]
+fn every_failed_attempt_is_kept_and_the_last_one_fails_the_cycle() {
+    let scene = scene();
+    let script = "
+phases:
+  plan: [crash, {ok: {output: ~}}, rubbish, exit: 3, ok]
+  execute: [fail: no disk]
+";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--max-attempts", "5"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = document(&scene, "peer:spec:x:cycle:1");
+    let kinds = |phase: Phase| {
+        let errors = document.phases[phase].errors();
+        errors.iter().map(|error| error.kind.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(Phase::Plan), ["no_report", "invalid_report", "invalid_report", "no_report"]);
+    assert_eq!(kinds(Phase::Execute), ["reported_failure"; 5]);
+    assert_eq!(document.metadata.status, CycleStatus::Failed);
+    assert_eq!(transitions(&document).last().unwrap(), "execute failed");
+}
+
+#[test]
+fn a_phase_that_exceeds_its_timeout_is_ended() {
+    let scene = scene();
+    let script = "phases: {plan: [hang, ok]}";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--timeout", "300ms"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.plan.errors()[0].kind, "timeout");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn each_phase_receives_the_states_key() {
+    let scene = scene();
+    scene.plan(&["execute * tell"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
+    let environment = scene.wait_for_note("environment");
+    for line in [
+        "CALLBOARD_STATE_KEY=peer.spec.a=20b.cycle.1".to_owned(),
+        "CALLBOARD_STATE_ID=peer:spec:a b:cycle:1".to_owned(),
+        "CALLBOARD_STATE_BUCKET=agent-os-peer-state".to_owned(),
+        format!("CALLBOARD_STORE={}", scene.store().display()),
+        "STEP_ID=execute".to_owned(),
+        "AGENT_ID=executor".to_owned(),
+    ] {
+        assert!(environment.lines().any(|told| told == line), "{line} is not in\n{environment}");
+    }
+    let prompt = scene.wait_for_note("prompt");
+    for told in [
+        "`peer.spec.a=20b.cycle.1`",
+        "`peer:spec:a b:cycle:1`",
+        "`agent-os-peer-state`",
+        scene.store().to_str().unwrap(),
+        "dark mode",
+        "Output of `plan`",
+    ] {
+        assert!(prompt.contains(told), "{told} is not in\n{prompt}");
+    }
+}
+
+#[test]
+fn a_detached_cycle_continues_in_the_background() {
+    let scene = scene();
+    let session = peer(&scene, &["create-spec", "--spec", "x", "--detach"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(session.stdout, "peer.spec.x.cycle.1\n");
+    scene.wait_for_engine("peer.spec.x.cycle.1");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+}
+
+#[test]
+fn a_printed_script_can_be_played() {
+    let scene = scene();
+    let printed = scene.callboard(&["rehearse-script", "--peer", "--output", "cycle.yaml"]).run();
+    assert_eq!(printed.code, 0, "{}", printed.transcript());
+    assert!(printed.stderr.contains("`callboard peer INSTRUCTION --rehearse=cycle.yaml`"), "{printed:?}");
+    assert_eq!(scene.callboard(&["peer", "plan-product", "--rehearse=cycle.yaml"]).run().code, 0);
+    for wrong in [&["rehearse-script"][..], &["rehearse-script", "wf.yaml", "--peer"]] {
+        assert_eq!(scene.callboard(wrong).run().code, 2);
+    }
+    scene.write("steps.yaml", "steps: {plan: [ok]}\n");
+    let refused = scene.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("`steps` is not a key of a script"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`callboard rehearse-script --peer` prints one"), "{}", refused.stderr);
+}
+
+#[test]
+fn every_part_that_is_done_hands_in_an_output() {
+    let scene = scene();
+    let script = "
+phases:
+  plan: [flood: 1MB]
+  execute: [leave_child]
+  express: [{partial: {summary: half}, exit: 3}, {take: 10ms, ok: {write: {out.txt: done}}}]
+";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = document(&scene, "peer:spec:x:cycle:1");
+    assert_eq!(transitions(&document), ALL);
+    assert_eq!(document.phases.express.errors()[0].kind, "no_report");
+    let progress = document.history.iter().filter(|entry| entry.phase == Some(Phase::Express));
+    let events: Vec<_> = progress.map(|entry| entry.event.as_str()).collect();
+    assert_eq!(
+        events,
+        ["started", "progress", "progress", "completed"],
+        "what was handed in, and that the attempt failed"
+    );
+    assert_eq!(scene.git(&["status", "--porcelain"]), "?? out.txt\n");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
+    let scene = scene();
+    scene.plan(&[
+        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$kit/callboard" report --partial; done; hand_in COMPLETED x"#,
+    ]);
+    let session = peer(&scene, &["create-spec", "--spec", "x"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let history = scene.callboard(&["state", "history", "peer:spec:x:cycle:1", "--json"]).run();
+    let writes = history.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let times: Vec<jiff::Timestamp> = writes
+        .filter(|write| write["event"] == "progress")
+        .map(|write| write["at"].as_str().unwrap().parse().unwrap())
+        .collect();
+    let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("nothing was entered") };
+    for pair in paced.windows(2) {
+        // Two clocks, so not to the millisecond.
+        assert!(pair[1].duration_since(pair[0]).as_millis() >= 900, "{times:?}");
+    }
+}

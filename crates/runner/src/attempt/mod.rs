@@ -1,0 +1,15 @@
+//! One attempt, seen from the engine: what it needs ([`AttemptSpec`]), what it is told ([`PromptFiles`]), the task that
+//! watches it, and how its end becomes a fact ([`Classifier`]).
+
+mod log_tail;
+mod prompt;
+mod result;
+mod spec;
+mod task;
+
+pub use log_tail::{last_line, last_lines};
+pub use prompt::{PromptFiles, preview_prompt};
+pub(crate) use result::{AttemptResult, Classifier};
+pub(crate) use spec::{AttemptSpec, Provenance};
+pub use task::WatchFailed;
+pub(crate) use task::{AttemptEvent, ProcessEnd, TaskHandle, spawn_task};

@@ -1,0 +1,159 @@
+//! What a step receives: `prompt.md` for reading, and `context.json` with the same content as data.
+
+use std::fmt::Write as _;
+
+use std::path::Path;
+
+use protocol::brief::{Brief, Finding, StateLocation};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
+use protocol::report::{self, Expected};
+use protocol::run::{Attempt, Change, Run};
+use protocol::{AttemptId, AttemptNo, Protocol, Turn};
+use serde::Serialize;
+use supervisor::AttemptDir;
+
+use crate::run::RunAt;
+
+/// The input files of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptFiles {
+    pub attempt: AttemptId,
+    /// The text of `prompt.md`.
+    pub prompt: String,
+    /// The text of `context.json`.
+    pub context: String,
+}
+
+impl PromptFiles {
+    pub(crate) fn new(
+        expected: &Expected,
+        attempt: &AttemptId,
+        brief: &Brief,
+        report_path: &str,
+        store: &str,
+    ) -> Self {
+        Self {
+            attempt: attempt.clone(),
+            prompt: prompt(expected, brief, report_path, store),
+            context: context(expected, &attempt.to_string(), brief, report_path, store),
+        }
+    }
+}
+
+/// Returns what the next attempt of a step would receive at this revision. Writes nothing and starts nothing.
+pub fn preview_prompt<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_dir: &Path) -> PromptFiles {
+    let run = &run_at.state.run;
+    let (attempt, counted_attempt) = match run.active_turns.get(step) {
+        Some(active) => (
+            Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
+            active.failures + 1,
+        ),
+        None => {
+            let turn = run.turns.get(step).copied().unwrap_or(Turn(0)).next();
+            (Attempt { step: step.clone(), turn, attempt_no: AttemptNo(1) }, 1)
+        }
+    };
+    let id = Run::<P>::id(&attempt);
+    // The brief is made from a document in which the attempt has started, so start it in a copy.
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: run_at.state.at,
+        by: Author::Person { name: String::new(), host: String::new() },
+        input: Input::Deferred,
+        changes: vec![Change::Started { attempt, counted_attempt }],
+        actions: Vec::new(),
+        timers: Vec::new(),
+    };
+    let mut document = run_at.document.clone();
+    // A step far ahead of the run cannot be recorded as started. Its preview shows the present document.
+    let _ = P::record(&run_at.spec.definition, &mut document, &entry);
+    let brief = P::brief(&run_at.spec.definition, &document, step, counted_attempt);
+    let expected =
+        Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
+    let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
+    let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
+    PromptFiles::new(&expected, &id, &brief, &report.to_string_lossy(), &store)
+}
+
+/// Returns the text of `prompt.md`.
+fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) -> String {
+    let mut text = String::new();
+    let Expected { run_id, step_id, agent } = expected;
+    writeln!(text, "You are `{agent}`, working on step `{step_id}` of run `{run_id}`.")
+        .expect("BUG: a string grows");
+    if brief.counted_attempt > 1 {
+        let error = brief.last_error.as_deref().unwrap_or("no reason was recorded");
+        writeln!(
+            text,
+            "\nThis is attempt {} of {}. The previous one failed: {error}",
+            brief.counted_attempt, brief.max_attempts
+        )
+        .expect("BUG: a string grows");
+    }
+    text.push('\n');
+    text.push_str(brief.prompt.trim_end());
+    text.push('\n');
+    for Finding { from, report_path, report } in &brief.findings {
+        write!(
+            text,
+            "\n## Sent back by `{from}` (iteration {})\n\nIts whole report: `{report_path}`\n\n",
+            brief.iteration
+        )
+        .expect("BUG: a string grows");
+        for log in &report.logs {
+            writeln!(text, "- {log}").expect("BUG: a string grows");
+        }
+        for artifact in &report.artifacts {
+            writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
+        }
+    }
+    for upstream in &brief.upstream {
+        write!(text, "\n## Handed over by `{}`\n\n", upstream.step).expect("BUG: a string grows");
+        for artifact in &upstream.artifacts {
+            writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
+        }
+        for log in &upstream.logs {
+            writeln!(text, "- {log}").expect("BUG: a string grows");
+        }
+        if upstream.artifacts.is_empty() && upstream.logs.is_empty() {
+            text.push_str("No files and no log.\n");
+        }
+    }
+    if let Some(StateLocation { bucket, key, document }) = &brief.state {
+        write!(
+            text,
+            "\n## Where the state is\n\nOne document holds the whole of `{document}`: store `{store}`, bucket `{bucket}`, \
+             key `{key}`. `callboard state get {key}` shows it; read it whenever you like. You need not write it: \
+             your report is enough, and the engine enters it.\n"
+        )
+        .expect("BUG: a string grows");
+    }
+    text.push('\n');
+    text.push_str(&report::instructions(expected, brief.form, report_path));
+    text
+}
+
+/// Returns the text of `context.json`.
+fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str, store: &str) -> String {
+    #[derive(Serialize)]
+    struct Context<'a> {
+        run_id: &'a str,
+        step: &'a str,
+        attempt: &'a str,
+        report_path: &'a str,
+        store: &'a str,
+        #[serde(flatten)]
+        brief: &'a Brief,
+    }
+    let context = Context {
+        run_id: expected.run_id.as_str(),
+        step: expected.step_id.as_str(),
+        attempt,
+        report_path,
+        store,
+        brief,
+    };
+    let mut text = serde_json::to_string_pretty(&context).expect("BUG: a brief is plain data");
+    text.push('\n');
+    text
+}

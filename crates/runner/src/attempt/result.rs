@@ -1,0 +1,180 @@
+//! Turns the end of a process into a fact: what the report says, or why there is none.
+
+use protocol::entry::{Evidence, FailureKind};
+use protocol::report::{Expected, Report};
+use protocol::run::Ending;
+use protocol::{ParsedReport, Protocol};
+use supervisor::adapter::ReportRule;
+use supervisor::report::{Collected, collect};
+use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
+
+use super::log_tail::{last_line, last_lines};
+use super::{AttemptSpec, ProcessEnd};
+
+/// The result of an attempt.
+#[derive(Debug)]
+pub(crate) struct AttemptResult<V> {
+    pub(crate) ending: Ending<V>,
+    pub(crate) evidence: Evidence,
+}
+
+/// What the result of an attempt depends on.
+#[derive(Debug)]
+pub(crate) struct Classifier<'a, P: Protocol> {
+    pub(crate) definition: &'a P::Definition,
+    pub(crate) document: &'a P::Document,
+    pub(crate) step: &'a P::Step,
+    pub(crate) spec: &'a AttemptSpec,
+    /// The current boot of this machine.
+    pub(crate) boot_id: &'a str,
+}
+
+impl<P: Protocol> Classifier<'_, P> {
+    /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
+    pub(crate) fn classify(&self, end: &ProcessEnd) -> AttemptResult<P::Verdict> {
+        let over = match end {
+            ProcessEnd::NotStarted(error) => {
+                return failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
+            }
+            ProcessEnd::Ended(AttemptEnd::Unclaimed) => {
+                return failure(
+                    Ending::Interrupted,
+                    FailureKind::Interrupted,
+                    "Agent process was interrupted before it began".to_owned(),
+                    None,
+                );
+            }
+            ProcessEnd::Ended(AttemptEnd::Voided) => {
+                return failure(
+                    Ending::Stopped,
+                    FailureKind::Cancelled,
+                    "Agent process was stopped before it began".to_owned(),
+                    None,
+                );
+            }
+            ProcessEnd::Ended(AttemptEnd::Vanished) => None,
+            ProcessEnd::Ended(AttemptEnd::Exit(record)) => Some(record),
+        };
+        let duration_ms = over.map(|record| record.duration_ms);
+        let unfit = match collect(&self.spec.dir, &self.spec.expected) {
+            Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
+                Ok(report) => return self.reported(report, duration_ms),
+                Err(reason) => Some(reason),
+            },
+            Collected::Unfit(reason) => Some(reason),
+            Collected::Missing => None,
+        };
+        let Some(record) = over else {
+            return failure(
+                Ending::Interrupted,
+                FailureKind::Interrupted,
+                "Agent process was interrupted: its shim was killed".to_owned(),
+                None,
+            );
+        };
+        if unfit.is_none()
+            && self.spec.report_rule() == ReportRule::ExitCode
+            && let Some(report) = exit_code_report(&self.spec.dir, &self.spec.expected, record)
+        {
+            return self.reported(report, duration_ms);
+        }
+        let (ending, kind, error) = self.failed(record, unfit);
+        failure(ending, kind, error, duration_ms)
+    }
+
+    fn reported(&self, report: Report, duration_ms: Option<u64>) -> AttemptResult<P::Verdict> {
+        let (ending, kind, error) = match P::parse_report(self.definition, self.document, self.step, &report)
+        {
+            ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
+            ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
+            ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
+        };
+        AttemptResult { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
+    }
+
+    fn failed(
+        &self,
+        record: &ExitRecord,
+        unfit: Option<String>,
+    ) -> (Ending<P::Verdict>, FailureKind, String) {
+        let seconds = record.duration_ms / 1000;
+        match record.reason {
+            EndReason::Stopped => {
+                (Ending::Stopped, FailureKind::Cancelled, "Agent process was stopped".to_owned())
+            }
+            // Files that the agent wrote just before a power failure may be gone. That is not the agent's fault.
+            EndReason::Finished if record.boot_id != self.boot_id => (
+                Ending::Interrupted,
+                FailureKind::Interrupted,
+                "The machine went down before the report was safe".to_owned(),
+            ),
+            EndReason::TimedOut => {
+                (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {seconds} s"))
+            }
+            EndReason::Silent => (
+                Ending::Failed,
+                FailureKind::Silence,
+                format!("Agent process was silent for too long and was ended after {seconds} s"),
+            ),
+            EndReason::Finished => {
+                let kind = match (&unfit, &record.status) {
+                    (Some(_), _) => FailureKind::InvalidReport,
+                    (None, ExitStatus::NotStarted { .. }) => FailureKind::NotStarted,
+                    (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => FailureKind::NoReport,
+                };
+                (Ending::Failed, kind, no_report_error(&self.spec.dir, &record.status, unfit))
+            }
+        }
+    }
+}
+
+fn failure<V>(
+    ending: Ending<V>,
+    kind: FailureKind,
+    error: String,
+    duration_ms: Option<u64>,
+) -> AttemptResult<V> {
+    let evidence = Evidence { kind: Some(kind), error: Some(error), report: None, duration_ms };
+    AttemptResult { ending, evidence }
+}
+
+/// Returns the error of an attempt that ended by itself without a usable report.
+fn no_report_error(dir: &AttemptDir, how: &ExitStatus, unfit: Option<String>) -> String {
+    let what = format!("Agent process {how}");
+    match (unfit, how) {
+        (Some(reason), _) => format!("{what} and its report was refused: {reason}"),
+        (None, ExitStatus::NotStarted { .. }) => what,
+        (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => {
+            match last_line(&dir.stderr()).or_else(|| last_line(&dir.stdout())) {
+                Some(line) => format!("{what} without a report: {line}"),
+                None => format!("{what} without a report"),
+            }
+        }
+    }
+}
+
+/// Makes a report of the exit code of a plain command, with its last output lines and its duration.
+fn exit_code_report(dir: &AttemptDir, expected: &Expected, record: &ExitRecord) -> Option<Report> {
+    let ExitStatus::Exited { code } = record.status else { return None };
+    if record.reason != EndReason::Finished {
+        return None;
+    }
+    let status = if code == 0 { "COMPLETED" } else { "FAILED" };
+    let mut logs = last_lines(&dir.stdout(), 20);
+    if code != 0 {
+        logs.extend(last_lines(&dir.stderr(), 20));
+        logs.push(format!("exited with code {code}"));
+    }
+    let report = serde_json::json!({
+        "schema": protocol::report::SCHEMA,
+        "run_id": expected.run_id,
+        "step_id": expected.step_id,
+        "agent": expected.agent,
+        "status": status,
+        "started_at": record.started_at.to_string(),
+        "ended_at": record.ended_at.to_string(),
+        "metrics": { "exit_code": code, "duration_ms": record.duration_ms },
+        "logs": logs,
+    });
+    protocol::report::parse(report.to_string().as_bytes(), expected).ok()
+}

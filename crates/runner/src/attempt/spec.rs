@@ -1,0 +1,198 @@
+//! What an attempt needs: its directory, its prompt, its environment and its limits.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::AttemptId;
+use protocol::brief::{Brief, Upstream};
+use protocol::check::artifact_path_problem;
+use protocol::report::{Expected, Report};
+use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
+use supervisor::{AttachError, AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram};
+
+use super::prompt::PromptFiles;
+use crate::engine::{AgentProfile, EngineConfig};
+use crate::run::RunOptions;
+
+/// Everything that one attempt needs, before anything is written to disk.
+#[derive(Debug)]
+pub(crate) struct AttemptSpec {
+    pub(crate) attempt: AttemptId,
+    pub(crate) expected: Expected,
+    pub(crate) brief: Brief,
+    profile: Option<AgentProfile>,
+    pub(super) provenance: Provenance,
+    pub(crate) dir: AttemptDir,
+    options: RunOptions,
+    artifacts_dir: String,
+    pub(super) mark: Mark,
+    shim: ShimProgram,
+    pub(super) dir_watcher: DirWatcher,
+    descriptors: Option<u64>,
+    pub(super) linger_timeout: Duration,
+}
+
+/// Whether an earlier engine may have started the attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Provenance {
+    /// This engine has just decided to start it.
+    New,
+    /// An earlier engine may have started it.
+    Found,
+}
+
+impl AttemptSpec {
+    pub(crate) fn new(
+        engine_config: &EngineConfig,
+        dir_watcher: &DirWatcher,
+        options: RunOptions,
+        artifacts_dir: String,
+        attempt: AttemptId,
+        brief: Brief,
+        provenance: Provenance,
+    ) -> Self {
+        let run = options.location.run.clone();
+        Self {
+            expected: Expected {
+                run_id: run.clone(),
+                step_id: attempt.step.clone(),
+                agent: brief.agent.clone(),
+            },
+            dir: AttemptDir::new(&engine_config.attempts_dir(), &run, &attempt),
+            mark: Mark { store: engine_config.store_root.clone(), run, attempt: attempt.clone() },
+            profile: engine_config.profile(&options, &brief.agent).cloned(),
+            descriptors: engine_config.descriptors,
+            provenance,
+            options,
+            artifacts_dir,
+            shim: engine_config.shim.clone(),
+            dir_watcher: dir_watcher.clone(),
+            linger_timeout: engine_config.linger_timeout,
+            attempt,
+            brief,
+        }
+    }
+
+    /// Makes the report's artifact paths relative to the repository, as in the document. Fails if one is outside of
+    /// it.
+    pub(crate) fn relative_artifacts(&self, mut report: Report) -> Result<Report, String> {
+        let root = format!("{}/", self.options.location.repo_dir);
+        for artifact in &mut report.artifacts {
+            if let Some(inside) = artifact.strip_prefix(&root) {
+                *artifact = inside.to_owned();
+            }
+            if let Some(problem) = artifact_path_problem(artifact) {
+                return Err(format!(
+                    "artifact `{artifact}` {problem}; name files of the repository, relative to its root"
+                ));
+            }
+        }
+        Ok(report)
+    }
+
+    /// Returns how long the agent may run.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.brief.timeout.or(self.profile.as_ref().and_then(|profile| profile.timeout))
+    }
+
+    /// Returns what counts as the attempt's report.
+    pub(crate) fn report_rule(&self) -> ReportRule {
+        self.profile.as_ref().map_or(ReportRule::Required, |profile| profile.report)
+    }
+
+    /// Starts the attempt. A second start is harmless: only one shim gets the claim.
+    pub(super) fn launch(&self) -> Result<AttemptHandle, NotStarted> {
+        let profile = self.profile.as_ref().ok_or(NotStarted::NoProfile)?;
+        let launch = self.prepare(profile)?;
+        Ok(AttemptHandle::launch(&self.dir_watcher, &self.shim, self.dir.clone(), &launch)?)
+    }
+
+    /// Writes the attempt's input files and returns how to launch it.
+    fn prepare(&self, profile: &AgentProfile) -> io::Result<Launch> {
+        self.dir.create()?;
+        let report_path = text(&self.dir.report());
+        // Replaced atomically, because an earlier shim may be starting the same attempt.
+        let store = text(&self.mark.store);
+        let files = PromptFiles::new(&self.expected, &self.attempt, &self.brief, &report_path, &store);
+        supervisor::replace_file(&self.dir.prompt(), files.prompt.as_bytes())?;
+        supervisor::replace_file(&self.dir.context(), files.context.as_bytes())?;
+        std::fs::create_dir_all(&self.artifacts_dir)?;
+        let assignment = self.assignment(report_path);
+        let set: Vec<_> = profile.env.iter().chain(&self.options.env).cloned().collect();
+        Ok(Launch {
+            run: self.mark.run.clone(),
+            attempt: self.attempt.clone(),
+            store: self.mark.store.clone(),
+            argv: profile.adapter.argv(&assignment),
+            cwd: self.options.workdir.clone(),
+            env: environment(&profile.pass, std::env::vars_os(), &set, &assignment),
+            timeout: self.timeout(),
+            silence: profile.silence,
+            grace: profile.grace,
+            descriptors: self.descriptors,
+        })
+    }
+
+    fn assignment(&self, report: String) -> Assignment {
+        let repo = &self.options.location.repo_dir;
+        let dependency = |upstream: &Upstream| Dependency {
+            step: upstream.step.clone(),
+            artifacts: upstream.artifacts.iter().map(|artifact| format!("{repo}/{artifact}")).collect(),
+        };
+        Assignment {
+            run: self.mark.run.clone(),
+            attempt: self.attempt.clone(),
+            agent: self.expected.agent.clone(),
+            workflow: self.brief.workflow.clone(),
+            model: self.brief.model.clone(),
+            step_attempt: self.brief.counted_attempt,
+            prompt: text(&self.dir.prompt()),
+            report,
+            repo: repo.clone(),
+            artifacts_dir: self.artifacts_dir.clone(),
+            manual_input: None,
+            root: repo.clone(),
+            store: text(&self.mark.store),
+            dependencies: self.brief.upstream.iter().map(dependency).collect(),
+            iteration: self.brief.iteration,
+            state: self.brief.state.clone(),
+            loop_back: self
+                .brief
+                .findings
+                .iter()
+                .map(|found| (found.from.clone(), found.report_path.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// Why an attempt was not started. It counts as a failed attempt, like a program that cannot be executed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotStarted {
+    #[error("no command is configured for its agent")]
+    NoProfile,
+    #[error("cannot prepare the attempt")]
+    Prepare(#[from] io::Error),
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+}
+
+impl NotStarted {
+    /// Returns whether the machine lacks memory, processes or files. That is not the agent's fault and costs no
+    /// attempt.
+    pub(super) fn is_shortage(&self) -> bool {
+        match self {
+            Self::NoProfile => false,
+            Self::Prepare(error) | Self::Attach(AttachError::Watch { source: error, .. }) => {
+                supervisor::is_shortage(error)
+            }
+            Self::Attach(AttachError::Spawn(error)) => error.is_shortage(),
+            Self::Attach(_) => false,
+        }
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,210 @@
+//! The task that watches one attempt from its start to its end.
+
+use std::io;
+
+use protocol::AttemptId;
+use protocol::run::Attempt;
+use supervisor::report::{Collected, collect};
+use supervisor::{
+    AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, Voided, void,
+};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::spec::{AttemptSpec, NotStarted, Provenance};
+use crate::engine::until;
+use crate::error_chain::with_causes;
+
+/// How the process of an attempt ended.
+#[derive(Debug)]
+pub(crate) enum ProcessEnd {
+    Ended(AttemptEnd),
+    /// The attempt could not be prepared, or no shim could be spawned, and the claim is void.
+    NotStarted(String),
+}
+
+/// What the task of an attempt tells the engine.
+#[derive(Debug)]
+pub(crate) enum AttemptEvent<S> {
+    Ended {
+        attempt: Attempt<S>,
+        spec: Box<AttemptSpec>,
+        end: ProcessEnd,
+    },
+    /// The attempt has written a partial report.
+    Partial {
+        attempt: Attempt<S>,
+    },
+    /// The attempt has reported and does not exit.
+    Lingering {
+        attempt: AttemptId,
+    },
+    /// The attempt is to be started, and no command is configured for its agent.
+    NoProfile {
+        attempt: AttemptId,
+        agent: String,
+    },
+    /// The task cannot watch the attempt any more.
+    WatchFailed {
+        attempt: AttemptId,
+        source: WatchFailed,
+    },
+}
+
+/// Why a task cannot watch its attempt any more.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchFailed {
+    #[error("the machine is short of a resource")]
+    Shortage(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("no command is configured for its agent")]
+    NoProfile,
+    #[error("its remaining processes cannot be killed")]
+    Kill(#[source] io::Error),
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    #[error(transparent)]
+    Order(#[from] StopError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+}
+
+/// The engine's handle to the task of an attempt.
+#[derive(Debug)]
+pub(crate) struct TaskHandle(mpsc::UnboundedSender<Shutdown>);
+
+impl TaskHandle {
+    pub(crate) fn stop(&self, shutdown: Shutdown) {
+        // A task that has ended has no process left to stop.
+        let _ = self.0.send(shutdown);
+    }
+}
+
+/// Spawns the task of an attempt: it starts the attempt, or adopts it if it was started before.
+pub(crate) fn spawn_task<S: Clone + Send + Sync + 'static>(
+    spec: AttemptSpec,
+    attempt: Attempt<S>,
+    events: mpsc::UnboundedSender<AttemptEvent<S>>,
+) -> TaskHandle {
+    let (sender, shutdowns) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let id = spec.attempt.clone();
+        // Counted from here, so later than the shim's own deadline: the shim is responsible for the timeout.
+        let wake_shim_at = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut task = AttemptTask { spec, shutdowns, linger_deadline: None, wake_shim_at };
+        let report_progress = |progress| {
+            // If the engine is gone, the next one finds the event on disk.
+            let _ = events.send(match progress {
+                Progress::Lingering => AttemptEvent::Lingering { attempt: id.clone() },
+                Progress::PartialReport => AttemptEvent::Partial { attempt: attempt.clone() },
+            });
+        };
+        let event = match task.run_to_end(report_progress).await {
+            Ok(end) => AttemptEvent::Ended { attempt, spec: Box::new(task.spec), end },
+            Err(WatchFailed::NoProfile) => {
+                AttemptEvent::NoProfile { attempt: id.clone(), agent: task.spec.expected.agent }
+            }
+            Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
+        };
+        // If the engine is gone, the next one finds the fact on disk.
+        let _ = events.send(event);
+    });
+    TaskHandle(sender)
+}
+
+/// Events while the attempt is running.
+enum Progress {
+    Lingering,
+    PartialReport,
+}
+
+struct AttemptTask {
+    spec: AttemptSpec,
+    shutdowns: mpsc::UnboundedReceiver<Shutdown>,
+    /// When an attempt that has reported is stopped.
+    linger_deadline: Option<Instant>,
+    /// When the shim is woken: one that has not enforced the timeout by then may be stopped (SIGSTOP).
+    wake_shim_at: Option<Instant>,
+}
+
+impl AttemptTask {
+    async fn run_to_end(&mut self, report_progress: impl Fn(Progress)) -> Result<ProcessEnd, WatchFailed> {
+        let mut handle =
+            AttemptHandle::adopt(&self.spec.dir_watcher, self.spec.dir.clone(), self.spec.mark.clone())?;
+        let mut launched = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some(shutdown) = self.shutdowns.recv() => {
+                    handle.request_stop(shutdown)?;
+                }
+                news = handle.next() => match news? {
+                    HandleEvent::ReportWritten => {
+                        self.check_report();
+                        if supervisor::partial::has_partial(&self.spec.dir) {
+                            report_progress(Progress::PartialReport);
+                        }
+                    }
+                    HandleEvent::Ended(AttemptEnd::Unclaimed) if !launched => {
+                        launched = true;
+                        if self.kill_unclaimed().await? {
+                            return Ok(ProcessEnd::Ended(AttemptEnd::Vanished));
+                        }
+                        match self.spec.launch() {
+                            Ok(started) => handle = started,
+                            Err(NotStarted::NoProfile) => return Err(WatchFailed::NoProfile),
+                            Err(error) if error.is_shortage() => return Err(WatchFailed::Shortage(error.into())),
+                            Err(error) if self.void_claim()? => return Ok(ProcessEnd::NotStarted(with_causes(&error))),
+                            // An earlier shim was slow and has the claim after all.
+                            Err(_) => {}
+                        }
+                    }
+                    HandleEvent::Ended(AttemptEnd::Unclaimed) => {
+                        if self.void_claim()? {
+                            return Ok(ProcessEnd::Ended(AttemptEnd::Unclaimed));
+                        }
+                    }
+                    HandleEvent::Ended(over @ (AttemptEnd::Exit(_) | AttemptEnd::Vanished | AttemptEnd::Voided)) => return Ok(ProcessEnd::Ended(over)),
+                },
+                () = until(self.wake_shim_at) => {
+                    self.wake_shim_at = None;
+                    handle.continue_shim()?;
+                }
+                () = until(self.linger_deadline) => {
+                    self.linger_deadline = None;
+                    report_progress(Progress::Lingering);
+                    handle.request_stop(Shutdown::Once)?;
+                }
+            }
+        }
+    }
+
+    /// Returns whether processes of an attempt without a claim were alive: its files may have been removed. Kills
+    /// them.
+    async fn kill_unclaimed(&self) -> Result<bool, WatchFailed> {
+        match self.spec.provenance {
+            Provenance::New => Ok(false),
+            Provenance::Found => {
+                let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
+                let kill = move || supervisor::kill_marked_unclaimed(&dir, &mark);
+                let killed = tokio::task::spawn_blocking(kill).await;
+                let killed = killed.unwrap_or_else(|error| Err(io::Error::other(error)));
+                Ok(killed.map_err(WatchFailed::Kill)? > 0)
+            }
+        }
+    }
+
+    /// Sets the deadline for the process to exit after a valid report.
+    fn check_report(&mut self) {
+        if let Collected::Valid(..) = collect(&self.spec.dir, &self.spec.expected) {
+            self.linger_deadline.get_or_insert_with(|| Instant::now() + self.spec.linger_timeout);
+        }
+    }
+
+    /// Voids the claim so that no shim can start the attempt. Returns `false` if a shim has claimed it already.
+    fn void_claim(&self) -> Result<bool, ClaimError> {
+        match void(&self.spec.dir)? {
+            Voided::Now | Voided::Already => Ok(true),
+            Voided::ClaimedBy(_) => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The configuration of an engine: agent profiles, slots, programs. Read at each engine start, not stored with the
+//! run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::RunId;
+use protocol::entry::Author;
+use serde::{Deserialize, Serialize};
+use supervisor::ShimProgram;
+use supervisor::adapter::{Adapter, Pass, ReportRule};
+
+use crate::clock::Clock;
+use crate::run::RunOptions;
+
+/// How the attempts of an agent are started and read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentProfile {
+    pub adapter: Adapter,
+    pub report: ReportRule,
+    /// Which variables of the engine's environment the agent sees.
+    pub pass: Pass,
+    /// Additional variables.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+    /// Limits for steps that set none.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
+    #[serde(default)]
+    pub silence: Option<Duration>,
+    pub grace: Duration,
+}
+
+/// The default time between TERM and KILL.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// What an engine works with.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    pub overrides: Overrides,
+    /// From the configuration, by agent name.
+    pub by_agent: BTreeMap<String, AgentProfile>,
+    /// How many attempts may be alive on this host at once.
+    pub slots: usize,
+    /// The first back-off; later ones double.
+    pub backoff: Duration,
+    /// How long an attempt may keep running after its report.
+    pub linger_timeout: Duration,
+    pub shim: ShimProgram,
+    /// The local directory of the store. Attempts and quarantine are in it, whatever the backend.
+    pub store_root: PathBuf,
+    pub clock: Clock,
+    pub boot_id: String,
+    /// The limit of open files for agents, if the engine has raised its own.
+    pub descriptors: Option<u64>,
+    /// The engine as an author of entries.
+    pub author: Author,
+}
+
+/// What the current command overrides of the run's options, until it exits.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    pub profile: Option<AgentProfile>,
+    /// Added to the variables of the run, replacing those of the same name.
+    pub env: Vec<(String, String)>,
+    pub workdir: Option<PathBuf>,
+    /// Restore a corrupted document even if that loses changes.
+    pub recover: bool,
+    /// A host that the user has given up.
+    pub abandoned: Option<AbandonedHost>,
+}
+
+/// A host whose attempts count as interrupted because the user has given it up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbandonedHost {
+    pub host: String,
+    pub by: Author,
+    pub reason: Option<String>,
+}
+
+impl EngineConfig {
+    /// Returns the run's options with the overrides of the command.
+    pub fn options(&self, spec: &RunOptions) -> RunOptions {
+        let mut options = spec.clone();
+        options.env.extend(self.overrides.env.iter().cloned());
+        options.workdir = self.overrides.workdir.clone().unwrap_or(options.workdir);
+        options.profile = self.overrides.profile.clone().or(options.profile);
+        options
+    }
+
+    /// Returns the profile of an agent: the one of the command line, or the configured one.
+    pub fn profile<'a>(&'a self, options: &'a RunOptions, agent: &str) -> Option<&'a AgentProfile> {
+        options.profile.as_ref().or_else(|| self.by_agent.get(agent))
+    }
+
+    /// Returns the name of this host, as recorded for attempts.
+    pub fn host(&self) -> &str {
+        self.author.host()
+    }
+
+    /// Returns the directory for files that this program did not write.
+    pub(crate) fn quarantine(&self, run: &RunId) -> PathBuf {
+        self.store_root.join("quarantine").join(run.as_str())
+    }
+
+    pub(crate) fn attempts_dir(&self) -> PathBuf {
+        self.store_root.join("attempts")
+    }
+}

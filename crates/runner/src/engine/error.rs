@@ -1,0 +1,81 @@
+//! What an engine is asked to do, how it exits, and why it fails.
+
+use std::path::PathBuf;
+
+use protocol::entry::Author;
+use protocol::run::{Refusal, Request, StopCause};
+use protocol::{AttemptId, Outcome, RunId};
+use store::{CommitError, EngineLockError, ReadError, WriteError};
+
+use crate::attempt::WatchFailed;
+use crate::recovery::RestoreError;
+use crate::run::LoadError;
+
+/// How an engine exits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineExit {
+    Finished(Outcome),
+    Stopped(StopCause),
+    /// All live attempts are on other hosts, and nothing is left to do on this one.
+    Remote,
+    /// The user interrupted it three times. Attempts may be alive, and `resume` adopts them.
+    Abandoned,
+}
+
+/// The request of the command that starts the engine.
+#[derive(Debug, Clone)]
+pub struct EngineRequest<S> {
+    pub request: Request<S>,
+    /// The author of the request, or `None` if the engine itself resumes the run.
+    pub by: Option<Author>,
+    pub reason: Option<String>,
+}
+
+impl<S> EngineRequest<S> {
+    /// Resumes the run in the engine's own name.
+    pub fn to_resume(reason: Option<String>) -> Self {
+        Self { request: Request::Resume, by: None, reason }
+    }
+}
+
+/// Why an engine failed. What was committed stays, attempts keep running, and `resume` continues from there.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("there is no run `{0}`")]
+    NoSuchRun(RunId),
+    #[error(transparent)]
+    EngineLock(#[from] EngineLockError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Marks(#[from] WriteError),
+    #[error("it was refused: {0}")]
+    Refused(#[from] Refusal),
+    /// The host that was given up has no attempt of the run.
+    #[error("no attempt of it is on `{host}`{}", list_remote(remote))]
+    NothingToAbandon {
+        host: String,
+        /// Whether it is this host.
+        here: bool,
+        remote: Vec<(AttemptId, String)>,
+    },
+    #[error("no command is configured for agent `{agent}` (used by step `{step}`)")]
+    NoProfile { agent: String, step: String },
+    #[error("cannot watch the attempts")]
+    DirWatcher(#[source] std::io::Error),
+    #[error("cannot attach to `{attempt}`")]
+    Attach { attempt: AttemptId, source: WatchFailed },
+    #[error("cannot write `{}`", path.display())]
+    View { path: PathBuf, source: std::io::Error },
+}
+
+fn list_remote(remote: &[(AttemptId, String)]) -> String {
+    let all: Vec<_> = remote.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
+}

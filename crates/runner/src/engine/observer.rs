@@ -1,0 +1,43 @@
+//! Notices of an engine to its observer. The engine does not depend on them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::recovery::Restored;
+use crate::run::ResolvedWrite;
+use protocol::entry::Entry;
+use protocol::{AttemptId, Protocol, Revision};
+
+/// Something to show to the user.
+#[derive(Debug)]
+pub enum Notice<'a, P: Protocol> {
+    /// The engine has started. The `adopted` attempts have a live shim; the `open` ones are live only in the journal,
+    /// and have ended, were lost, or never began.
+    Started { adopted: &'a [AttemptId], open: &'a [AttemptId] },
+    /// These attempts are on other hosts and may be alive there. This engine does not touch them.
+    Remote { attempts: &'a [(AttemptId, String)] },
+    /// An entry was committed.
+    Committed { revision: Revision, entry: &'a Entry<P> },
+    /// The process of an attempt is started; its output goes to this file.
+    Output { attempt: &'a AttemptId, stdout: PathBuf },
+    /// A view's path held a file that this program had not written. It was moved to quarantine.
+    ViewQuarantined { view: PathBuf, moved_to: PathBuf },
+    /// A view could not be written. The engine retries.
+    ViewFailed { view: PathBuf, error: &'a std::io::Error },
+    /// The document was corrupted and has been restored.
+    Restored(&'a Restored),
+    /// An external write to the document was absorbed or rejected.
+    ExternalWrite(&'a ResolvedWrite),
+    /// An attempt has reported and does not exit. It is stopped after this time.
+    Lingering { attempt: &'a AttemptId, grace: Duration },
+}
+
+/// Receives the notices of an engine.
+pub trait Observer<P: Protocol> {
+    fn notice(&mut self, notice: Notice<'_, P>);
+}
+
+/// Ignores all notices.
+impl<P: Protocol> Observer<P> for () {
+    fn notice(&mut self, _: Notice<'_, P>) {}
+}

@@ -1,0 +1,224 @@
+//! The view files of a run: the document's view is written at a limited rate, each report when it arrives, and all of
+//! them when the engine exits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Entry, Input};
+use protocol::report::Report;
+use protocol::run::Fact;
+use protocol::{Protocol, Revision, View};
+use store::{Digest, Store, ViewMark};
+use tokio::time::Instant;
+
+use super::{Engine, EngineError};
+use crate::engine::Notice;
+use crate::views::{Durability, ViewFiles};
+use crate::views::{marks_for_store, marks_of_host};
+
+/// The view files of a run, and whether the document's view is stale.
+#[derive(Debug)]
+pub(super) struct RunViews {
+    files: ViewFiles,
+    stale: bool,
+    /// This host, if several hosts share the store and each has its own files.
+    host: Option<String>,
+    /// The repository is not on this host: no views are written.
+    repo_missing: bool,
+}
+
+impl RunViews {
+    pub(super) fn new(
+        marks: &[ViewMark],
+        quarantine: PathBuf,
+        host: Option<&str>,
+        repository: &Path,
+    ) -> Self {
+        Self {
+            files: ViewFiles::new(&marks_of_host(marks, host), quarantine),
+            stale: true,
+            host: host.map(str::to_owned),
+            repo_missing: host.is_some() && !repository.is_dir(),
+        }
+    }
+
+    /// Records that the document has changed.
+    pub(super) fn mark_stale(&mut self) {
+        self.stale = true;
+    }
+
+    /// Returns when the document's view is to be written next.
+    pub(super) fn next_write(&self) -> Option<Instant> {
+        (self.stale && !self.repo_missing).then(|| self.files.not_before().into())
+    }
+
+    pub(super) fn take_marks(&mut self) -> Vec<ViewMark> {
+        marks_for_store(self.files.take_marks(), self.host.as_deref())
+    }
+
+    pub(super) fn return_marks(&mut self, marks: Vec<ViewMark>) {
+        self.files.return_marks(marks_of_host(&marks, self.host.as_deref()));
+    }
+}
+
+impl<P: Protocol, S: Store> Engine<'_, P, S> {
+    /// Writes the views of commits whose engine exited before it could. Files of earlier engines are recognised
+    /// before the document changes.
+    ///
+    /// A view's mark is stored with the engine's next commit. Other clients may commit in between, so an unmarked
+    /// view shows any revision since the last mark.
+    pub(super) async fn recover_views(&mut self) -> Result<(), EngineError> {
+        if self.views.repo_missing {
+            return Ok(());
+        }
+        let view = P::view(&self.journal.document);
+        let is_document_view = |mark: &&ViewMark| view.as_ref().is_some_and(|view| mark.path == view.path);
+        let marks = marks_of_host(&self.journal.views, self.views.host.as_deref());
+        let marked = marks.iter().find(is_document_view).map_or(Revision(0), |mark| mark.revision);
+        let mut latest = BTreeMap::new();
+        for stored in self.journal.store.entries(&self.journal.run, marked).await? {
+            if let Some(view) = &view {
+                self.adopt_view_of(view, stored.revision).await?;
+            }
+            let entry: Entry<P> = self.journal.decode(&stored)?;
+            if let Some((step, _)) = report_in::<P>(&entry.input) {
+                latest.insert(step.clone(), entry.input);
+            }
+        }
+        // Only the latest report of each step: comparing with an earlier one would quarantine the file of the later
+        // one.
+        for input in latest.values() {
+            self.write_report(input);
+        }
+        self.write_document_view();
+        Ok(())
+    }
+
+    /// Adopts an unknown file at the view's path if it shows the document as it was at the revision.
+    async fn adopt_view_of(&mut self, view: &View, revision: Revision) -> Result<(), EngineError> {
+        let failed = |source| EngineError::View { path: PathBuf::from(&view.path), source };
+        if let Some(found) = self.views.files.unknown_digest(view).map_err(failed)? {
+            let shown = self.journal.document_at(revision).await?.as_ref().and_then(P::view);
+            if shown.is_some_and(|shown| Digest::of(shown.body) == found) {
+                self.views.files.adopt(view, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the document's view if it is stale and its time has come.
+    pub(super) fn write_view_if_due(&mut self) {
+        if self.views.next_write().is_some_and(|at| at <= Instant::now()) {
+            self.write_document_view();
+        }
+    }
+
+    fn write_document_view(&mut self) {
+        let start = Instant::now();
+        let Some(view) = P::view(&self.journal.document) else {
+            self.views.stale = false;
+            return;
+        };
+        let written = self.write_view(&view, Durability::Buffered);
+        self.views.files.charge(start.elapsed());
+        match written {
+            Ok(()) => self.views.stale = false,
+            // The view stays stale and is retried. If it still cannot be written at exit, the command fails.
+            Err(error) => {
+                if self.views.files.back_off() {
+                    let view = PathBuf::from(&view.path);
+                    self.observer.notice(Notice::ViewFailed { view, error: &error });
+                }
+            }
+        }
+    }
+
+    /// Writes the report in `input`, if there is one, to its file in the seed's layout. If that fails, the file is
+    /// written at exit.
+    pub(super) fn write_report(&mut self, input: &Input<P>) {
+        if self.views.repo_missing {
+            return;
+        }
+        let Some((step, report)) = report_in::<P>(input) else { return };
+        let Some(path) = P::report_path(&self.journal.document, step) else { return };
+        let start = Instant::now();
+        let view = report_view(path, report);
+        let written = self.write_view(&view, Durability::Buffered);
+        self.views.files.charge(start.elapsed());
+        if let Err(error) = written {
+            self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
+        }
+    }
+
+    /// Writes and syncs all views, and stores their marks.
+    pub(super) async fn write_all_views(&mut self) -> Result<(), EngineError> {
+        if self.views.repo_missing {
+            return Ok(());
+        }
+        let failed = |view: &View| {
+            let path = PathBuf::from(&view.path);
+            move |source| EngineError::View { path, source }
+        };
+        for view in self.missing_reports().await? {
+            self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
+        }
+        if let Some(view) = P::view(&self.journal.document) {
+            self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
+        }
+        let marks = self.views.take_marks();
+        Ok(self.journal.store.mark_views(&self.journal.run, marks).await?)
+    }
+
+    /// Returns the report files that are missing. Reads the journal only if there are any.
+    async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
+        let reported = P::reported_steps(&self.journal.document).into_iter();
+        let paths = reported.filter_map(|step| Some((P::report_path(&self.journal.document, &step)?, step)));
+        let missing: BTreeMap<_, _> = paths
+            .filter(|(path, _)| !self.views.files.is_unchanged(path.as_ref()))
+            .map(|(path, step)| (step, path))
+            .collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = BTreeMap::new();
+        for stored in self.journal.store.entries(&self.journal.run, Revision(0)).await? {
+            let entry: Entry<P> = self.journal.decode(&stored)?;
+            if let Some((step, report)) = report_in::<P>(&entry.input) {
+                found.insert(step.clone(), report.clone());
+            }
+        }
+        let steps: BTreeSet<_> = missing.keys().cloned().collect();
+        found.retain(|step, _| steps.contains(step));
+        Ok(found.into_iter().map(|(step, report)| report_view(missing[&step].clone(), &report)).collect())
+    }
+
+    fn write_view(&mut self, view: &View, durability: Durability) -> io::Result<()> {
+        if let Some(quarantined) = self.views.files.write(view, self.journal.position.revision, durability)? {
+            self.observer
+                .notice(Notice::ViewQuarantined { view: quarantined.view, moved_to: quarantined.moved_to });
+        }
+        Ok(())
+    }
+}
+
+fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Step, &Report)> {
+    match input {
+        Input::Fact { fact: Fact::Ended { attempt, .. }, evidence: Some(evidence) } => {
+            Some((&attempt.step, evidence.report.as_ref()?))
+        }
+        Input::Fact { fact: Fact::Ended { .. } | Fact::BackoffElapsed { .. }, .. }
+        | Input::Opened { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Deferred
+        | Input::Recovered { .. } => None,
+    }
+}
+
+fn report_view(path: String, report: &Report) -> View {
+    let mut body = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
+    body.push('\n');
+    View { path, body }
+}

@@ -1,0 +1,136 @@
+//! Makes a run from a document: from a view when the store is lost, or from a migrated dump of another store.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
+use protocol::run::{self, Decision, Request, RunStatus};
+use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
+use serde_json::Value;
+use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, Store as _, WriteId};
+
+use crate::recovery::{Replay, epoch_at};
+use crate::run::RunSpec;
+
+/// A view to import.
+#[derive(Debug, Clone)]
+pub struct ViewImport<S> {
+    pub path: String,
+    pub document: Value,
+    /// The least number of turns that each step has had, so that no attempt id is used twice.
+    pub turns: BTreeMap<S, Turn>,
+}
+
+/// A document that a dump was [migrated](RecoverySource::Migrated) to.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    /// The path of the dump.
+    pub from: String,
+    pub document: Value,
+    /// The bucket entry that the document replaces, if the bucket has the key of this run.
+    pub over: Option<KvEntry>,
+}
+
+/// Why no run could be made from a document.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentImportError {
+    #[error(transparent)]
+    Refused(#[from] ImportRefusal),
+    #[error("a run named `{0}` exists already")]
+    Exists(RunId),
+    #[error(transparent)]
+    Store(RunWriteError),
+}
+
+impl From<RunWriteError> for DocumentImportError {
+    fn from(error: RunWriteError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Makes a run from a view: one entry starts it, a second records the view and moves the run to its state. Returns
+/// the run's status. Without a store, writes nothing.
+pub async fn import_document<P: Protocol>(
+    store: Option<&AnyStore>,
+    by: &Author,
+    now: Stamp,
+    spec: RunSpec<P>,
+    found: ViewImport<P::Step>,
+) -> Result<RunStatus, DocumentImportError> {
+    let ViewImport { path, document, turns } = found;
+    let status = P::import(&spec.definition, &document)?;
+    let mut replay = Replay::begin(spec);
+    let mut after = replay.state.run.clone();
+    let decision = run::import(&mut after, status, turns);
+    write(store, by, now, &mut replay, RecoverySource::View { path, document }, decision, None).await?;
+    Ok(after.status)
+}
+
+/// Makes a run from a migrated document, in the same two entries. Unless it is finished it is paused, because no user
+/// has asked to continue it. Returns the run's status. Without a store, writes nothing.
+pub async fn migrate<P: Protocol>(
+    store: Option<&AnyStore>,
+    by: &Author,
+    now: Stamp,
+    spec: RunSpec<P>,
+    from: Migration,
+) -> Result<RunStatus, DocumentImportError> {
+    let Migration { from, document, over } = from;
+    let status = P::import(&spec.definition, &document)?;
+    let mut replay = Replay::begin(spec);
+    let mut after = replay.state.run.clone();
+    let mut decision = run::import(&mut after, status, BTreeMap::new());
+    if let Ok(paused) = run::consider(&replay.spec.definition, &mut after, &Request::Pause) {
+        decision.changes.extend(paused.changes);
+    }
+    write(store, by, now, &mut replay, RecoverySource::Migrated { from, document }, decision, over).await?;
+    Ok(after.status)
+}
+
+/// Writes the two entries, if there is a store.
+async fn write<P: Protocol>(
+    store: Option<&AnyStore>,
+    by: &Author,
+    now: Stamp,
+    replay: &mut Replay<P>,
+    source: RecoverySource,
+    decision: Decision<P>,
+    over: Option<KvEntry>,
+) -> Result<(), DocumentImportError> {
+    let Some(store) = store else { return Ok(()) };
+    let blob = serde_json::to_vec(&replay.spec).expect("BUG: a definition is plain data");
+    let definition = store::Digest::of(&blob).to_string();
+    let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
+    let recovered = entry::<P>(by, now, Input::Recovered { source }, decision);
+    let run = replay.run.clone();
+    replay.keeps_document = store.keeps_documents();
+    let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
+        writer.put_blob(&blob)?;
+        for entry in [&opened, &recovered] {
+            let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the decision always fits");
+            replay.position = writer.append(&commit)?;
+        }
+        if let Some(over) = over.clone() {
+            writer.replace_entry(over);
+        }
+        let created = now.timestamp().unwrap_or_default();
+        Ok(writer.set_origin(&replay.run, created, epoch_at(now))?)
+    };
+    match store.put_run(fill).await {
+        Err(DocumentImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. }))) => {
+            Err(DocumentImportError::Exists(run))
+        }
+        written => written,
+    }
+}
+
+fn entry<P: Protocol>(by: &Author, at: Stamp, input: Input<P>, decision: Decision<P>) -> Entry<P> {
+    Entry {
+        v: ENTRY_VERSION,
+        at,
+        by: by.clone(),
+        input,
+        changes: decision.changes,
+        actions: decision.actions,
+        timers: Vec::new(),
+    }
+}

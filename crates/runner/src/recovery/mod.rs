@@ -1,0 +1,23 @@
+//! Building runs from something other than their own store: archives, views, dumps, damaged stores, damaged documents.
+//!
+//! [`Replay`] is shared by all: it rebuilds a run from its entries and rejects an entry that cannot follow.
+
+mod archive;
+mod import;
+mod replay;
+mod restore;
+mod salvage;
+mod verify;
+
+pub use archive::{
+    ExportError, ImportError, ImportTarget, Imported, Logs, Manifest, Unpacked, export, import, unpack,
+};
+pub use import::{DocumentImportError, Migration, ViewImport, import_document, migrate};
+pub use replay::{Replay, ReplayError};
+pub(crate) use replay::{definition_of, epoch_at};
+pub(crate) use restore::{Corruption, MAX_SEQUENCE_JUMP};
+pub use restore::{RestoreError, Restored};
+pub use salvage::{
+    SalvageOutcome, SalvageRunError, SalvageTarget, Salvaged, lost_runs, salvage, was_opened_by,
+};
+pub use verify::{Inconsistency, verify};

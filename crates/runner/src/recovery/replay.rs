@@ -1,0 +1,169 @@
+//! Rebuilds a run from its entries: state, document, snapshots and outbox.
+//!
+//! Entries are the truth. Everything else that a store keeps of a run is folded from them, as for a live run, and
+//! returned as the same [`Commit`]s. Nothing is decided. An entry is checked before it is folded: it must be able to
+//! follow the ones before it.
+
+use protocol::entry::{BadEntry, Entry, Input, RecoverySource, RunState};
+use protocol::run::{Action, Attempt};
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
+
+use crate::run::RunSpec;
+use crate::run::Summary;
+use crate::run::outbox_item;
+
+/// A run, as far as its entries have been added.
+#[derive(Debug)]
+pub struct Replay<P: Protocol> {
+    pub run: RunId,
+    pub spec: RunSpec<P>,
+    pub state: RunState<P>,
+    pub document: P::Document,
+    /// The position that the next commit expects.
+    pub position: Position,
+    /// Whether commits contain the whole document, for a store that [keeps](store::Store::keeps_documents) it.
+    pub keeps_document: bool,
+    /// Actions of attempts that have not ended. Performing one again is safe; dropping it would lose it.
+    pending: Vec<(String, Attempt<P::Step>)>,
+}
+
+/// Why an entry cannot be the next one.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    #[error("it cannot be read")]
+    Unreadable(#[from] BadEntry),
+    #[error("it does not start the run")]
+    NotOpened,
+    #[error("what it was opened with is lost")]
+    NoDefinition,
+    #[error("what it was opened with cannot be read")]
+    BadDefinition(#[from] serde_json::Error),
+    #[error("it contradicts the entries before it")]
+    Contradicts,
+}
+
+/// Returns the digest of the run's spec, as named by its first entry.
+pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, ReplayError> {
+    match Entry::<P>::decode(first)?.input {
+        Input::Opened { definition } => definition.parse().map_err(|_| ReplayError::NotOpened),
+        Input::Fact { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Deferred
+        | Input::Recovered { .. } => Err(ReplayError::NotOpened),
+    }
+}
+
+impl<P: Protocol> Replay<P> {
+    /// Begins with the spec of a run. The first entry is still to be [added](Self::add).
+    pub fn begin(spec: RunSpec<P>) -> Self {
+        let at = Stamp::from_micros(0);
+        Self {
+            run: spec.options.location.run.clone(),
+            state: RunState::blank(&spec.definition, at),
+            document: P::open_document(&spec.definition, &spec.options.location, at),
+            spec,
+            position: Position::absent(),
+            keeps_document: false,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Begins with the stored bytes of a spec.
+    pub fn read(blob: &[u8]) -> Result<Self, ReplayError> {
+        Ok(Self::begin(serde_json::from_slice(blob)?))
+    }
+
+    /// Adds the next entry and returns its commit. After the commit, set [`position`](Self::position). After an
+    /// error, only the position of the replay is valid.
+    pub fn add(&mut self, body: &str, write_id: WriteId) -> Result<Commit, ReplayError> {
+        let entry = Entry::<P>::decode(body)?;
+        if self.position == Position::absent() {
+            definition_of::<P>(body)?;
+        }
+        let definition = &self.spec.definition;
+        for change in &entry.changes {
+            if !self.state.run.admits(definition, change) {
+                return Err(ReplayError::Contradicts);
+            }
+            self.state.run.apply(change);
+        }
+        if !entry.actions.iter().all(|action| P::has_step(definition, &attempt_of(action).step)) {
+            return Err(ReplayError::Contradicts);
+        }
+        self.state.fold_context(&entry);
+        let changed =
+            P::record(definition, &mut self.document, &entry).map_err(|_| ReplayError::Contradicts)?;
+        Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
+    }
+
+    /// Returns an entry that records how the run was recovered.
+    pub fn note(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry<P> {
+        Entry {
+            v: protocol::entry::ENTRY_VERSION,
+            at: at.max(self.state.at),
+            by,
+            input: Input::Recovered { source },
+            changes: Vec::new(),
+            actions: Vec::new(),
+            timers: Vec::new(),
+        }
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.position.revision
+    }
+
+    /// Returns the attempts that may be alive.
+    pub fn live_attempts(&self) -> Vec<Attempt<P::Step>> {
+        self.state.run.live_attempts().map(|(attempt, _)| attempt).collect()
+    }
+
+    fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry<P>, changed: &[String]) -> Commit {
+        let live_attempts = self.live_attempts();
+        let is_over = |(_, attempt): &(String, Attempt<P::Step>)| !live_attempts.contains(attempt);
+        let (over, pending) = std::mem::take(&mut self.pending).into_iter().partition(is_over);
+        self.pending = pending;
+        let actions = entry.actions.iter().filter(|action| live_attempts.contains(attempt_of(action)));
+        let outbox: Vec<_> = actions
+            .map(|action| {
+                self.pending.push((action.id(), attempt_of(action).clone()));
+                outbox_item(action)
+            })
+            .collect();
+        let over: Vec<(String, Attempt<P::Step>)> = over;
+        let snapshot = self.position.revision.next().0.is_multiple_of(SNAPSHOT_EVERY);
+        let part = |path: &String| Part { path: path.clone(), body: P::part(&self.document, path) };
+        Commit {
+            run: self.run.clone(),
+            protocol: P::NAME.to_owned(),
+            expected: self.position,
+            epoch: None,
+            write_id,
+            entry: body,
+            parts: changed.iter().map(part).collect(),
+            document: (self.keeps_document && P::SHOWS_DOCUMENT)
+                .then(|| serde_json::to_string(&self.document).expect("BUG: a document is plain data")),
+            outbox,
+            acknowledged: over.into_iter().map(|(id, _)| id).collect(),
+            views: Vec::new(),
+            snapshot: snapshot
+                .then(|| serde_json::to_string(&self.state).expect("BUG: the state of a run is plain data")),
+            summary: Summary::of(&self.spec, &self.state).encode(),
+        }
+    }
+}
+
+fn attempt_of<S>(action: &Action<S>) -> &Attempt<S> {
+    match action {
+        Action::Start { attempt } | Action::End { attempt } => attempt,
+    }
+}
+
+/// Returns an epoch for a run that is rebuilt at this time. Seconds since 1970 exceed every counted epoch and those
+/// of earlier recoveries, so an engine from before is fenced.
+pub(crate) fn epoch_at(now: Stamp) -> Epoch {
+    Epoch(u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0))
+}

@@ -1,0 +1,244 @@
+//! `corrupted_state`: restores a document that is not what was written, and keeps the bad bytes.
+//!
+//! If the journal is intact, replaying it gives the document that was committed last, and nothing is lost. Otherwise
+//! the newest valid document of an earlier revision is the candidate; the user must agree, because later changes are
+//! lost.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Author, Input, RecoverySource};
+use protocol::run::{self, Decision};
+use protocol::{Epoch, ImportRefusal, Protocol, Revision, RunId};
+use store::{CommitError, Part, ReadError, Store, WriteId};
+
+use crate::clock::Clock;
+use crate::recovery::Replay;
+use crate::run::{CommitContext, Journal, LoadError, document_at, load_spec};
+use crate::views::create_private_dir;
+
+/// What is wrong with a run's document, and what could replace it.
+#[derive(Debug)]
+pub(crate) struct Corruption<P: Protocol> {
+    run: RunId,
+    /// The revision whose document is bad.
+    bad: Revision,
+    what: String,
+    /// The newest valid document.
+    candidate: Option<Candidate<P>>,
+    /// The highest sequence number that a client may have seen, judging by the bad documents.
+    claimed: u64,
+}
+
+#[derive(Debug)]
+struct Candidate<P: Protocol> {
+    document: P::Document,
+    /// The revision of the document.
+    from: Revision,
+}
+
+/// A document that was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    pub run: RunId,
+    pub from: Revision,
+    pub bad: Revision,
+    pub what: String,
+    /// Where the bad bytes are.
+    pub kept: PathBuf,
+}
+
+/// Why a document was not restored. The run has not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error(
+        "the document of run `{run}` is not what was written at revision {bad}: {what}; the newest valid one is of revision {from}"
+    )]
+    NotLast { run: RunId, from: Revision, bad: Revision, what: String },
+    #[error(
+        "the document of run `{run}` is not what was written at revision {bad}: {what}; no earlier one is valid"
+    )]
+    NoCandidate { run: RunId, bad: Revision, what: String },
+    #[error("cannot write the bad bytes to `{}`", path.display())]
+    Keep { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    ImportRefusal(#[from] ImportRefusal),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl From<ReadError> for RestoreError {
+    fn from(error: ReadError) -> Self {
+        Self::Load(error.into())
+    }
+}
+
+impl<P: Protocol> Corruption<P> {
+    /// Looks for a replacement of a bad document. Changes nothing.
+    pub(crate) async fn diagnose<S: Store>(
+        store: &S,
+        run: &RunId,
+        bad: Revision,
+        what: String,
+    ) -> Result<Self, LoadError> {
+        let mut claimed = Claimed { highest: 0, bad };
+        claimed.observe(bad, &store.parts_at(run, bad).await?);
+        let candidate = match replay_document::<P, S>(store, run, bad).await? {
+            Some(document) => Some(Candidate { document, from: bad }),
+            None => newest_valid::<P, S>(store, run, bad, &mut claimed).await?,
+        };
+        Ok(Self { run: run.clone(), bad, what, candidate, claimed: claimed.highest })
+    }
+
+    /// Commits the candidate as a new revision, with a sequence number that no client has seen. `any` allows a
+    /// candidate that is not the document that was committed last.
+    pub(crate) async fn restore<S: Store>(
+        self,
+        store: &S,
+        clock: &Clock,
+        by: Author,
+        epoch: Option<Epoch>,
+        quarantine: &Path,
+        any: bool,
+    ) -> Result<Restored, RestoreError> {
+        let Self { run, bad, what, candidate, claimed } = self;
+        let Some(Candidate { document, from }) = candidate else {
+            return Err(RestoreError::NoCandidate { run, bad, what });
+        };
+        if from != bad && !any {
+            return Err(RestoreError::NotLast { run, from, bad, what });
+        }
+        let kept = quarantine_document(store, &run, bad, quarantine).await?;
+        // Each revision adds at most one to the sequence number.
+        let highest = P::sequence(&document).unwrap_or(0) + (bad.0 - from.0);
+        let value = serde_json::to_value(&document).expect("BUG: a document is plain data");
+        let journal = Journal::<P, S>::load_with(store, clock, &run, Some(document)).await?;
+        let mut journal =
+            journal.ok_or_else(|| LoadError::Damaged { run: run.clone(), what: "it is gone".to_owned() })?;
+        let decision = if from == bad {
+            Decision::nothing()
+        } else {
+            let status = P::import(&journal.spec.definition, &value)?;
+            run::import(&mut journal.state.run, status, BTreeMap::new())
+        };
+        let highest = if claimed < highest + MAX_SEQUENCE_JUMP { highest.max(claimed) } else { highest };
+        let source = RecoverySource::Document {
+            document: value,
+            restored_from: from,
+            broken_at: bad,
+            highest_sequence: highest,
+            problem: what.clone(),
+            quarantine: Some(kept.display().to_string()),
+        };
+        let context = CommitContext { epoch, ..CommitContext::default() };
+        journal.commit(by, Input::Recovered { source }, decision, context).await?;
+        Ok(Restored { run, from, bad, what, kept })
+    }
+}
+
+/// A bad document may claim a sequence number that a client has seen. A number further ahead than this is part of the
+/// damage.
+pub(crate) const MAX_SEQUENCE_JUMP: u64 = 1 << 20;
+
+/// The sequence numbers that bad documents claim.
+struct Claimed {
+    highest: u64,
+    bad: Revision,
+}
+
+impl Claimed {
+    /// Adds the claim of a revision. Each later revision has added at most one, or has restored a document and
+    /// exceeded this claim.
+    fn observe(&mut self, revision: Revision, parts: &[Part]) {
+        let claimed = parts.iter().find_map(|part| {
+            let value: serde_json::Value = serde_json::from_str(&part.body).ok()?;
+            value.get("sequence")?.as_u64()
+        });
+        let at_bad = claimed.unwrap_or(0).saturating_add(self.bad.0 - revision.0);
+        self.highest = self.highest.max(at_bad);
+    }
+}
+
+/// Returns the document that the journal gives, if all its entries are intact.
+async fn replay_document<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+) -> Result<Option<P::Document>, LoadError> {
+    if store.intact(run).await? < bad {
+        return Ok(None);
+    }
+    let mut replay = Replay::<P>::begin(load_spec::<P, S>(store, run).await?);
+    for entry in store.entries_between(run, Revision(0), bad).await? {
+        if replay.add(&entry.body, WriteId::new()).is_err() {
+            return Ok(None);
+        }
+        replay.position.revision = entry.revision;
+    }
+    let is_valid = replay.position.revision == bad && P::violations(&replay.document).is_empty();
+    Ok(is_valid.then_some(replay.document))
+}
+
+async fn newest_valid<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+    claimed: &mut Claimed,
+) -> Result<Option<Candidate<P>>, LoadError> {
+    let spec = load_spec::<P, S>(store, run).await?;
+    for revision in (1..bad.0).rev().map(Revision) {
+        match document_at::<P, S>(store, run, &spec.definition, revision).await {
+            Ok(document) => return Ok(Some(Candidate { document, from: revision })),
+            Err(LoadError::Corrupted { .. }) => {
+                claimed.observe(revision, &store.parts_at(run, revision).await?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Writes the bad parts to the quarantine and returns the path. An existing file stays: the same revision may have
+/// been corrupted twice.
+async fn quarantine_document<S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+    quarantine: &Path,
+) -> Result<PathBuf, RestoreError> {
+    let parts = store.parts_at(run, bad).await?;
+    let parts: BTreeMap<_, _> = parts.into_iter().map(|part| (part.path, part.body)).collect();
+    let mut text = serde_json::to_string_pretty(&parts).expect("BUG: texts are plain data");
+    text.push('\n');
+    for number in 0_u64.. {
+        let again = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = quarantine.join(format!("document-{bad}{again}.json"));
+        if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
+            return Ok(path);
+        }
+        match write_synced(&path, text.as_bytes()) {
+            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(RestoreError::Keep { path, source }),
+            Ok(()) => return Ok(path),
+        }
+    }
+    unreachable!("BUG: there is always another number")
+}
+
+/// Writes a new file and syncs it and its directory.
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    create_private_dir(directory)?;
+    let mut file = File::create_new(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // An incomplete copy is of no use, and the store still has the bytes.
+        let _ = fs::remove_file(path);
+    }
+    written?;
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,213 @@
+//! Salvages the runs of a damaged store: whole, truncated, or unreadable.
+
+use protocol::entry::{Author, RecoverySource};
+use protocol::run::RunStatus;
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use store::{
+    FoundRun, ReplacementDatabase, RunWriteError, RunWriter, Salvage, SalvageError, SqliteStore, WriteId,
+};
+
+use crate::error_chain::with_causes;
+use crate::recovery::{Replay, ReplayError, definition_of, epoch_at};
+
+/// A run that was found in a damaged store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Its name. If the name was lost with the spec, the number that its entries carry.
+    pub run: Result<RunId, i64>,
+    pub outcome: SalvageOutcome,
+}
+
+/// How much of a run was salvaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SalvageOutcome {
+    /// All entries were found, and none is known to be missing.
+    Whole { revision: Revision, status: RunStatus },
+    /// The journal is truncated. Later entries are only in the backup of the damaged store.
+    Cut { revision: Revision, status: RunStatus, newest: Revision, beyond: u64, why: String },
+    /// Nothing of it is in the new store.
+    Unreadable { newest: Revision, why: String },
+}
+
+/// Why salvaging was aborted.
+#[derive(Debug, thiserror::Error)]
+pub enum SalvageRunError {
+    #[error(transparent)]
+    Read(#[from] SalvageError),
+    #[error(transparent)]
+    Write(#[from] RunWriteError),
+}
+
+/// A larger epoch is part of the damage.
+const MAX_EPOCH: u64 = 1 << 40;
+
+/// Where salvaged runs are written to.
+pub trait SalvageTarget {
+    /// Writes one run: everything that `fill` appends, or nothing.
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError>;
+}
+
+impl SalvageTarget for ReplacementDatabase {
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError> {
+        Self::put_run(self, fill)
+    }
+}
+
+impl SalvageTarget for &SqliteStore {
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError> {
+        SqliteStore::put_run(self, fill)
+    }
+}
+
+/// Returns whether a run is of this protocol. Entries do not name their protocol, so its spec decides.
+pub fn was_opened_by<P: Protocol>(salvage: &Salvage, found: &FoundRun) -> Result<bool, SalvageRunError> {
+    let Some(first) = salvage.entry(found, Revision(1))? else { return Ok(false) };
+    let Ok(digest) = definition_of::<P>(&first.body) else { return Ok(false) };
+    let Some(blob) = salvage.blob(&digest)? else { return Ok(false) };
+    Ok(Replay::<P>::read(&blob).is_ok())
+}
+
+/// Returns the runs that are listed, but of which no entry was found.
+pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>, SalvageRunError> {
+    let seen = |run: &RunId| found.iter().any(|salvaged| salvaged.run.as_ref() == Ok(run));
+    let lost = salvage.listed()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {
+        let why = "none of its entries could be read".to_owned();
+        Salvaged { run: Ok(run), outcome: SalvageOutcome::Unreadable { newest, why } }
+    });
+    Ok(lost.collect())
+}
+
+/// Writes as much of a run as can be read into a draft or an intact store. Returns `None` if the run is among those
+/// to `skip`.
+pub fn salvage<P: Protocol>(
+    salvage: &Salvage,
+    found: &FoundRun,
+    target: &mut impl SalvageTarget,
+    skip: &[RunId],
+    by: &Author,
+    now: Stamp,
+) -> Result<Option<Salvaged>, SalvageRunError> {
+    let unreadable = |run, why: String| {
+        Some(Salvaged { run, outcome: SalvageOutcome::Unreadable { newest: found.newest, why } })
+    };
+    let nameless = Err(found.number);
+    let Some(first) = salvage.entry(found, Revision(1))? else {
+        return Ok(unreadable(nameless, "its first entry is lost".to_owned()));
+    };
+    let digest = match definition_of::<P>(&first.body) {
+        Ok(digest) => digest,
+        Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&unfit)))),
+    };
+    let Some(blob) = salvage.blob(&digest)? else {
+        return Ok(unreadable(nameless, with_causes(&ReplayError::NoDefinition)));
+    };
+    let replay = match Replay::<P>::read(&blob) {
+        Ok(replay) => replay,
+        Err(unfit) => return Ok(unreadable(nameless, with_causes(&unfit))),
+    };
+    let run = replay.run.clone();
+    if skip.contains(&run) {
+        return Ok(None);
+    }
+    let from = Source { salvage, found, blob };
+    match target.put_run(|writer| from.fill(replay, writer, by, now)) {
+        Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
+        // Two runs of the same name: the first one is kept.
+        Err(SalvageRunError::Write(RunWriteError::Refused(refused))) => {
+            Ok(unreadable(Ok(run), refused.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a run is read from.
+struct Source<'s> {
+    salvage: &'s Salvage,
+    found: &'s FoundRun,
+    /// The bytes of its spec.
+    blob: Vec<u8>,
+}
+
+impl Source<'_> {
+    /// Writes the entries from the first one on, until one is missing or contradicts the others.
+    fn fill<P: Protocol>(
+        &self,
+        mut replay: Replay<P>,
+        writer: &mut RunWriter<'_>,
+        by: &Author,
+        now: Stamp,
+    ) -> Result<SalvageOutcome, SalvageRunError> {
+        writer.put_blob(&self.blob)?;
+        let (mut ends, mut began) = (None, None);
+        while ends.is_none() && replay.revision() < self.found.newest {
+            let next = replay.revision().next();
+            let Some(entry) = self.salvage.entry(self.found, next)? else {
+                let spoilt = self.salvage.is_corrupt(self.found, next)?;
+                let how = if spoilt { "is not what was written" } else { "is lost" };
+                ends = Some(format!("entry {next} {how}"));
+                continue;
+            };
+            match replay.add(&entry.body, entry.write_id) {
+                Ok(commit) => {
+                    replay.position = writer.append(&commit)?;
+                    began = began.or_else(|| replay.state.at.timestamp());
+                }
+                Err(unfit) => {
+                    ends = Some(format!("entry {next}: {}", with_causes(&unfit)));
+                    replay = self.replay_valid(&replay)?;
+                }
+            }
+        }
+        let run = replay.run.clone();
+        if let (Some(why), Revision(0)) = (&ends, replay.revision()) {
+            return Ok(SalvageOutcome::Unreadable { newest: self.found.newest, why: why.clone() });
+        }
+        let row = self.salvage.run_row(&run)?;
+        let promised = row.map_or(Revision(0), |(_, revision)| revision);
+        let promised = promised.max(self.salvage.newest_part(self.found)?).max(self.found.newest);
+        let revision = replay.revision();
+        if ends.is_none() && promised > revision {
+            ends = Some(format!("entries {} to {promised} are lost", revision.next()));
+        }
+        let created = row.map(|(created, _)| created).or(began);
+        writer.set_origin(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
+        let Some(why) = ends else {
+            return Ok(SalvageOutcome::Whole { revision, status: replay.state.run.status });
+        };
+        let beyond = self.salvage.count_after(self.found, revision)?;
+        let lost = format!("{why}; {beyond} later entries were set aside");
+        let source = RecoverySource::Journal { lost, gap: Some((revision, promised)) };
+        let entry = replay.note(source, by.clone(), now);
+        let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
+        writer.append(&commit)?;
+        Ok(SalvageOutcome::Cut { revision, status: replay.state.run.status, newest: promised, beyond, why })
+    }
+
+    /// Replays the run up to the entry that contradicted it, because a failed replay cannot be used.
+    fn replay_valid<P: Protocol>(&self, spoilt: &Replay<P>) -> Result<Replay<P>, SalvageRunError> {
+        let mut replay = Replay::read(&self.blob).expect("BUG: it was read before");
+        for revision in 1..=spoilt.revision().0 {
+            let entry = self.salvage.entry(self.found, Revision(revision))?;
+            let entry = entry.expect("BUG: it was there before");
+            replay.add(&entry.body, entry.write_id).expect("BUG: it was added before");
+            replay.position.revision = Revision(revision);
+        }
+        replay.position = spoilt.position;
+        Ok(replay)
+    }
+
+    fn epoch(&self, run: &RunId, now: Stamp) -> Result<Epoch, SalvageRunError> {
+        let counted = self.salvage.epoch(run)?.0;
+        let counted = if counted < MAX_EPOCH { counted + 1 } else { 0 };
+        Ok(Epoch(counted).max(epoch_at(now)))
+    }
+}

@@ -1,0 +1,85 @@
+//! Checks a run against its entries: everything that is folded from them is folded again and compared.
+
+use protocol::entry::BadEntry;
+use protocol::{Protocol, Revision, RunId};
+use store::{Store, StoredEntry, WriteId};
+
+use crate::clock::Clock;
+use crate::recovery::{Replay, ReplayError, definition_of};
+use crate::run::{Journal, LoadError};
+
+/// Why a run is inconsistent.
+#[derive(Debug, thiserror::Error)]
+pub enum Inconsistency {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("entry {revision} does not follow from those before it")]
+    Entry { revision: Revision, source: ReplayError },
+    #[error("its state is not what its entries give")]
+    State,
+    #[error("its document is not what its entries give")]
+    Document,
+    #[error("entry {revision} is missing")]
+    Gap { revision: Revision },
+    #[error("it has {found} entries and should have {expected}")]
+    Length { found: Revision, expected: Revision },
+}
+
+impl Inconsistency {
+    /// Returns whether the only problem is that a newer version of this program wrote the run.
+    #[must_use]
+    pub fn is_from_newer_version(&self) -> bool {
+        matches!(
+            self,
+            Self::Entry { source: ReplayError::Unreadable(BadEntry::TooNew(_)), .. }
+                | Self::Load(LoadError::Entry { source: BadEntry::TooNew(_), .. })
+        )
+    }
+}
+
+/// Loads a run and checks it against its entries. Changes nothing.
+pub async fn verify<P: Protocol, S: Store>(
+    store: &S,
+    clock: &Clock,
+    run: &RunId,
+) -> Result<Option<Journal<P, S>>, Inconsistency> {
+    // Entries are checked one by one before the run is loaded, because loading folds them unchecked.
+    let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
+    let Some(first) = entries.first() else {
+        return Ok(Journal::load(store, clock, run).await?);
+    };
+    let failed = |revision| move |source| Inconsistency::Entry { revision, source };
+    let digest = definition_of::<P>(&first.body).map_err(failed(first.revision))?;
+    let blob = store.blob(&digest).await.map_err(LoadError::from)?;
+    let blob = blob.ok_or(ReplayError::NoDefinition).map_err(failed(first.revision))?;
+    let mut replay = Replay::<P>::read(&blob).map_err(failed(first.revision))?;
+    add_all(&mut replay, &entries)?;
+    let Some(journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    let expected = journal.position.revision;
+    // Entries that were committed meanwhile.
+    let later = store.entries_between(run, replay.revision(), expected).await.map_err(LoadError::from)?;
+    add_all(&mut replay, &later)?;
+    if replay.revision() != expected {
+        return Err(Inconsistency::Length { found: replay.revision(), expected });
+    }
+    if replay.state != journal.state {
+        return Err(Inconsistency::State);
+    }
+    if replay.document != journal.document {
+        return Err(Inconsistency::Document);
+    }
+    Ok(Some(journal))
+}
+
+fn add_all<P: Protocol>(replay: &mut Replay<P>, entries: &[StoredEntry]) -> Result<(), Inconsistency> {
+    for entry in entries {
+        let revision = replay.revision().next();
+        if entry.revision != revision {
+            return Err(Inconsistency::Gap { revision });
+        }
+        let added = replay.add(&entry.body, WriteId::new());
+        added.map_err(|source| Inconsistency::Entry { revision, source })?;
+        replay.position.revision = revision;
+    }
+    Ok(())
+}

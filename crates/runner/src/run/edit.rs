@@ -1,0 +1,219 @@
+//! Edits of a run's document: read, change, check, compare-and-set.
+//!
+//! The caller names the document it has read by its sequence number. After a conflict the protocol says whether the
+//! patch still applies; `retry` says how often and how long to wait.
+
+use protocol::edit::{EditAuthor, EditRefusal, Patch};
+use protocol::entry::{Author, Input};
+use protocol::run::{Decision, Run};
+use protocol::{AttemptId, Protocol, Revision};
+use serde_json::Value;
+use store::{CommitError, Store};
+
+use super::retry::ConflictBackoff;
+use crate::run::{CommitContext, Journal, LoadError, ReloadError};
+
+/// The result of an edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edited {
+    /// The sequence number of the document.
+    pub sequence: u64,
+    pub revision: Revision,
+    /// `false` if the document already contained the change, so that nothing was written.
+    pub written: bool,
+}
+
+/// Why a document was not edited.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    #[error(transparent)]
+    Refused(#[from] EditRefusal),
+    #[error(transparent)]
+    Conflict(#[from] Box<SequenceConflict>),
+    /// The attempt has ended or was replaced by a later one. Its writes are not applied any more.
+    #[error("attempt `{attempt}` is not at work any more{}", live_instead(live_attempts))]
+    Straggler { attempt: AttemptId, live_attempts: Vec<AttemptId> },
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<ReloadError> for EditError {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Load(error) => Self::Load(error),
+            ReloadError::NotMoved(error) => Self::Commit(error.into()),
+        }
+    }
+}
+
+/// `sequence_conflict`: the document has changed since it was read, and the patch does not apply any more.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("it was read at sequence {expected}{}, and is at {found} (revision {found_revision}) now: {why}", known(*expected_revision))]
+pub struct SequenceConflict {
+    pub expected: u64,
+    pub found: u64,
+    /// The newest revision that has the document as it was read, or `None` if there was no such document.
+    pub expected_revision: Option<Revision>,
+    pub found_revision: Revision,
+    /// How many attempts to commit were made.
+    pub attempts: usize,
+    pub why: String,
+    /// The history entry of the last change.
+    pub last: Option<Value>,
+}
+
+fn known(revision: Option<Revision>) -> String {
+    revision.map(|revision| format!(" (revision {revision})")).unwrap_or_default()
+}
+
+fn live_instead(live_attempts: &[AttemptId]) -> String {
+    match live_attempts {
+        [] => String::new(),
+        [..] => {
+            let names: Vec<_> = live_attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
+            format!("; {} is", names.join(" and "))
+        }
+    }
+}
+
+/// Edits the document that was read at sequence number `expected`. A change that the document already contains is
+/// granted without a commit.
+///
+/// `from` is the attempt that makes the edit, if one does. It may write what its step may write, as long as it is the
+/// step's live attempt.
+pub async fn edit<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    by: Author,
+    from: Option<AttemptId>,
+    expected: u64,
+    patch: &Patch,
+) -> Result<Edited, EditError> {
+    if journal.external_write.is_some() {
+        journal.reload().await?;
+    }
+    let based_on = read_at(journal, expected).await?;
+    let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.race_timeout()), 0);
+    loop {
+        attempts += 1;
+        let Some(found) = P::sequence(&journal.document) else { return Err(EditRefusal::EngineOnly.into()) };
+        let Some((read_at, based_on)) = &based_on else {
+            return Err(conflict(journal, expected, None, attempts, "there was no such document"));
+        };
+        let author = author(journal, from.as_ref())?;
+        let edit = match P::edit(&journal.spec.definition, based_on, &journal.document, &author, patch) {
+            Ok(Some(edit)) => edit,
+            Ok(None) => {
+                let revision = journal.position.revision;
+                return Ok(Edited { sequence: found, revision, written: false });
+            }
+            Err(EditRefusal::Conflict { why }) => {
+                return Err(conflict(journal, expected, Some(*read_at), attempts, &why));
+            }
+            Err(refused) => return Err(refused.into()),
+        };
+        let input = Input::Edited { edit, from: from.clone() };
+        match journal.commit(by.clone(), input, Decision::nothing(), CommitContext::default()).await {
+            Ok(_) => {
+                let sequence = P::sequence(&journal.document).unwrap_or(found);
+                return Ok(Edited { sequence, revision: journal.position.revision, written: true });
+            }
+            Err(CommitError::Conflict { .. }) => {
+                let may_retry = backoff.wait().await;
+                journal.reload_after_conflict().await?;
+                if !may_retry {
+                    return Err(conflict(
+                        journal,
+                        expected,
+                        Some(*read_at),
+                        attempts,
+                        "other clients kept writing",
+                    ));
+                }
+            }
+            Err(error) => return Err(EditError::Commit(error)),
+        }
+    }
+}
+
+fn conflict<P: Protocol, S>(
+    journal: &Journal<P, S>,
+    expected: u64,
+    expected_revision: Option<Revision>,
+    attempts: usize,
+    why: &str,
+) -> EditError {
+    let conflict = SequenceConflict {
+        expected,
+        found: P::sequence(&journal.document).unwrap_or_default(),
+        expected_revision,
+        found_revision: journal.position.revision,
+        attempts,
+        why: why.to_owned(),
+        last: P::last_change(&journal.document),
+    };
+    EditError::Conflict(Box::new(conflict))
+}
+
+/// Returns the author of the edit: the step of the live attempt `from`, or an outside author.
+fn author<P: Protocol, S>(
+    journal: &Journal<P, S>,
+    from: Option<&AttemptId>,
+) -> Result<EditAuthor<P::Step>, EditError> {
+    let Some(from) = from else { return Ok(EditAuthor::Outside) };
+    let mut live_attempts = Vec::new();
+    for (attempt, _) in journal.state.run.live_attempts() {
+        let id = Run::<P>::id(&attempt);
+        if id == *from {
+            return Ok(EditAuthor::Step(attempt.step));
+        }
+        live_attempts.push(id);
+    }
+    Err(EditError::Straggler { attempt: from.clone(), live_attempts })
+}
+
+/// Returns the document that had this sequence number, with the newest revision that has it.
+///
+/// A commit adds at most one to the number, so the revision is at least as far back as the number. It is further back
+/// if the engine committed entries that do not change the document: the search doubles its stride, then bisects.
+async fn read_at<P: Protocol, S: Store>(
+    journal: &Journal<P, S>,
+    sequence: u64,
+) -> Result<Option<(Revision, P::Document)>, LoadError> {
+    let mut newer = journal.position.revision;
+    let mut behind = match P::sequence(&journal.document) {
+        Some(found) if found == sequence => return Ok(Some((newer, journal.document.clone()))),
+        Some(found) if found > sequence => found - sequence,
+        Some(_) | None => return Ok(None),
+    };
+    let mut older = Revision(0);
+    let mut stride = 1;
+    while let Some(revision) = newer.0.checked_sub(behind.max(stride)).filter(|revision| *revision > 0) {
+        let document = journal.document_at(Revision(revision)).await?;
+        match document.as_ref().and_then(P::sequence) {
+            Some(found) if found > sequence => {
+                (newer, behind) = (Revision(revision), found - sequence);
+            }
+            // Every revision since has changed the document, so this is the newest with that number.
+            Some(found) if found == sequence && behind >= stride => {
+                return Ok(document.map(|document| (Revision(revision), document)));
+            }
+            Some(_) | None => {
+                older = Revision(revision);
+                break;
+            }
+        }
+        stride *= 2;
+    }
+    while newer.0 - older.0 > 1 {
+        let middle = Revision(older.0 + (newer.0 - older.0) / 2);
+        match journal.document_at(middle).await?.as_ref().and_then(P::sequence) {
+            Some(found) if found > sequence => newer = middle,
+            Some(_) | None => older = middle,
+        }
+    }
+    let document = if older.0 == 0 { None } else { journal.document_at(older).await? };
+    let same = document.filter(|document| P::sequence(document) == Some(sequence));
+    Ok(same.map(|document| (older, document)))
+}

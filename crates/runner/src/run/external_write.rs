@@ -1,0 +1,172 @@
+//! Writes of other clients to the document of a run. Each is absorbed as an edit in that client's name, or
+//! quarantined and the document restored.
+
+use std::fmt;
+use std::time::Duration;
+
+use protocol::entry::{Author, Input, RecoverySource};
+use protocol::run::Decision;
+use protocol::{Protocol, Revision, RunId};
+use store::{CommitError, ExternalWrite, Store, WriteError};
+
+use crate::clock::Clock;
+use crate::error_chain::with_causes;
+use crate::recovery::MAX_SEQUENCE_JUMP;
+use crate::run::{CommitContext, Journal, LoadError};
+
+/// How many conflicts with a client that keeps writing are retried. Together with the pauses, about two seconds.
+const RETRIES: u32 = 16;
+/// The longest first pause, and how often it is doubled.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const DOUBLINGS: u32 = 5;
+
+/// How an external write was resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedWrite {
+    pub run: RunId,
+    pub bucket: String,
+    /// Its sequence number in the bucket.
+    pub sequence: u64,
+    /// The revision of the resolution.
+    pub revision: Revision,
+    pub rejected: Option<RejectedWrite>,
+}
+
+/// An external write that could not be absorbed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedWrite {
+    pub why: String,
+    /// Where the bytes are quarantined, if there were any.
+    pub quarantined: Option<String>,
+}
+
+impl fmt::Display for ResolvedWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, bucket, revision, rejected, .. } = self;
+        write!(f, "another client of the bucket `{bucket}` wrote to the document of run `{run}`: ")?;
+        match rejected {
+            None => write!(f, "absorbed as revision {revision}"),
+            Some(RejectedWrite { why, quarantined }) => {
+                write!(f, "{why}; the document was restored as revision {revision}")?;
+                match quarantined {
+                    Some(key) => write!(f, ", the bytes are kept under `{key}`"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl<P: Protocol, S: Store> Journal<P, S> {
+    /// Resolves the external write to the document, if there is one. Another client may do the same at the same time;
+    /// one of the two commits succeeds.
+    pub(crate) async fn resolve_external_write(&mut self) -> Result<(), LoadError> {
+        let (mut too_large, mut retries) = (None, 0);
+        while let Some(external_write) = self.external_write.take() {
+            let edit = match too_large.take() {
+                Some(why) => Err(why),
+                None => self.as_edit(&external_write),
+            };
+            let absorbs = edit.is_ok();
+            match self.commit_resolution(&external_write, edit).await {
+                Ok(resolved_write) => self.resolved_write = Some(resolved_write),
+                Err(CommitError::Conflict { .. }) if retries == RETRIES => {
+                    return Err(LoadError::Contended { run: self.run.clone(), attempts: RETRIES + 1 });
+                }
+                Err(CommitError::Conflict { .. }) => {
+                    let pause = FIRST_PAUSE.saturating_mul(1 << retries.min(DOUBLINGS));
+                    tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
+                    retries += 1;
+                    *self = self.load_again().await?;
+                }
+                Err(error @ CommitError::TooLarge { .. }) if absorbs => {
+                    too_large = Some(error.to_string());
+                    *self = self.load_again().await?;
+                }
+                Err(source) => {
+                    let (run, source) = (self.run.clone(), source.into());
+                    return Err(LoadError::ExternalWrite { run, source });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the edit that the external write amounts to, or why it is none.
+    fn as_edit(&self, external_write: &ExternalWrite) -> Result<P::Edit, String> {
+        let change = external_write.change.as_ref().map_err(ToString::to_string)?;
+        let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
+        let (ours, theirs) = (read(&change.ours)?, read(&change.theirs)?);
+        P::external_edit(&self.spec.definition, &self.document, &ours, &theirs)
+            .map_err(|refused| with_causes(&refused))
+    }
+
+    /// Commits the resolution.
+    async fn commit_resolution(
+        &mut self,
+        external_write: &ExternalWrite,
+        edit: Result<P::Edit, String>,
+    ) -> Result<ResolvedWrite, CommitError> {
+        let ExternalWrite { bucket, sequence, .. } = external_write;
+        let by = Author::Client { bucket: bucket.clone(), sequence: *sequence };
+        let (input, rejected) = match edit {
+            Ok(edit) => (Input::Edited { edit, from: None }, None),
+            Err(why) => {
+                let rejected = RejectedWrite { why, quarantined: self.quarantine(external_write).await? };
+                (self.restored(external_write, &rejected), Some(rejected))
+            }
+        };
+        self.commit(by, input, Decision::nothing(), CommitContext::default()).await?;
+        let (run, revision) = (self.run.clone(), self.position.revision);
+        Ok(ResolvedWrite { run, bucket: bucket.clone(), sequence: *sequence, revision, rejected })
+    }
+
+    async fn quarantine(&self, external_write: &ExternalWrite) -> Result<Option<String>, CommitError> {
+        match self.store.set_aside(&self.run, external_write).await {
+            Ok(key) => Ok(key),
+            Err(WriteError::Unavailable(unavailable)) => Err(unavailable.into()),
+            Err(WriteError::NoSuchRun { run }) => unreachable!("BUG: run `{run}` was just read"),
+        }
+    }
+
+    /// Returns the present document once more, with a sequence number that no client has seen.
+    fn restored(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input<P> {
+        let newest = P::sequence(&self.document).unwrap_or(0);
+        let claimed = external_write
+            .body
+            .as_deref()
+            .and_then(claimed_sequence)
+            .filter(|claimed| *claimed < newest + MAX_SEQUENCE_JUMP);
+        let revision = self.position.revision;
+        let ExternalWrite { bucket, sequence, .. } = external_write;
+        let source = RecoverySource::Document {
+            document: serde_json::to_value(&self.document).expect("BUG: a document is plain data"),
+            restored_from: revision,
+            broken_at: revision,
+            highest_sequence: claimed.map_or(newest, |claimed| claimed.max(newest)),
+            problem: format!(
+                "entry {sequence} of the bucket `{bucket}` was written by another client: {}",
+                rejected.why
+            ),
+            quarantine: rejected.quarantined.clone(),
+        };
+        Input::Recovered { source }
+    }
+}
+
+/// Returns the sequence number that a document claims.
+fn claimed_sequence(body: &[u8]) -> Option<u64> {
+    serde_json::from_slice::<serde_json::Value>(body).ok()?.get("sequence")?.as_u64()
+}
+
+/// Writes the document of a run from its journal into a bucket that has lost it. Changes nothing if the document is
+/// still there. Returns `None` if there is no such run.
+pub async fn rebuild_document<P: Protocol, S: Store>(
+    store: &S,
+    clock: &Clock,
+    run: &RunId,
+) -> Result<Option<Option<ResolvedWrite>>, LoadError> {
+    let Some(mut journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    journal.resolve_external_write().await?;
+    Ok(Some(journal.resolved_write))
+}

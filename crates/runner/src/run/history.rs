@@ -1,0 +1,189 @@
+//! The history of a run's attempts, read from its journal: when each started and ended, and which steps wait.
+//!
+//! The run state does not contain it. The journal is read in pages, so that a long one is never in memory as a whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::entry::{Author, Entry, Input, RecoverySource};
+use protocol::run::{Change, Exit, Run, RunStatus};
+use protocol::{AttemptId, Protocol, Revision, RunId, Stamp, StepId};
+use store::{ReadError, Store, StoredEntry};
+
+use crate::run::{LoadError, decode};
+
+/// How many entries are read at a time.
+const PAGE: u64 = 256;
+
+/// The history of a run up to a revision.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// In the order in which they started.
+    pub attempts: Vec<AttemptRecord>,
+    /// Since when each step with an active turn and no live attempt has waited.
+    pub waiting: BTreeMap<StepId, Stamp>,
+    /// The request that paused or stopped the run, if it is paused or stopped.
+    pub held: Option<Hold>,
+    /// What the run was recovered from, with the revision of each recovery.
+    pub recovered: Vec<(Revision, RecoverySource)>,
+    /// The engine that wrote the last engine entry.
+    pub engine: Option<EngineRecord>,
+}
+
+/// The history of one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptRecord {
+    pub id: AttemptId,
+    /// The host on which it was started.
+    pub host: String,
+    pub began: Stamp,
+    /// When the engine asked it to stop.
+    pub asked_to_end: Option<Stamp>,
+    pub over: Option<AttemptEnd>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptEnd {
+    pub revision: Revision,
+    pub at: Stamp,
+    pub exit: Exit,
+    pub error: Option<String>,
+    /// Measured by the shim's monotonic clock; `None` if the shim was lost.
+    pub took: Option<Duration>,
+}
+
+/// A request that holds the run: a pause or a stop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hold {
+    pub by: Author,
+    pub at: Stamp,
+    pub reason: Option<String>,
+}
+
+/// An engine, as the journal shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineRecord {
+    pub who: Author,
+    /// The time of its first entry.
+    pub since: Stamp,
+}
+
+impl History {
+    /// Reads the journal up to a revision.
+    pub async fn read<P: Protocol, S: Store>(
+        store: &S,
+        run: &RunId,
+        last: Revision,
+    ) -> Result<Self, LoadError> {
+        let mut history = Self::default();
+        for_each_entry(store, run, Revision(0), last, |stored| {
+            history.fold::<P>(stored.revision, &decode(run, &stored)?);
+            Ok::<_, LoadError>(())
+        })
+        .await?;
+        Ok(history)
+    }
+
+    /// Folds the next entry.
+    pub fn fold<P: Protocol>(&mut self, revision: Revision, entry: &Entry<P>) {
+        if matches!(entry.by, Author::Engine { .. })
+            && self.engine.as_ref().is_none_or(|engine| engine.who != entry.by)
+        {
+            self.engine = Some(EngineRecord { who: entry.by.clone(), since: entry.at });
+        }
+        if let Input::Recovered { source } = &entry.input {
+            self.recovered.push((revision, source.clone()));
+        }
+        for change in &entry.changes {
+            match change {
+                Change::Status { status } => self.enter(*status, entry),
+                Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
+                    self.waiting.insert(P::step_id(step), entry.at);
+                }
+                Change::Dequeued { step } => {
+                    self.waiting.remove(&P::step_id(step));
+                }
+                Change::Started { attempt, .. } => {
+                    let id = Run::<P>::id(attempt);
+                    self.waiting.remove(&id.step);
+                    let host = entry.by.host().to_owned();
+                    self.attempts.push(AttemptRecord {
+                        id,
+                        host,
+                        began: entry.at,
+                        asked_to_end: None,
+                        over: None,
+                    });
+                }
+                Change::StopRequested { attempt, .. } => {
+                    if let Some(attempted) = self.attempt(&Run::<P>::id(attempt)) {
+                        attempted.asked_to_end = Some(entry.at);
+                    }
+                }
+                Change::Ended { attempt, exit } => self.end(Run::<P>::id(attempt), *exit, revision, entry),
+                Change::Protocol { .. } => {}
+            }
+        }
+    }
+
+    fn end<P: Protocol>(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry<P>) {
+        match exit {
+            Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Stopped => {
+                self.waiting.insert(id.step.clone(), entry.at);
+            }
+            Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {}
+        }
+        let evidence = entry.input.evidence();
+        if let Some(attempted) = self.attempt(&id) {
+            attempted.over = Some(AttemptEnd {
+                revision,
+                at: entry.at,
+                exit,
+                error: evidence.and_then(|evidence| evidence.error.clone()),
+                took: evidence.and_then(|evidence| evidence.duration_ms).map(Duration::from_millis),
+            });
+        }
+    }
+
+    fn enter<P: Protocol>(&mut self, status: RunStatus, entry: &Entry<P>) {
+        match (status, &entry.input) {
+            (
+                RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),
+                Input::Request { reason, .. },
+            ) => {
+                self.held = Some(Hold { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
+            }
+            // The last attempt of a stopping run has ended: the request that stopped it still holds.
+            (RunStatus::Stopped(_), _) => {}
+            _ => self.held = None,
+        }
+    }
+
+    /// Searched from the end, because a live attempt is among the last ones.
+    fn attempt(&mut self, id: &AttemptId) -> Option<&mut AttemptRecord> {
+        self.attempts.iter_mut().rev().find(|attempted| attempted.id == *id)
+    }
+
+    /// Returns the newest attempt of a step.
+    pub fn newest_of(&self, step: &StepId) -> Option<&AttemptRecord> {
+        self.attempts.iter().rev().find(|attempted| attempted.id.step == *step)
+    }
+}
+
+/// Reads the stored entries between two revisions, page by page.
+pub async fn for_each_entry<S: Store, E: From<ReadError>>(
+    store: &S,
+    run: &RunId,
+    after: Revision,
+    last: Revision,
+    mut each: impl FnMut(StoredEntry) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = after;
+    while after < last {
+        let end = Revision(after.0.saturating_add(PAGE).min(last.0));
+        store.entries_between(run, after, end).await?.into_iter().try_for_each(&mut each)?;
+        after = end;
+    }
+    Ok(())
+}

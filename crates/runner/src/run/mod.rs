@@ -1,0 +1,28 @@
+//! A run in the store: starting it, loading it, reading its past, and changing it.
+//!
+//! [`Journal`] is the only way to change a run: decide, then commit.
+
+mod document;
+mod edit;
+mod external_write;
+mod history;
+mod journal;
+mod load;
+mod request;
+mod retry;
+mod run_at;
+mod start;
+mod summary;
+
+pub use document::{DocumentAt, read_document};
+pub use edit::{EditError, Edited, SequenceConflict, edit};
+pub use external_write::{RejectedWrite, ResolvedWrite, rebuild_document};
+pub use history::{AttemptEnd, AttemptRecord, EngineRecord, History, Hold, for_each_entry};
+pub use journal::Journal;
+pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
+pub use load::LoadError;
+pub(crate) use load::{decode, document_at, load_spec};
+pub use request::{RequestError, record_refusal, request};
+pub use run_at::{RunAt, RunAtError};
+pub use start::{OpenError, RunOptions, RunSpec, open};
+pub use summary::Summary;

@@ -1,0 +1,80 @@
+//! Starting a run: store its spec, commit its first entry.
+
+use std::path::PathBuf;
+
+use protocol::entry::{Author, Input, RunState};
+use protocol::run::{self, Decision};
+use protocol::{Protocol, RunId, RunLocation};
+use serde::{Deserialize, Serialize};
+use store::{CommitError, Position, Store, WriteError};
+
+use crate::clock::Clock;
+use crate::engine::AgentProfile;
+use crate::run::{CommitContext, Journal};
+
+/// What a run is started with and keeps until its end: the definition, and the options of the command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct RunSpec<P: Protocol> {
+    pub title: String,
+    pub definition: P::Definition,
+    pub options: RunOptions,
+}
+
+/// Where a run works and with which agents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunOptions {
+    pub location: RunLocation,
+    /// The working directory of the agents.
+    pub workdir: PathBuf,
+    /// The profile for every step, or `None` to use the configured profile of each agent.
+    pub profile: Option<AgentProfile>,
+    /// Variables for every agent.
+    pub env: Vec<(String, String)>,
+}
+
+/// Why a run could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("a run named `{0}` exists already")]
+    Exists(RunId),
+    #[error("cannot store the definition")]
+    StoreSpec(#[from] WriteError),
+    #[error("cannot commit the first entry")]
+    Commit(#[from] CommitError),
+}
+
+/// Opens a run. The run is durable when this returns; its first engine starts the first steps.
+pub async fn open<P: Protocol, S: Store>(
+    store: &S,
+    clock: &Clock,
+    by: Author,
+    spec: RunSpec<P>,
+) -> Result<Journal<P, S>, OpenError> {
+    let run_id = spec.options.location.run.clone();
+    let blob = serde_json::to_vec(&spec).expect("BUG: a definition is plain data");
+    let digest = store.put_blobs(vec![blob]).await?.remove(0);
+    let at = clock.now();
+    let mut state = RunState::blank(&spec.definition, at);
+    let decision: Decision<P> = run::open(&spec.definition, &mut state.run);
+    let mut journal = Journal {
+        store: store.clone(),
+        clock: clock.clone(),
+        run: run_id.clone(),
+        document: P::open_document(&spec.definition, &spec.options.location, at),
+        spec,
+        state,
+        position: Position::absent(),
+        epoch: protocol::Epoch::default(),
+        outbox: Vec::new(),
+        views: Vec::new(),
+        external_write: None,
+        resolved_write: None,
+    };
+    let input = Input::Opened { definition: digest.to_string() };
+    match journal.commit(by, input, decision, CommitContext::default()).await {
+        Ok(_) => Ok(journal),
+        Err(CommitError::Conflict { .. }) => Err(OpenError::Exists(run_id)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,49 @@
+//! What `ls` shows of a run without loading it.
+
+use std::collections::BTreeSet;
+
+use protocol::entry::RunState;
+use protocol::run::RunStatus;
+use protocol::{Progress, Protocol, Stamp};
+use serde::{Deserialize, Serialize};
+
+use crate::run::RunSpec;
+
+/// A few fields of a run, stored with every commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The title for people: the workflow's name.
+    pub title: String,
+    pub repo_dir: String,
+    pub status: RunStatus,
+    pub progress: Progress,
+    /// The number of attempts that may be alive.
+    pub running: usize,
+    /// Their hosts, each once.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hosts: BTreeSet<String>,
+    pub updated_at: Stamp,
+}
+
+impl Summary {
+    pub(crate) fn of<P: Protocol>(spec: &RunSpec<P>, state: &RunState<P>) -> Self {
+        Self {
+            title: spec.title.clone(),
+            repo_dir: spec.options.location.repo_dir.clone(),
+            status: state.run.status,
+            progress: P::progress(&spec.definition, &state.run.state),
+            running: state.run.live_attempts().count(),
+            hosts: state.hosts.values().cloned().collect(),
+            updated_at: state.at,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        serde_json::to_string(self).expect("BUG: a summary is plain data")
+    }
+
+    /// Decodes a stored summary. Returns `None` if this version does not know its format.
+    pub fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}

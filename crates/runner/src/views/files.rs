@@ -1,0 +1,327 @@
+//! View files: written from the store by temporary file and rename, at a limited rate.
+//!
+//! The store is the truth; a view may be late but never torn. What was written last is stored as a [`ViewMark`] with
+//! the next commit. So a file is the engine's own if it has the marked digest, or the content that would be written
+//! now. Any other file is moved to quarantine before the view is written.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use protocol::{Revision, View};
+use store::{Digest, ViewMark};
+
+/// Writing views may take one part in this many of the wall time.
+const SHARE: u32 = 20;
+
+/// The longest time between two writes, however expensive views are.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// The view files of a run on this host.
+#[derive(Debug)]
+pub(crate) struct ViewFiles {
+    known: BTreeMap<PathBuf, Known>,
+    /// Marks that no commit has stored yet.
+    unmarked: Vec<ViewMark>,
+    /// Where unknown files are moved to.
+    quarantine: PathBuf,
+    /// No buffered write of the document's view before this time.
+    not_before: Instant,
+    /// Failed writes since the last success.
+    failures: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    digest: Digest,
+    /// What the file system reported after the write; `None` for a file of an earlier engine.
+    signature: Option<Signature>,
+}
+
+/// Metadata that shows, without reading, that a file is unchanged.
+#[derive(Debug, PartialEq, Eq)]
+struct Signature {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Signature {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// How durable a write must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Not synced: the store can write it again.
+    Buffered,
+    /// Synced to disk before the engine exits.
+    Synced,
+}
+
+/// An unknown file that was moved away.
+#[derive(Debug)]
+pub(crate) struct Quarantined {
+    pub(crate) view: PathBuf,
+    pub(crate) moved_to: PathBuf,
+}
+
+impl ViewFiles {
+    pub(crate) fn new(marks: &[ViewMark], quarantine: PathBuf) -> Self {
+        let known = marks
+            .iter()
+            .map(|mark| (PathBuf::from(&mark.path), Known { digest: mark.digest.clone(), signature: None }));
+        Self {
+            known: known.collect(),
+            unmarked: Vec::new(),
+            quarantine,
+            not_before: Instant::now(),
+            failures: 0,
+        }
+    }
+
+    /// Returns the earliest time of the next buffered write.
+    pub(crate) fn not_before(&self) -> Instant {
+        self.not_before
+    }
+
+    /// Charges the time spent on views, including rendering. The costs of several views add up: otherwise the small
+    /// ones of every step would let the large one be written with every step.
+    pub(crate) fn charge(&mut self, spent: Duration) {
+        let now = Instant::now();
+        let earliest = self.not_before.max(now) + spent.saturating_mul(SHARE - 1);
+        self.not_before = earliest.min(now + LONGEST_DELAY);
+    }
+
+    /// Delays the next write after a failure, each time longer. Returns whether it is the first failure, because a
+    /// disk may be full for a whole night.
+    pub(crate) fn back_off(&mut self) -> bool {
+        let pause = Duration::from_secs(1 << self.failures.min(6));
+        self.not_before = Instant::now() + pause;
+        self.failures = self.failures.saturating_add(1);
+        self.failures == 1
+    }
+
+    /// Returns the digest of the file at the view's path, if it is neither what was written last nor what would be
+    /// written now.
+    pub(crate) fn unknown_digest(&self, view: &View) -> io::Result<Option<Digest>> {
+        let path = Path::new(&view.path);
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let found = Digest::of(fs::read(path)?);
+        let known = self.known.get(path).is_some_and(|known| known.digest == found);
+        Ok((!known && found != Digest::of(&view.body)).then_some(found))
+    }
+
+    /// Adopts the file with that digest as one of the engine's own.
+    pub(crate) fn adopt(&mut self, view: &View, digest: Digest) {
+        self.known.insert(PathBuf::from(&view.path), Known { digest, signature: None });
+    }
+
+    /// Returns whether the file is unchanged since it was written last.
+    pub(crate) fn is_unchanged(&self, path: &Path) -> bool {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return false };
+        let known = self.known.get(path);
+        match known.and_then(|known| known.signature.as_ref()) {
+            Some(signature) => *signature == Signature::of(&metadata),
+            // Written by an earlier engine: compare the content.
+            None => known.is_some_and(|known| {
+                metadata.is_file() && fs::read(path).is_ok_and(|bytes| Digest::of(bytes) == known.digest)
+            }),
+        }
+    }
+
+    /// Takes the marks for the next commit.
+    pub(crate) fn take_marks(&mut self) -> Vec<ViewMark> {
+        std::mem::take(&mut self.unmarked)
+    }
+
+    /// Returns marks whose commit failed.
+    pub(crate) fn return_marks(&mut self, marks: Vec<ViewMark>) {
+        let newer = std::mem::replace(&mut self.unmarked, marks);
+        super::merge_marks(&mut self.unmarked, newer);
+    }
+
+    /// Writes a view. Returns the file that was moved to quarantine, if there was one.
+    pub(crate) fn write(
+        &mut self,
+        view: &View,
+        revision: Revision,
+        durability: Durability,
+    ) -> io::Result<Option<Quarantined>> {
+        let path = PathBuf::from(&view.path);
+        let digest = Digest::of(&view.body);
+        let (found, quarantined) = self.inspect(&path, &digest)?;
+        let signature = match found {
+            Some(signature) if durability == Durability::Buffered => signature,
+            Some(_) | None => replace(&path, view.body.as_bytes(), durability)?,
+        };
+        self.known.insert(path, Known { digest: digest.clone(), signature: Some(signature) });
+        self.failures = 0;
+        let mark = ViewMark { path: view.path.clone(), revision, digest };
+        super::merge_marks(&mut self.unmarked, vec![mark]);
+        Ok(quarantined)
+    }
+
+    /// Inspects the file at the view's path. Returns its signature if it has the wanted content already. Quarantines
+    /// an unknown file.
+    fn inspect(&self, path: &Path, wanted: &Digest) -> io::Result<(Option<Signature>, Option<Quarantined>)> {
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
+            Err(error) => return Err(error),
+        };
+        let signature = Signature::of(&metadata);
+        let known = self.known.get(path);
+        let found = match known {
+            Some(known) if known.signature.as_ref() == Some(&signature) => Some(known.digest.clone()),
+            Some(_) | None if metadata.is_file() => Some(Digest::of(fs::read(path)?)),
+            Some(_) | None => None,
+        };
+        if found.as_ref() == Some(wanted) {
+            return Ok((Some(signature), None));
+        }
+        if found.is_some() && known.map(|known| &known.digest) == found.as_ref() {
+            return Ok((None, None));
+        }
+        Ok((None, Some(self.quarantine(path)?)))
+    }
+
+    fn quarantine(&self, path: &Path) -> io::Result<Quarantined> {
+        create_private_dir(&self.quarantine)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unique = uuid::Uuid::now_v7().simple();
+        let moved_to = self.quarantine.join(format!("{unique}-{name}"));
+        if fs::rename(path, &moved_to).is_ok() {
+            return Ok(Quarantined { view: path.to_owned(), moved_to });
+        }
+        // The store may be on another file system. Only regular files are copied: reading a pipe might block for
+        // ever.
+        if fs::symlink_metadata(path)?.is_file() {
+            if let Err(error) = fs::copy(path, &moved_to) {
+                // An incomplete copy is no evidence and takes up space.
+                let _ = fs::remove_file(&moved_to);
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            return Ok(Quarantined { view: path.to_owned(), moved_to });
+        }
+        let beside = path.with_file_name(format!("{unique}-{name}"));
+        fs::rename(path, &beside)?;
+        Ok(Quarantined { view: path.to_owned(), moved_to: beside })
+    }
+}
+
+/// Creates a directory that only the user can read, and its missing parents.
+pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Replaces a file by temporary file and rename: a reader sees the old or the new content.
+fn replace(path: &Path, body: &[u8], durability: Durability) -> io::Result<Signature> {
+    let directory = path.parent().ok_or_else(|| io::Error::other("a view has a directory"))?;
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".callboard-")
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    file.write_all(body)?;
+    if durability == Durability::Synced {
+        file.as_file().sync_data()?;
+    }
+    // Before the file is visible: a later change then has another signature.
+    let signature = Signature::of(&file.as_file().metadata()?);
+    file.persist(path).map_err(|error| error.error)?;
+    if durability == Durability::Synced {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(signature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scene() -> (tempfile::TempDir, PathBuf, ViewFiles) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/run_state.json");
+        let views = ViewFiles::new(&[], directory.path().join("quarantine"));
+        (directory, path, views)
+    }
+
+    fn view(path: &Path, body: &str) -> View {
+        View { path: path.to_str().unwrap().to_owned(), body: body.to_owned() }
+    }
+
+    #[test]
+    fn an_unknown_file_is_quarantined_before_the_view_is_written() {
+        let (_directory, path, mut views) = scene();
+        assert!(views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap().is_none());
+        fs::write(&path, "edited by hand").unwrap();
+        let quarantined = views
+            .write(&view(&path, "two"), Revision(2), Durability::Buffered)
+            .unwrap()
+            .expect("a quarantined file");
+        assert_eq!(fs::read_to_string(quarantined.moved_to).unwrap(), "edited by hand");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+    }
+
+    #[test]
+    fn repeated_write_failures_are_reported_once() {
+        let (_directory, path, mut views) = scene();
+        assert!(views.back_off(), "the first failure is reported");
+        let soon = views.not_before();
+        assert!(!views.back_off() && !views.back_off());
+        assert!(views.not_before() > soon + Duration::from_secs(2));
+        views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
+        assert!(views.back_off(), "so is the next one after a success");
+    }
+
+    #[test]
+    fn the_costs_of_views_add_up() {
+        let (_directory, _path, mut views) = scene();
+        let start = Instant::now();
+        let (small, large) = (Duration::from_millis(10), Duration::from_millis(100));
+        views.charge(large);
+        views.charge(small);
+        assert!(views.not_before() >= start + (large + small) * (SHARE - 1));
+        views.charge(Duration::from_secs(3600));
+        assert!(views.not_before() <= Instant::now() + LONGEST_DELAY);
+    }
+
+    #[test]
+    fn a_missing_view_is_written_again() {
+        let (_directory, path, mut views) = scene();
+        views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        assert!(views.write(&view(&path, "one"), Revision(1), Durability::Synced).unwrap().is_none());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+    }
+
+    #[test]
+    fn a_view_of_an_earlier_engine_is_recognised() {
+        let (directory, path, mut views) = scene();
+        views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
+        let marks = views.take_marks();
+        let mut later = ViewFiles::new(&marks, directory.path().join("quarantine"));
+        assert!(later.write(&view(&path, "two"), Revision(2), Durability::Buffered).unwrap().is_none());
+        // Written after the last commit: not marked, but with the content that would be written.
+        let mut latest = ViewFiles::new(&marks, directory.path().join("quarantine"));
+        assert!(latest.write(&view(&path, "two"), Revision(2), Durability::Buffered).unwrap().is_none());
+        assert!(latest.write(&view(&path, "three"), Revision(3), Durability::Buffered).unwrap().is_none());
+        assert!(!directory.path().join("quarantine").exists());
+    }
+}

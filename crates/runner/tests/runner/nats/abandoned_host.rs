@@ -1,0 +1,65 @@
+//! The user gives up a host.
+
+use protocol::entry::{Author, FailureKind};
+use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
+use protocol::steps::Verdict;
+use runner::{AbandonedHost, EngineConfig, EngineError, EngineExit};
+
+use super::harness::Scene;
+
+/// Configures an engine to give up `host`.
+fn abandoning(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
+    let reason = Some("its disk died".to_owned());
+    let by = Author::Person { name: "tester".to_owned(), host: engine_config.host().to_owned() };
+    engine_config.overrides.abandoned = Some(AbandonedHost { host: host.to_owned(), by, reason });
+    engine_config
+}
+
+#[tokio::test]
+async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
+    let scene = Scene::with_started_step().await;
+    let exit = scene.drive(abandoning(scene.host("b"), "a"), Request::Resume).await.unwrap();
+    assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
+    let over = scene.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
+    assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
+    let evidence = over.input.evidence().unwrap();
+    assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
+    let expected = "Agent process was interrupted: tester gave up its host `a`: its disk died";
+    assert_eq!(evidence.error.as_deref(), Some(expected));
+    // The interruption cost no attempt: the only one was made on this host.
+    let again = scene.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
+    assert_eq!(again.by.host(), "b");
+}
+
+#[tokio::test]
+async fn a_late_report_of_its_attempt_is_ignored() {
+    let scene = Scene::with_started_step().await;
+    let first = scene.journal().await.state.run.live_attempts().next().unwrap().0;
+    scene.drive(abandoning(scene.host("b"), "a"), Request::Resume).await.unwrap();
+    let mut journal = scene.journal().await;
+    let late = Fact::Ended { attempt: first, ending: Ending::Reported(Verdict::Done) };
+    let absorbed = absorb(&journal.spec.definition, &mut journal.state.run, late);
+    assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
+}
+
+#[tokio::test]
+async fn a_host_without_attempts_cannot_be_given_up() {
+    let scene = Scene::with_started_step().await;
+    for (host, is_here) in [("c", false), ("b", true)] {
+        let before = scene.journal().await.position;
+        let refused = scene.drive(abandoning(scene.host("b"), host), Request::Resume).await.unwrap_err();
+        let expected = format!("no attempt of it is on `{host}`; `first#1.1` is on `a`");
+        assert_eq!(refused.to_string(), expected);
+        assert!(matches!(refused, EngineError::NothingToAbandon { here, .. } if here == is_here));
+        assert_eq!(scene.journal().await.position, before, "nothing was written");
+        assert!(!scene.is_locked().await);
+    }
+}
+
+#[tokio::test]
+async fn a_stopping_run_is_stopped_when_its_last_host_is_given_up() {
+    let scene = Scene::with_started_step().await;
+    scene.drive(scene.host("b"), Request::Stop).await.unwrap();
+    let exit = scene.drive(abandoning(scene.host("b"), "a"), Request::Stop).await.unwrap();
+    assert!(matches!(exit, EngineExit::Stopped(_)), "{exit:?}");
+}

@@ -1,0 +1,106 @@
+//! Concurrent edits of one document, and edits whose answer is lost.
+
+use std::time::Duration;
+
+use protocol::edit::Patch;
+use runner::{Clock, EditError, Journal, edit};
+use serde_json::json;
+use store::{CommitError, NatsSettings, NatsStore};
+use testkit::harness::cycle::{Cycle, start_planning_on};
+use testkit::harness::person;
+use testkit::nats::{self, Proxy, Server};
+
+use super::Scene;
+
+fn draft(text: impl serde::Serialize) -> Patch {
+    Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])
+}
+
+#[tokio::test]
+async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
+    let scene = Scene::new().await;
+    one_of_eight_wins(&scene.settings(), &scene.cycle).await;
+}
+
+/// A cluster reports most of the conflicts with another error code.
+#[tokio::test]
+async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_servers() {
+    let (servers, directory) = (Server::start_three(), tempfile::tempdir().unwrap());
+    let addresses = servers.each_ref().map(Server::address).join(",");
+    let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
+    let store = NatsStore::new(settings.clone());
+    let cycle = start_planning_on(&store, directory.path()).await;
+    assert_eq!(store.open().await.unwrap(), [], "three replicas of everything");
+    one_of_eight_wins(&settings, &cycle).await;
+}
+
+async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
+    let expected = cycle.document.sequence;
+    for round in 0..5 {
+        let expected = expected + round;
+        // Each writer has a connection of its own, as in its own process. All have read before the first one writes.
+        let mut cycles = Vec::new();
+        for _ in 0..8 {
+            cycles.push(load(&NatsStore::new(settings.clone()), cycle).await);
+        }
+        let mut writers = tokio::task::JoinSet::new();
+        for (number, mut cycle) in cycles.into_iter().enumerate() {
+            let patch = draft(format!("{round} {number}"));
+            writers.spawn(async move { edit(&mut cycle, person(), None, expected, &patch).await });
+        }
+        let (won, lost): (Vec<_>, Vec<_>) = writers.join_all().await.into_iter().partition(Result::is_ok);
+        assert_eq!(won.len(), 1);
+        assert_eq!(won[0].as_ref().unwrap().sequence, expected + 1);
+        for error in lost {
+            let Err(EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
+            assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
+        }
+    }
+    let document = load(&NatsStore::new(settings.clone()), cycle).await.document;
+    assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
+}
+
+#[tokio::test]
+async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
+    let scene = Scene::new().await;
+    let wire = Proxy::to(&scene.server).await;
+    let mut cycle = on(&scene, wire.store(Duration::from_secs(60))).await;
+    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    let (entered, _) = scene.client.get().await;
+    wire.mute_writes();
+    let writing =
+        tokio::spawn(async move { edit(&mut cycle, person(), None, expected, &draft("once")).await });
+    while scene.client.get().await.0 == entered {}
+    // The write has landed. The store finds out as soon as the server answers.
+    wire.cut();
+    assert_eq!(writing.await.unwrap().unwrap().sequence, expected + 1);
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(
+        (&entry["sequence"], entry["history"].as_array().unwrap().len()),
+        (&json!(expected + 1), entries + 1)
+    );
+    assert_eq!(scene.load_again().await.document.history.len(), entries + 1);
+}
+
+#[tokio::test]
+async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
+    let scene = Scene::new().await;
+    let wire = Proxy::to(&scene.server).await;
+    let mut cycle = on(&scene, wire.store(Duration::from_millis(300))).await;
+    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    wire.mute_writes();
+    let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
+    assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
+    let mut cycle = scene.load_again().await;
+    let again = edit(&mut cycle, person(), None, expected, &draft("once")).await.unwrap();
+    assert_eq!((again.sequence, again.written), (expected + 1, false));
+    assert_eq!(cycle.document.history.len(), entries + 1);
+}
+
+async fn on(scene: &Scene, store: NatsStore) -> Cycle<NatsStore> {
+    load(&store, &scene.cycle).await
+}
+
+async fn load(store: &NatsStore, cycle: &Cycle<NatsStore>) -> Cycle<NatsStore> {
+    Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
+}

@@ -1,0 +1,61 @@
+//! A waiting engine sees external writes.
+
+use std::path::Path;
+
+use protocol::peer::Peer;
+use protocol::run::Request;
+use runner::{Clock, Engine, EngineExit, EngineRequest};
+use serde_json::json;
+use store::{NatsStore, Tenure};
+use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
+use tokio::sync::mpsc;
+
+use super::Scene;
+use super::client::Client;
+
+#[tokio::test]
+async fn a_waiting_engine_resolves_external_writes() {
+    let scene = Scene::new().await;
+    let (interrupt, interrupts) = mpsc::unbounded_channel();
+    // The cycle is paused and has no attempts, so the engine waits.
+    let definition = new_cycle("peer:global:cycle:1");
+    let run = run_of(&definition);
+    let spec = spec::<Peer>(definition, &run, scene.directory.path(), None);
+    runner::open(&scene.store, &Clock::system(), person(), spec).await.unwrap();
+    let client = Client::of(&scene.server, &run).await;
+    // A connection of its own, as in another process.
+    let (store, key) = (NatsStore::new(scene.settings()), run.to_string());
+    let engine_config = engine_config_at(scene.directory.path(), Path::new("/bin/false"));
+    let driving = async move {
+        let mut observer = ();
+        let engine = Engine::<Peer, _>::lock(&store, engine_config, &run, Tenure::Engine, &mut observer)
+            .await
+            .unwrap();
+        let engine_request = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
+        engine.drive(engine_request, interrupts).await
+    };
+    let writing = async {
+        let (sequence, mut entry) = client.get().await;
+        entry["note"] = json!("theirs");
+        client.update(&entry, sequence).await;
+        let resolved = loop {
+            let (_, found) = client.get().await;
+            if found["sequence"] != entry["sequence"] {
+                break found;
+            }
+        };
+        assert_eq!(resolved["note"], "theirs");
+        client.put("rubbish").await;
+        loop {
+            let (_, bytes) = client.bytes(&key).await;
+            if let Ok(entry) = serde_json::from_slice::<serde_json::Value>(&bytes) {
+                assert_eq!(entry["note"], "theirs");
+                assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
+                break;
+            }
+        }
+        interrupt.send(()).unwrap();
+    };
+    let (exit, ()) = tokio::join!(driving, writing);
+    assert!(matches!(exit.unwrap(), EngineExit::Stopped(_)));
+}

@@ -1,0 +1,257 @@
+//! External writes to a cycle's document: a valid one is absorbed, any other is quarantined and the document
+//! restored.
+
+use protocol::entry::{Author, Input};
+use protocol::peer::{Event, Peer};
+use runner::{Clock, LoadError, rebuild_document};
+use serde_json::{Value, json};
+use store::{NatsStore, Store as _};
+
+use super::Scene;
+use super::client::{BUCKET, Client};
+
+/// Changes the planner's output and nothing else.
+fn drafted(entry: &Value, draft: &str) -> Value {
+    let mut entry = entry.clone();
+    entry["phases"]["plan"]["output"]["draft"] = json!(draft);
+    entry
+}
+
+/// Changes the planner's output and adds a history entry, as the seed asks its clients to.
+fn written(entry: &Value, draft: &str) -> Value {
+    let mut entry = drafted(entry, draft);
+    let sequence = entry["sequence"].as_u64().unwrap() + 1;
+    entry["sequence"] = json!(sequence);
+    let at = entry["metadata"]["updated_at"].clone();
+    let own = json!({ "timestamp": at, "phase": "plan", "event": "progress", "sequence": sequence });
+    entry["history"].as_array_mut().unwrap().push(own);
+    entry
+}
+
+#[tokio::test]
+async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
+    for write in [drafted, written] {
+        let mut scene = Scene::new().await;
+        let before = scene.cycle.document.clone();
+        let (sequence, entry) = scene.client.get().await;
+        assert_eq!(entry["phases"]["plan"]["status"], "in_progress");
+        let theirs = scene.client.update(&write(&entry, "theirs"), sequence).await;
+        scene.cycle.reload().await.unwrap();
+        let document = &scene.cycle.document;
+        assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
+        assert_eq!(
+            (document.sequence, document.history.len()),
+            (before.sequence + 1, before.history.len() + 1)
+        );
+        let own = document.history.last().unwrap();
+        assert_eq!(own.event, Event::Progress);
+        assert_eq!(own.unknown["by"], format!("another client of the bucket `{BUCKET}`"));
+        let absorbing = scene.cycle.entry(scene.cycle.position.revision).await.unwrap().unwrap();
+        assert_eq!(absorbing.by, Author::Client { bucket: BUCKET.to_owned(), sequence: theirs });
+        assert!(matches!(absorbing.input, Input::Edited { from: None, .. }));
+        // The bucket has the engine's document again.
+        let (_, entry) = scene.client.get().await;
+        assert_eq!(
+            (&entry["sequence"], &entry["phases"]["plan"]["output"]["draft"]),
+            (&json!(before.sequence + 1), &json!("theirs"))
+        );
+        assert_eq!(scene.load_again().await.external_write, None);
+        assert_eq!(scene.load_again().await.document, scene.cycle.document);
+    }
+}
+
+#[tokio::test]
+async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
+    let mut scene = Scene::new().await;
+    let (sequence, mut entry) = scene.client.get().await;
+    let slow = json!({ "kind": "note", "message": "slow", "timestamp": entry["metadata"]["updated_at"] });
+    entry["phases"]["plan"]["errors"] = json!([slow]);
+    scene.client.update(&entry, sequence).await;
+    scene.cycle.reload().await.unwrap();
+    let document = &scene.cycle.document;
+    assert_eq!(json!(document.phases.plan.errors), json!([slow]));
+    assert_eq!(document.history.last().unwrap().event, Event::Progress);
+    let corrupt = |now: &Value| {
+        let mut entry = now.clone();
+        entry["phases"]["plan"]["errors"] = json!([]);
+        Some(entry.to_string().into_bytes())
+    };
+    is_restored(&mut scene, "a removed error", corrupt).await;
+}
+
+#[tokio::test]
+async fn a_put_of_the_same_document_changes_nothing() {
+    let mut scene = Scene::new().await;
+    let (before, position) = (scene.cycle.document.clone(), scene.cycle.position);
+    let (_, entry) = scene.client.get().await;
+    scene.client.put(serde_json::to_vec_pretty(&entry).unwrap()).await;
+    scene.cycle.reload().await.unwrap();
+    assert_eq!((&scene.cycle.document, scene.cycle.position), (&before, position));
+}
+
+/// Every write that is not a valid one is quarantined, and the document that was committed last is restored.
+#[tokio::test]
+async fn an_invalid_write_is_quarantined_and_the_document_restored() {
+    let mut scene = Scene::new().await;
+    let (_, old) = scene.client.get().await;
+    let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
+    let expected = scene.cycle.document.sequence;
+    runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
+    type Corrupt = fn(&Value) -> Option<Vec<u8>>;
+    let cases: [(&str, Corrupt); 7] = [
+        ("no JSON object", |_| Some(b"rubbish \xff".to_vec())),
+        ("illegal transition", |now| {
+            let mut entry = now.clone();
+            entry["phases"]["plan"]["status"] = json!("completed");
+            Some(entry.to_string().into_bytes())
+        }),
+        ("broken rule", |now| {
+            let mut entry = written(now, "x");
+            entry["metadata"]["status"] = json!("perfect");
+            Some(entry.to_string().into_bytes())
+        }),
+        ("changed engine part", |now| {
+            let mut entry = drafted(now, "x");
+            entry["callboard"]["head"]["summary"] = json!("mine");
+            Some(entry.to_string().into_bytes())
+        }),
+        ("missing engine part", |now| {
+            let mut entry = drafted(now, "x");
+            entry.as_object_mut().unwrap().shift_remove("callboard");
+            Some(entry.to_string().into_bytes())
+        }),
+        ("truncated", |now| {
+            let text = now.to_string();
+            Some(text.as_bytes()[..text.len() / 2].to_vec())
+        }),
+        ("deleted", |_| None),
+    ];
+    for (case, corrupt) in cases {
+        is_restored(&mut scene, case, corrupt).await;
+    }
+    // A put of an old document, changed or not.
+    for stale in [old.clone(), drafted(&old, "late")] {
+        is_restored(&mut scene, "stale", |_| Some(stale.to_string().into_bytes())).await;
+    }
+    runner::verify::<Peer, _>(&scene.store, &Clock::system(), &scene.cycle.run).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_implausible_sequence_number_is_ignored() {
+    let mut scene = Scene::new().await;
+    for claimed in [u64::MAX, u64::MAX - 1, 1 << 40] {
+        let before = scene.cycle.document.sequence;
+        scene.client.put(json!({ "sequence": claimed }).to_string()).await;
+        scene.cycle.reload().await.unwrap();
+        assert_eq!(scene.cycle.document.sequence, before + 1);
+    }
+}
+
+async fn is_restored(scene: &mut Scene, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
+    let before = scene.cycle.document.clone();
+    let (_, entry) = scene.client.get().await;
+    let bytes = corrupt(&entry);
+    let sequence = match &bytes {
+        Some(bytes) => scene.client.put(bytes.clone()).await,
+        None => scene.client.delete().await,
+    };
+    scene.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
+    let document = &scene.cycle.document;
+    assert_eq!(document.phases, before.phases, "{case}");
+    let own = document.history.last().unwrap();
+    assert_eq!((&own.event, own.sequence), (&Event::Recovered, document.sequence), "{case}");
+    assert!(document.sequence > before.sequence, "{case}");
+    if let Some(bytes) = bytes {
+        let claimed =
+            serde_json::from_slice::<Value>(&bytes).ok().and_then(|entry| entry["sequence"].as_u64());
+        assert!(claimed.is_none_or(|claimed| document.sequence > claimed), "{case}");
+        let kept = scene.client.bytes(&format!("recovery.{}.{sequence}", scene.cycle.run)).await.1;
+        assert_eq!(kept, bytes, "{case}");
+    }
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(entry["sequence"], document.sequence, "{case}");
+    assert_eq!(entry["phases"], json!(document.phases), "{case}");
+}
+
+#[tokio::test]
+async fn an_edit_resolves_an_external_write_first() {
+    let mut scene = Scene::new().await;
+    let (sequence, entry) = scene.client.get().await;
+    scene.client.update(&drafted(&entry, "theirs"), sequence).await;
+    // The edit was based on the document before that write. It changes another field, so both are applied.
+    let expected = scene.cycle.document.sequence;
+    let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
+    let edited =
+        runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
+    assert_eq!(edited.sequence, expected + 2);
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(
+        (&entry["note"], &entry["phases"]["plan"]["output"]["draft"]),
+        (&json!("ours"), &json!("theirs"))
+    );
+    // An edit of the same field is a conflict.
+    let (sequence, entry) = scene.client.get().await;
+    scene.client.update(&drafted(&entry, "again"), sequence).await;
+    let ours = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
+    let error =
+        runner::edit(&mut scene.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
+    let Err(runner::EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
+    assert_eq!((conflict.expected, conflict.found), (edited.sequence, edited.sequence + 1));
+}
+
+#[tokio::test]
+async fn a_request_does_not_overwrite_an_external_write() {
+    let scene = Scene::new().await;
+    let (sequence, entry) = scene.client.get().await;
+    scene.client.update(&drafted(&entry, "theirs"), sequence).await;
+    let mut cycle = scene.load_again().await;
+    assert!(cycle.external_write.is_some(), "it has been read");
+    runner::request(&mut cycle, testkit::harness::person(), protocol::run::Request::Pause, None)
+        .await
+        .unwrap();
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(entry["phases"]["plan"]["output"]["draft"], "theirs");
+    assert_eq!(scene.load_again().await.document, cycle.document);
+}
+
+#[tokio::test]
+async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
+    let scene = Scene::new().await;
+    let before = scene.cycle.document.clone();
+    let (last, _) = scene.client.get().await;
+    scene.client.delete_bucket().await;
+    assert!(scene.store.load(&scene.cycle.run).await.is_err(), "the store reports it as missing");
+    let store = NatsStore::new(scene.settings());
+    assert_eq!(store.rebuild_buckets().await.unwrap(), [BUCKET]);
+    let rebuilt = rebuild_document::<Peer, _>(&store, &Clock::system(), &scene.cycle.run).await;
+    assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0);
+    let (sequence, entry) = scene.client.get().await;
+    assert!(sequence > last, "its sequence numbers continue");
+    assert_eq!(entry["phases"], json!(before.phases));
+    assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
+    assert_eq!(scene.load_again().await.external_write, None);
+    // The second call has nothing to do.
+    assert_eq!(store.rebuild_buckets().await.unwrap(), Vec::<String>::new());
+    let again = rebuild_document::<Peer, _>(&store, &Clock::system(), &scene.cycle.run).await.unwrap();
+    assert_eq!(again, Some(None));
+}
+
+#[tokio::test]
+async fn an_endless_stream_of_external_writes_is_an_error() {
+    let mut scene = Scene::new().await;
+    let client = Client::of(&scene.server, &scene.cycle.run).await;
+    let hammering = tokio::spawn(async move {
+        loop {
+            client.put("rubbish").await;
+        }
+    });
+    let error = loop {
+        if let Err(error) = scene.cycle.reload().await {
+            break error;
+        }
+    };
+    assert!(matches!(error, LoadError::Contended { .. }), "{error:?}");
+    hammering.abort();
+    scene.cycle.reload().await.unwrap();
+    assert_eq!(scene.load_again().await.external_write, None);
+}

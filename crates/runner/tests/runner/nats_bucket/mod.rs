@@ -1,0 +1,44 @@
+//! Cycles on NATS, with other clients of the bucket that has their documents.
+
+mod client;
+mod edits;
+mod engine;
+mod external_writes;
+mod python_client;
+
+use runner::{Clock, Journal};
+use store::{NatsSettings, NatsStore};
+use tempfile::TempDir;
+use testkit::harness::cycle::{Cycle, start_planning_on};
+use testkit::nats::Server;
+
+use client::Client;
+
+/// A cycle in its first phase on a server of its own, and another client.
+struct Scene {
+    server: Server,
+    store: NatsStore,
+    cycle: Cycle<NatsStore>,
+    client: Client,
+    directory: TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+        let store = NatsStore::new(server.settings());
+        let cycle = start_planning_on(&store, directory.path()).await;
+        let client = Client::of(&server, &cycle.run).await;
+        Self { server, store, cycle, client, directory }
+    }
+
+    /// Loads the cycle on a connection of its own, as another process would.
+    async fn load_again(&self) -> Cycle<NatsStore> {
+        let store = NatsStore::new(self.settings());
+        Journal::load(&store, &Clock::system(), &self.cycle.run).await.unwrap().unwrap()
+    }
+
+    fn settings(&self) -> NatsSettings {
+        self.server.settings()
+    }
+}

@@ -1,0 +1,90 @@
+//! A client written in Python (`nats-py`) reads the document, updates it, and gets a conflict when it is late.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use protocol::edit::Patch;
+use protocol::peer::Event;
+use serde_json::{Value, json};
+use testkit::harness::person;
+
+use super::Scene;
+use super::client::BUCKET;
+
+/// Returns where `scripts/tools` has put it.
+fn modules() -> PathBuf {
+    let build = std::env::current_exe().unwrap();
+    let tools = build.ancestors().nth(3).unwrap().join("tools");
+    let found =
+        std::fs::read_dir(&tools).into_iter().flatten().map_while(Result::ok).map(|entry| entry.path());
+    let is_nats_py =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nats-py-"));
+    found.into_iter().find(is_nats_py).unwrap_or_else(|| {
+        panic!("no nats-py in `{}`: run scripts/tools, or scripts/verify --no-nats", tools.display())
+    })
+}
+
+/// Runs the client and returns its answer.
+fn ask(scene: &Scene, arguments: &[&str]) -> Value {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runner/nats_bucket/python_client.py");
+    let mut client = Command::new("python3");
+    client.arg(program).arg(format!("nats://{}", scene.server.address()));
+    client.args([BUCKET, scene.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", modules());
+    let answer = client.output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    serde_json::from_slice(&answer.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_python_client_reads_updates_and_gets_a_conflict() {
+    let mut scene = Scene::new().await;
+    let expected = scene.cycle.document.sequence;
+
+    let found = ask(&scene, &["read"]);
+    assert_eq!(found["document"]["phases"]["plan"]["status"], "in_progress");
+    assert_eq!(found["document"]["sequence"], expected);
+    assert_eq!(found["document"]["history"].as_array().unwrap().len() as u64, expected);
+
+    let revision = found["revision"].to_string();
+    let updated = ask(&scene, &["update", &revision, "theirs"]);
+    assert_eq!(updated["sequence"], expected + 1);
+    scene.cycle.reload().await.unwrap();
+    let document = &scene.cycle.document;
+    assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
+    assert_eq!(document.sequence, expected + 1);
+    let own = document.history.last().unwrap();
+    assert_eq!((&own.event, own.sequence), (&Event::Progress, expected + 1));
+
+    // After an edit, an update on the old revision is refused.
+    let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
+    runner::edit(&mut scene.cycle, person(), None, expected + 1, &patch).await.unwrap();
+    let late = ask(&scene, &["update", &updated["revision"].to_string(), "late"]);
+    assert!(late["conflict"].as_str().unwrap().contains("wrong last sequence"), "{late}");
+    assert_eq!(scene.load_again().await.external_write, None, "nothing of it has landed");
+    let again = ask(&scene, &["read"]);
+    assert_eq!(again["document"]["phases"]["plan"]["output"]["draft"], "ours");
+    ask(&scene, &["update", &again["revision"].to_string(), "in time"]);
+    scene.cycle.reload().await.unwrap();
+    assert_eq!(scene.cycle.document.phases.plan.output.as_ref().unwrap()["draft"], "in time");
+
+    // The history contains every write, including the client's own.
+    let history = ask(&scene, &["history"]);
+    let seen: Vec<u64> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["document"]["sequence"].as_u64().unwrap())
+        .collect();
+    assert!(seen.is_sorted(), "{seen:?}");
+    assert_eq!((seen[0], *seen.last().unwrap()), (1, expected + 3));
+    let newest = history.as_array().unwrap().last().unwrap()["document"].clone();
+    let by = format!("another client of the bucket `{BUCKET}`");
+    let wrote: Vec<&Value> = newest["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|own| &own["by"])
+        .filter(|by| !by.is_null())
+        .collect();
+    assert_eq!(wrote, [&json!(by), &json!("tester"), &json!(by)]);
+}

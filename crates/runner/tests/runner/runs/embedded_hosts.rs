@@ -1,0 +1,32 @@
+//! The embedded store belongs to one machine, so its attempts are local even if the machine was renamed.
+
+use protocol::run::start_queued;
+use protocol::steps::Steps;
+use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
+use store::{AnyStore, Tenure};
+use testkit::TempStore;
+use tokio::sync::mpsc;
+
+use super::harness::{engine_config, opened};
+
+/// Opens a run whose step was started while this machine had another name.
+async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
+    let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
+    let decision = start_queued::<Steps>(&journal.spec.definition, &mut journal.state.run.clone(), 1);
+    testkit::harness::commit_decision(&mut journal, store, "another-name", decision).await;
+    journal
+}
+
+#[tokio::test]
+async fn a_renamed_machine_adopts_its_attempts() {
+    let temp_store = TempStore::new();
+    let (store, run) = opened(&temp_store).await.unwrap();
+    start_step(&store, &run).await;
+    let mut observer = ();
+    let engine =
+        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
+    let (_keep, interrupts) = mpsc::unbounded_channel();
+    // No command is configured; the error shows that the attempt was to be started.
+    let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
+    assert!(matches!(&error, EngineError::NoProfile { step, .. } if step == "a"), "{error:?}");
+}

@@ -1,0 +1,191 @@
+//! Corrupted documents in the embedded store: SQL statements change it behind the program's back.
+
+use std::num::NonZeroU32;
+
+use protocol::peer::{CycleStatus, Definition, Document, Event, Peer, State};
+use protocol::run::{Request, RunStatus};
+use protocol::{Revision, RunId};
+use runner::{
+    Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, LoadError, Overrides, RestoreError,
+};
+use rusqlite::Connection;
+use serde_json::Value;
+use store::{AnyStore, Location, SqliteStore, Store as _, Tenure};
+use testkit::harness::{new_cycle, run_of, spec};
+
+use super::harness::{engine_config, person};
+
+/// A cycle that was opened and stopped: two revisions.
+struct Stopped {
+    _directory: tempfile::TempDir,
+    store: AnyStore,
+    run: RunId,
+}
+
+impl Stopped {
+    async fn new() -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
+        let store = AnyStore::from(SqliteStore::open(&location)?);
+        let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
+        let run = run_of(&definition);
+        let spec = spec::<Peer>(definition, &run, directory.path(), None);
+        runner::open(&store, &Clock::system(), person(), spec).await?;
+        let stopped = Self { _directory: directory, store, run };
+        let engine_request = EngineRequest { request: Request::Stop, by: Some(person()), reason: None };
+        let mut observer = ();
+        let engine_config = engine_config(&stopped.store);
+        let engine = Engine::<Peer, _>::lock(
+            &stopped.store,
+            engine_config,
+            &stopped.run,
+            Tenure::OneShot,
+            &mut observer,
+        );
+        engine.await?.handle(engine_request).await?;
+        Ok(stopped)
+    }
+
+    /// Changes exactly one row of the database.
+    fn corrupt(&self, statement: &str) -> anyhow::Result<()> {
+        let changed = Connection::open(self.store.local_dir().database())?.execute(statement, [])?;
+        anyhow::ensure!(changed == 1, "{statement} changed {changed} rows");
+        Ok(())
+    }
+
+    async fn journal(&self) -> Result<Journal<Peer, AnyStore>, LoadError> {
+        Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
+    }
+
+    async fn lock(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
+        let mut observer = ();
+        Engine::<Peer, _>::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer)
+            .await
+            .map(drop)
+    }
+
+    fn kept(&self) -> anyhow::Result<Value> {
+        let root = self.store.local_dir().root();
+        let file = root.join("quarantine").join(self.run.as_str()).join("document-2.json");
+        Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
+    }
+}
+
+const TORN: &str = r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
+
+fn last_event(document: &Document) -> (Event, u64) {
+    let last = document.history.last().expect("a document has a history");
+    (last.event.clone(), last.sequence)
+}
+
+#[tokio::test]
+async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Result<()> {
+    let broken = r#"UPDATE parts SET body = '{"status": "completed"}' WHERE path = 'phases/execute'"#;
+    let missing = "DELETE FROM parts WHERE path = 'phases/plan' AND revision = 2";
+    for (external, bad) in [
+        (TORN, r#"{"status": "fai"#),
+        (broken, r#"{"status": "completed"}"#),
+        // Without the newest part, the document is mixed from two revisions.
+        (missing, r#"{"status":"pending"}"#),
+    ] {
+        let stopped = Stopped::new().await?;
+        let before = stopped.journal().await?.document;
+        stopped.corrupt(external)?;
+        assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{external}");
+        stopped.lock(engine_config(&stopped.store)).await?;
+        let journal = stopped.journal().await?;
+        assert_eq!(journal.document.phases, before.phases);
+        assert_eq!(last_event(&journal.document), (Event::Recovered, before.sequence + 1));
+        assert_eq!(journal.position.revision, Revision(3));
+        assert!(stopped.kept()?.as_object().unwrap().values().any(|body| body == bad), "{external}");
+        runner::verify::<Peer, _>(&stopped.store, &Clock::system(), &stopped.run).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    stopped.corrupt(TORN)?;
+    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let refused = stopped.lock(engine_config(&stopped.store)).await;
+    assert!(
+        matches!(refused, Err(EngineError::Restore(RestoreError::NotLast { from: Revision(1), .. }))),
+        "{refused:?}"
+    );
+    assert_eq!(stopped.store.load(&stopped.run).await?.unwrap().position.revision, Revision(2));
+    assert!(stopped.kept().is_err(), "nothing was written");
+
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
+    let journal = stopped.journal().await?;
+    // Revision 2 had sequence 2, which is not used again.
+    assert_eq!(last_event(&journal.document), (Event::Recovered, 3));
+    assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
+    assert_eq!(
+        (journal.state.run.status, journal.state.run.state),
+        (RunStatus::Running, State::Ready(protocol::peer::Phase::Plan))
+    );
+    assert!(stopped.kept()?.to_string().contains("fai"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    stopped.corrupt(TORN)?;
+    stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
+    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    let refused = stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await;
+    assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    let before = stopped.journal().await?.document;
+    stopped.corrupt(
+        "UPDATE parts SET body = CAST(X'7B22FF227D' AS TEXT) WHERE path = 'phases/plan' AND revision = 2",
+    )?;
+    let found = stopped.journal().await;
+    assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
+    stopped.lock(engine_config(&stopped.store)).await?;
+    assert_eq!(stopped.journal().await?.document.phases, before.phases);
+    assert_eq!(stopped.kept()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    // The bad document claims that a client has seen sequence 500.
+    stopped.corrupt(
+        r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
+    )?;
+    stopped.corrupt(TORN)?;
+    stopped.lock(engine_config(&stopped.store)).await?;
+    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 501));
+    // Only the first revision is valid now, and the bad head claims nothing.
+    stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
+    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
+    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 502));
+    Ok(())
+}
+
+#[tokio::test]
+async fn quarantined_bytes_of_the_same_revision_are_not_overwritten() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    let quarantine = stopped.store.local_dir().root().join("quarantine").join(stopped.run.as_str());
+    std::fs::create_dir_all(&quarantine)?;
+    // As if the restore had failed after the bytes were written.
+    std::fs::write(quarantine.join("document-2.json"), "what was found first")?;
+    stopped.corrupt(TORN)?;
+    stopped.lock(engine_config(&stopped.store)).await?;
+    assert_eq!(std::fs::read_to_string(quarantine.join("document-2.json"))?, "what was found first");
+    assert!(std::fs::read_to_string(quarantine.join("document-2-1.json"))?.contains("fai"));
+    Ok(())
+}

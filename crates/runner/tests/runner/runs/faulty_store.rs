@@ -1,0 +1,177 @@
+//! A faulty store: a proxy in front of a real one that answers commits wrongly.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use protocol::run::Request;
+use protocol::steps::Steps;
+use protocol::{Revision, RunId, StepId};
+use runner::{Clock, Journal};
+use store::{
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
+    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
+    WriteId,
+};
+
+use super::harness::person;
+
+/// The answer to a commit that is not forwarded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// No answer: the outcome is unknown.
+    Nothing,
+    /// A conflict, though no other client has written.
+    Conflict,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FaultyStore {
+    pub(crate) store: AnyStore,
+    /// For the next commits; later ones are forwarded.
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    /// Whether an entry is committed during every load.
+    commits_during_loads: Arc<AtomicBool>,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(store: AnyStore) -> Self {
+        Self { store, answers: Arc::default(), commits_during_loads: Arc::default() }
+    }
+
+    /// From now on, every load of a run with a step `b` is stale when it returns: an entry is committed meanwhile.
+    pub(crate) fn commit_during_loads(&self) {
+        self.commits_during_loads.store(true, Ordering::Relaxed);
+    }
+
+    async fn commit_something(&self, run: &RunId) {
+        let journal = Journal::<Steps, _>::load(&self.store, &Clock::system(), run).await;
+        let mut journal = journal.unwrap().unwrap();
+        let skip = Request::Skip { step: StepId::new("b").unwrap() };
+        let revision = journal.position.revision;
+        runner::request(&mut journal, person(), skip.clone(), None).await.unwrap();
+        if journal.position.revision == revision {
+            // The step was skipped the last time.
+            runner::record_refusal(&mut journal, person(), skip, "a.1".to_owned()).await.unwrap();
+        }
+    }
+
+    /// Answers the next commits with `answer`.
+    pub(crate) fn answers(&self, answer: Answer, times: usize) {
+        *self.answers.lock().unwrap() = std::iter::repeat_n(answer, times).collect();
+    }
+}
+
+impl Store for FaultyStore {
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        match self.answers.lock().unwrap().pop_front() {
+            None => {}
+            Some(Answer::Conflict) => {
+                let (run, expected) = (commit.run, commit.expected.revision);
+                return Err(CommitError::Conflict { run, expected, found: expected });
+            }
+            Some(Answer::Nothing) => {
+                let source = std::io::Error::other("no answer").into();
+                return Err(CommitError::Unknown { write_id: commit.write_id, source });
+            }
+        }
+        self.store.commit(commit).await
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        self.store.settle(run, write_id).await
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        let loaded = self.store.load(run).await?;
+        if self.commits_during_loads.load(Ordering::Relaxed) {
+            Box::pin(self.commit_something(run)).await;
+        }
+        Ok(loaded)
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        self.store.catch_up(run, position).await
+    }
+
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        self.store.protocol(run).await
+    }
+
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        self.store.newest(run).await
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        self.store.document(run).await
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.entry(run, revision).await
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries(run, after).await
+    }
+
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries_between(run, after, last).await
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.store.intact(run).await
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.snapshot_at(run, revision).await
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        self.store.parts_at(run, revision).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        self.store.runs().await
+    }
+
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.store.runs_beginning(beginning, at_most).await
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        self.store.put_blobs(blobs).await
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        self.store.blob(digest).await
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        self.store.mark_views(run, views).await
+    }
+
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        self.store.lock_engine_for(run, tenure).await
+    }
+
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.engine_holder(run).await
+    }
+
+    async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.peek_engine_holder(run).await
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
+        self.store.watch(run, after).await
+    }
+}

@@ -1,0 +1,32 @@
+//! Runs for tests that start no process.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use protocol::RunId;
+use protocol::steps::Steps;
+use runner::{Clock, EngineConfig};
+use store::AnyStore;
+use testkit::{TempStore, harness};
+
+pub(crate) use testkit::harness::person;
+
+/// Opens a run of one step.
+pub(crate) async fn opened(temp_store: &TempStore) -> anyhow::Result<(AnyStore, RunId)> {
+    opened_with(temp_store, &["a"]).await
+}
+
+/// Opens a run of these steps, which do not depend on each other.
+pub(crate) async fn opened_with(temp_store: &TempStore, steps: &[&str]) -> anyhow::Result<(AnyStore, RunId)> {
+    let store = temp_store.store().await;
+    let run = RunId::new("trial")?;
+    let definition = harness::independent_steps(steps, NonZeroU32::MIN).into();
+    let spec = harness::spec::<Steps>(definition, &run, temp_store.path(), None);
+    runner::open(&store, &Clock::system(), person(), spec).await?;
+    Ok((store, run))
+}
+
+/// Returns a configuration whose shim cannot be started.
+pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
+    harness::engine_config(store, Path::new("/bin/false"))
+}

@@ -1,0 +1,53 @@
+//! Requests that are committed between an engine's load and its first commit.
+
+use protocol::StepId;
+use protocol::run::{Request, RunStatus, StopCause};
+use protocol::steps::Steps;
+use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
+use store::{Store as _, Tenure};
+use testkit::TempStore;
+use tokio::sync::mpsc;
+
+use super::harness::{engine_config, opened, person};
+
+/// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
+/// status.
+async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
+    let temp_store = TempStore::new();
+    let (store, run) = opened(&temp_store).await?;
+    let mut observer = ();
+    let engine =
+        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
+    let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;
+    let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
+    runner::request(&mut journal, person(), request, None).await?;
+    let (interrupt, interrupts) = mpsc::unbounded_channel();
+    // A paused engine exits only when it is interrupted.
+    let paused = journal.state.run.status == RunStatus::Paused;
+    if paused {
+        interrupt.send(())?;
+    }
+    let exit = engine.drive(EngineRequest::to_resume(None), interrupts).await;
+    journal.reload().await?;
+    let entries = store.entries(&run, protocol::Revision(0)).await?;
+    assert!(entries.iter().all(|entry| !entry.body.contains("\"started\"")), "an attempt was started");
+    Ok((exit.ok(), journal.state.run.status))
+}
+
+#[tokio::test]
+async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
+    let cause = StopCause::Requested;
+    assert_eq!(
+        overtaken_by(Request::Stop).await.unwrap(),
+        (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))
+    );
+}
+
+#[tokio::test]
+async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
+    let cause = StopCause::Interrupted;
+    assert_eq!(
+        overtaken_by(Request::Pause).await.unwrap(),
+        (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))
+    );
+}

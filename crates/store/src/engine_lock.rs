@@ -1,0 +1,83 @@
+//! The lock that makes a process the engine of a run, on every backend.
+//!
+//! Each backend excludes a second engine in its own way. The epoch fences an engine that was taken for dead and is not.
+
+use protocol::{Epoch, RunId};
+
+use crate::nats::Lease;
+use crate::os;
+use crate::sqlite::EngineLockFile;
+
+/// The right to act as the engine of a run, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct EngineLock {
+    run: RunId,
+    epoch: Epoch,
+    hold: Hold,
+}
+
+/// What excludes other engines. Dropping it admits them.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    /// A file that the kernel keeps locked.
+    File(EngineLockFile),
+    /// A message that the server deletes unless it is renewed.
+    Lease(Lease),
+}
+
+impl EngineLock {
+    pub(crate) fn new(run: RunId, epoch: Epoch, hold: Hold) -> Self {
+        Self { run, epoch, hold }
+    }
+
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Releases the lock and waits until other machines can see it. Dropping the lock releases it, too; but if the
+    /// process ends right afterwards, the message may not be sent, and other machines wait for the lease to expire.
+    pub async fn release(self) {
+        match self.hold {
+            Hold::File(lock) => drop(lock),
+            Hold::Lease(lease) => lease.release().await,
+        }
+    }
+}
+
+/// How long a process intends to hold the engine lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tenure {
+    /// Until the run ends or waits: a second engine is refused at once.
+    Engine,
+    /// For one request: a second process waits for a short while.
+    OneShot,
+}
+
+/// The process that holds the engine lock of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineHolder {
+    pub pid: u32,
+    pub host: String,
+    pub tenure: Tenure,
+}
+
+impl EngineHolder {
+    /// Whether it runs on this machine. On another machine its pid may belong to any process.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.host == os::host_name()
+    }
+
+    /// Whether a signal has stopped it. Always false for a process on another machine.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_local() && os::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)
+    }
+}

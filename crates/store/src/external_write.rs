@@ -1,0 +1,43 @@
+//! What another program wrote in place of a run's document, in a store that other programs can write to.
+
+use protocol::Revision;
+
+/// An external write: the newest message under the document's key, not written by callboard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalWrite {
+    /// The bucket of documents.
+    pub bucket: String,
+    /// Its sequence number in the bucket; 0 if the key has no message left.
+    pub sequence: u64,
+    /// Its content, unless it is a deletion.
+    pub body: Option<Vec<u8>>,
+    pub change: Result<Rewritten, ExternalChange>,
+}
+
+/// An external write that was made from the newest document and left the engine's part unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The document before the write: an object as JSON text, without the engine's part.
+    pub ours: String,
+    /// The document after the write, in the same form.
+    pub theirs: String,
+}
+
+/// Why an external write cannot be accepted, whatever it says of the document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExternalChange {
+    #[error("it was deleted")]
+    Deleted,
+    #[error("it is not a JSON object")]
+    NoObject,
+    #[error("the engine's part of it is missing")]
+    NoPart,
+    #[error("the engine's part of it was changed")]
+    PartChanged,
+    #[error("it was made from revision {from}, which was not the newest")]
+    Stale { from: Revision },
+    #[error("it has overwritten a write that its author cannot have seen")]
+    Overwrote,
+    #[error("the document it was made from is no longer stored")]
+    Unproven,
+}

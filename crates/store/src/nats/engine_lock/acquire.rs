@@ -1,0 +1,80 @@
+//! Becoming the engine of a run: take the lease, then write a new epoch to the journal, which fences the previous
+//! engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Epoch, RunId};
+
+use super::lease::Lease;
+use crate::engine_lock::Hold;
+use crate::error::{EngineLockError, Unavailable};
+use crate::nats::connection::{Conflict, RequestFailure, Session};
+use crate::nats::journal::{Content, Head, RunTip};
+use crate::{EngineHolder, EngineLock, Tenure};
+
+/// How often, and at which interval, the lease of a one-shot holder is polled.
+const MAX_POLLS: u32 = 100;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Session {
+    /// Makes this process the engine. Fails with the holder if there is one.
+    pub(in crate::nats) async fn lock(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<EngineLock, EngineLockError> {
+        let lease = match self.wait_for_lease(run, tenure).await? {
+            Ok(lease) => lease,
+            Err(holder) => {
+                let (run, stopped) = (run.clone(), holder.is_stopped());
+                return Err(EngineLockError::Held { run, pid: holder.pid, host: holder.host, stopped });
+            }
+        };
+        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
+        Ok(EngineLock::new(run.clone(), epoch, Hold::Lease(lease)))
+    }
+
+    /// Takes the lease of a run, or returns its holder. Waits for a one-shot holder, which releases it soon.
+    pub(in crate::nats) async fn wait_for_lease(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
+        let mut polls = 0;
+        loop {
+            let holder = match self.take_lease(run, tenure).await? {
+                Ok(lease) => return Ok(Ok(lease)),
+                Err(holder) => holder,
+            };
+            polls += 1;
+            if holder.tenure == Tenure::Engine || polls > MAX_POLLS {
+                return Ok(Err(holder));
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Writes the next epoch to the run's subject. No commit of an earlier engine lands after it.
+    pub(in crate::nats) async fn next_epoch(
+        &self,
+        run: &RunId,
+        lease: &str,
+        least: Epoch,
+    ) -> Result<Epoch, Unavailable> {
+        let mut conflicts = self.journal.conflict_backoff("become the engine at");
+        loop {
+            let tip = RunTip::of(self.last_record(run).await?.as_ref());
+            let epoch = tip.head.epoch.next().max(least);
+            let tip = RunTip { head: Head { epoch, ..tip.head }, ..tip };
+            match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
+                Ok(()) => return Ok(epoch),
+                Err(Conflict) => {
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                        .await?;
+                }
+            }
+        }
+    }
+}

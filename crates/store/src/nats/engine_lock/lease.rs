@@ -1,0 +1,224 @@
+//! A lease: a message that the server drops unless it is renewed.
+//!
+//! Only the server's clock counts. A lease is also over once its process has ended or released it, which can be seen on
+//! the same machine. So nothing waits there for a dead engine.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::RunId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::error::Unavailable;
+use crate::nats::connection::{Conflict, Lookup, RequestFailure, Session, StoredMessage};
+use crate::nats::journal::{escape, json};
+use crate::os::ProcessIdentity;
+use crate::{EngineHolder, Tenure};
+
+/// A lease that is renewed until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    name: LeaseId,
+    /// Dropping it wakes the renewal task, which then releases the lease.
+    stop: oneshot::Sender<()>,
+    renewal: JoinHandle<()>,
+}
+
+impl Lease {
+    pub(in crate::nats) fn id(&self) -> &str {
+        &self.name.0
+    }
+
+    /// Releases the lease, and waits until the server has acknowledged that or cannot be reached.
+    pub(crate) async fn release(self) {
+        let Self { name, stop, renewal } = self;
+        drop((name, stop));
+        // The task ends early only with its runtime.
+        let _ = renewal.await;
+    }
+}
+
+/// The id of a lease that this process holds. Dropping it ends the lease for this process at once, and for others with
+/// the next message.
+#[derive(Debug)]
+struct LeaseId(String);
+
+impl LeaseId {
+    /// Registered before the lease is written: a second task of this process must not take it for released.
+    fn new() -> Self {
+        let id = Uuid::now_v7().to_string();
+        held_leases().insert(id.clone());
+        Self(id)
+    }
+}
+
+impl Drop for LeaseId {
+    fn drop(&mut self) {
+        held_leases().remove(&self.0);
+    }
+}
+
+/// The content of a lease.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct LeaseMessage {
+    id: String,
+    /// False in the last message of a holder.
+    held: bool,
+    tenure: Tenure,
+    process: ProcessIdentity,
+}
+
+/// The ids of leases that this process holds.
+static HELD_LEASES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn held_leases() -> MutexGuard<'static, BTreeSet<String>> {
+    HELD_LEASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LeaseMessage {
+    fn is_over(&self, this_process: &ProcessIdentity) -> bool {
+        !self.held
+            || self.process.has_ended()
+            || (self.process == *this_process && !held_leases().contains(&self.id))
+    }
+
+    fn holder(self) -> EngineHolder {
+        EngineHolder { pid: self.process.pid, host: self.process.host, tenure: self.tenure }
+    }
+}
+
+fn subject(run: &RunId) -> String {
+    format!("callboard.lease.{}", escape(run))
+}
+
+/// Renewals per lease duration, so that two may fail.
+const RENEWALS: u32 = 3;
+
+impl Session {
+    fn bad_lease(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
+        let server = self.leases.server.clone();
+        Unavailable::Server { server, doing: "parse a lease from", source: source.into() }
+    }
+
+    fn this_process(&self) -> Result<ProcessIdentity, Unavailable> {
+        ProcessIdentity::this().map_err(|source| Unavailable::Io {
+            action: "read",
+            path: "/proc".into(),
+            source,
+        })
+    }
+
+    fn lease_message(&self, found: &StoredMessage) -> Result<LeaseMessage, Unavailable> {
+        serde_json::from_slice(&found.payload).map_err(|error| self.bad_lease(error))
+    }
+
+    /// Returns the holder of a run's lease, if there is one.
+    pub(in crate::nats) async fn lease_holder(
+        &self,
+        run: &RunId,
+    ) -> Result<Option<EngineHolder>, Unavailable> {
+        let Some(found) = self.leases.find(&subject(run), Lookup::Last).await? else { return Ok(None) };
+        let (lease_message, this_process) = (self.lease_message(&found)?, self.this_process()?);
+        Ok(if lease_message.is_over(&this_process) { None } else { Some(lease_message.holder()) })
+    }
+
+    /// Takes the lease of a run, or returns its holder.
+    pub(super) async fn take_lease(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
+        let (subject, this_process) = (subject(run), self.this_process()?);
+        let mut conflicts = self.leases.conflict_backoff("take a lease at");
+        loop {
+            let expected = match self.leases.find(&subject, Lookup::Last).await? {
+                Some(found) => {
+                    let lease_message = self.lease_message(&found)?;
+                    if !lease_message.is_over(&this_process) {
+                        return Ok(Err(lease_message.holder()));
+                    }
+                    found.sequence
+                }
+                None => 0,
+            };
+            let name = LeaseId::new();
+            let lease_message =
+                LeaseMessage { id: name.0.clone(), held: true, tenure, process: this_process.clone() };
+            match self.leases.append(&subject, expected, json(&lease_message)).await? {
+                Ok(sequence) => {
+                    let (stop, stopped) = oneshot::channel();
+                    let renewal = Renewal { session: Arc::clone(self), subject, lease_message, sequence };
+                    return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
+                }
+                Err(Conflict) => {
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other processes"))
+                        .await?;
+                }
+            }
+        }
+    }
+}
+
+/// The task that renews a lease.
+struct Renewal {
+    session: Arc<Session>,
+    subject: String,
+    lease_message: LeaseMessage,
+    sequence: u64,
+}
+
+impl Renewal {
+    async fn until(mut self, mut stopped: oneshot::Receiver<()>) {
+        let period = (self.session.lease_duration / RENEWALS).max(Duration::from_millis(50));
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                renewed = async {
+                    tokio::time::sleep(period).await;
+                    self.renew().await
+                } => match renewed {
+                    Ok(Renewed::Lost) => return,
+                    // The outage will end. Until then no other process can take the lease either.
+                    Ok(Renewed::Held) | Err(_) => {}
+                }
+            }
+        }
+        self.lease_message.held = false;
+        // If the release does not arrive, the lease expires. A process that exits because of an outage waits for one
+        // answer only.
+        let timeout = self.session.lease_duration.min(self.session.settings.timeouts.request);
+        let _ = tokio::time::timeout(timeout, self.renew()).await;
+    }
+
+    /// Writes the lease again, held or released. An earlier write without an acknowledgement may have landed first.
+    async fn renew(&mut self) -> Result<Renewed, Unavailable> {
+        let leases = &self.session.leases;
+        loop {
+            if let Ok(sequence) =
+                leases.append(&self.subject, self.sequence, json(&self.lease_message)).await?
+            {
+                self.sequence = sequence;
+                return Ok(Renewed::Held);
+            }
+            match leases.find(&self.subject, Lookup::Last).await? {
+                // It expired, and no other process took it.
+                None => self.sequence = 0,
+                Some(found) if self.session.lease_message(&found)?.id == self.lease_message.id => {
+                    self.sequence = found.sequence;
+                }
+                // Another process took it. The epoch in the journal tells our engine with its next commit.
+                Some(_) => return Ok(Renewed::Lost),
+            }
+        }
+    }
+}
+
+enum Renewed {
+    Held,
+    Lost,
+}

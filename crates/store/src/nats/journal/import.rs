@@ -1,0 +1,86 @@
+//! Importing a whole run. Its commits are ordinary messages; all but the last are marked as importing, and the run does
+//! not exist before the last one.
+
+use std::sync::Arc;
+
+use super::commit::CommitOptions;
+use super::records::subject;
+use crate::RunWriteError;
+use crate::commit::{Position, Token};
+use crate::error::{CommitError, EngineLockError};
+use crate::nats::connection::{RequestFailure, Session};
+use crate::run_writer::BufferedRun;
+use crate::{ExternalWrite, KvEntry, Tenure};
+
+impl Session {
+    pub(in crate::nats) async fn put_run(
+        self: &Arc<Self>,
+        buffered: BufferedRun,
+    ) -> Result<(), RunWriteError> {
+        let BufferedRun { mut commits, blobs, created, epoch, over } = buffered;
+        let Some(mut last) = commits.pop() else { return Ok(()) };
+        let run = last.run.clone();
+        for blob in &blobs {
+            self.put_blob(blob).await?;
+        }
+        let lease = match self.wait_for_lease(&run, Tenure::OneShot).await? {
+            Ok(lease) => lease,
+            Err(holder) => {
+                let stopped = holder.is_stopped();
+                return Err(EngineLockError::Held { run, pid: holder.pid, host: holder.host, stopped }.into());
+            }
+        };
+        let written = async {
+            self.remove_incomplete_import(&run).await?;
+            self.next_epoch(&run, lease.id(), epoch).await?;
+            let mut position = Position::absent();
+            for mut commit in commits {
+                commit.expected = position;
+                // The document becomes visible with the last commit.
+                commit.document = None;
+                position = self.commit_with(commit, &CommitOptions { created, importing: true }).await?;
+            }
+            last.expected = match self.reconcile(&run).await?.external_write() {
+                Some(write) if over.is_some_and(|over| is_same_entry(write, &over)) => {
+                    Position { token: Token(write.sequence), ..position }
+                }
+                Some(_) | None => position,
+            };
+            self.commit_with(last, &CommitOptions { created, importing: false }).await?;
+            Ok(())
+        };
+        let written = written.await;
+        lease.release().await;
+        written
+    }
+
+    /// Removes what an interrupted import left. Fails if the run exists.
+    async fn remove_incomplete_import(&self, run: &protocol::RunId) -> Result<(), RunWriteError> {
+        let mut outage = self.journal.write_backoff("remove an incomplete import from");
+        while let Some(last) = self.last_record(run).await? {
+            if last.head.exists() {
+                let (run, found) = (run.clone(), last.head.revision);
+                return Err(
+                    CommitError::Conflict { run, expected: Position::absent().revision, found }.into()
+                );
+            }
+            if !last.head.has_commits() {
+                break;
+            }
+            // Only up to what was read: the request may arrive late, when the run exists.
+            let purge = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
+            let purge = async {
+                purge.await.map_err(|error| RequestFailure::from_request(error, &self.journal.name))
+            };
+            if let Err(failure) = self.journal.verified(purge).await {
+                outage.wait(failure).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares the bytes as well, because the entry may have been read from another server.
+fn is_same_entry(write: &ExternalWrite, entry: &KvEntry) -> bool {
+    write.sequence == entry.revision && write.body.as_ref() == Some(&entry.value)
+}

@@ -1,0 +1,219 @@
+//! Subjects of runs, and how messages are found on them. All runs share the sequences of the stream.
+
+use std::collections::BTreeSet;
+
+use protocol::{Revision, RunId};
+
+use super::cache::RunTip;
+use super::message::{CommitMessage, Content, Delta, DeltaLocation, Record};
+use super::wire::{MessageError, decode, encode};
+use crate::error::{ReadError, Unavailable};
+use crate::nats::connection::{Conflict, Lookup, Session};
+
+pub(in crate::nats) const RUNS: &str = "callboard.run.";
+
+/// Returns the subject of a run. Its name is one token: `.` and `=` are escaped.
+pub(in crate::nats) fn subject(run: &RunId) -> String {
+    format!("{RUNS}{}", escape(run))
+}
+
+pub(in crate::nats) fn escape(run: &RunId) -> String {
+    let mut token = String::with_capacity(run.as_str().len());
+    for character in run.as_str().chars() {
+        match character {
+            '.' => token.push_str("=2E"),
+            '=' => token.push_str("=3D"),
+            character => token.push(character),
+        }
+    }
+    token
+}
+
+/// Returns the run of a subject, or `None` if it belongs to no run.
+pub(in crate::nats) fn run_of(subject: &str) -> Option<RunId> {
+    let token = subject.strip_prefix(RUNS)?;
+    let run = RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()?;
+    (escape(&run) == token).then_some(run)
+}
+
+/// Whether the servers answered and the run's messages cannot be understood.
+pub(in crate::nats) fn is_unreadable(error: &Unavailable) -> bool {
+    matches!(error, Unavailable::NotUnderstood { .. } | Unavailable::NewerWriter { .. })
+}
+
+impl Session {
+    pub(in crate::nats) fn message_error(&self, run: &RunId, error: MessageError) -> Unavailable {
+        let (server, run) = (self.journal.server.clone(), run.clone());
+        match error {
+            MessageError::Newer { .. } => Unavailable::NewerWriter { server, run, source: error.into() },
+            MessageError::ExternalWrite { .. }
+            | MessageError::Malformed { .. }
+            | MessageError::Gap { .. }
+            | MessageError::Truncated { .. }
+            | MessageError::Missing { .. }
+            | MessageError::MissingBlob { .. } => {
+                Unavailable::NotUnderstood { server, run, source: error.into() }
+            }
+        }
+    }
+
+    async fn get_record(&self, run: &RunId, which: Lookup) -> Result<Option<Record>, Unavailable> {
+        let found = self.journal.find(&subject(run), which).await?;
+        found.map(|found| decode(&found).map_err(|error| self.message_error(run, error))).transpose()
+    }
+
+    /// Returns the last message of any kind.
+    pub(in crate::nats) async fn last_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
+        self.get_record(run, Lookup::Last).await
+    }
+
+    /// Returns the first message at or after a sequence.
+    pub(super) async fn record_from(
+        &self,
+        run: &RunId,
+        sequence: u64,
+    ) -> Result<Option<Record>, Unavailable> {
+        self.get_record(run, Lookup::From(sequence)).await
+    }
+
+    /// Returns the last message of a run, or `None` if the run does not exist.
+    ///
+    /// Falls back to the journal if the bucket was deleted, so that the past stays readable.
+    pub(in crate::nats) async fn newest_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
+        let record = match self.reconcile(run).await {
+            Ok(current) => current.record,
+            Err(Unavailable::NoStream { stream, .. }) if stream != self.journal.name => {
+                self.last_record(run).await?
+            }
+            Err(unavailable) => return Err(unavailable),
+        };
+        Ok(record.filter(|record| record.head.exists()))
+    }
+
+    pub(in crate::nats) async fn records(
+        &self,
+        run: &RunId,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Record>, Unavailable> {
+        let found = self.journal.scan(&subject(run), from, to).await?;
+        found.iter().map(|found| decode(found).map_err(|error| self.message_error(run, error))).collect()
+    }
+
+    /// Finds the commit of a revision, which is not newer than `newest`.
+    ///
+    /// Revisions grow with sequences, so a binary search finds it. The server skips messages of other runs.
+    pub(super) async fn find_commit(
+        &self,
+        run: &RunId,
+        revision: Revision,
+        newest: &Record,
+    ) -> Result<Option<Record>, Unavailable> {
+        let (mut low, mut high) = (1, newest.head.commit);
+        let mut found = None;
+        if let Some(tip) = self.cache.get(run).filter(|tip| tip.head.revision == revision) {
+            (low, high) = (tip.head.commit, tip.head.commit);
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.record_from(run, middle).await? {
+                Some(record) if record.head.revision < revision => low = record.sequence + 1,
+                Some(record) => {
+                    found = Some(record);
+                    high = middle;
+                }
+                None => return Ok(None),
+            }
+        }
+        match found {
+            Some(record) if record.sequence >= low && record.head.revision == revision => Ok(Some(record)),
+            _ => Ok(self.record_from(run, low).await?.filter(|record| record.head.revision == revision)),
+        }
+    }
+
+    /// Appends a message that is not a commit after `tip`.
+    pub(in crate::nats) async fn append_content(
+        &self,
+        run: &RunId,
+        mut tip: RunTip,
+        content: &Content,
+    ) -> Result<Result<(), Conflict>, Unavailable> {
+        let payload = encode(&tip.head, content);
+        let sequence = match self.journal.append(&subject(run), tip.sequence, payload).await? {
+            Ok(sequence) => sequence,
+            Err(conflict) => return Ok(Err(conflict)),
+        };
+        if let Some(cached) = self.cache.take(run, tip.head.token())
+            && cached.sequence == tip.sequence
+        {
+            tip.index = cached.index;
+            if let (Some(index), Content::ViewMarks { views, .. }) = (&mut tip.index, content) {
+                index.mark_views(views);
+            }
+        }
+        self.cache.put(run, RunTip { sequence, ..tip });
+        Ok(Ok(()))
+    }
+
+    /// Returns what a commit changed, wherever that is stored.
+    pub(in crate::nats) async fn delta(
+        &self,
+        run: &RunId,
+        sequence: u64,
+        committed: &CommitMessage,
+    ) -> Result<Delta, ReadError> {
+        let bad = |error| ReadError::from(self.message_error(run, error));
+        let external = |source| bad(MessageError::ExternalWrite { sequence, source });
+        match &committed.delta {
+            DeltaLocation::Inline(text) => serde_json::from_str(text.get()).map_err(external),
+            DeltaLocation::Trailer(trailer) => {
+                trailer.delta().ok_or_else(|| bad(MessageError::Truncated { sequence }))
+            }
+            DeltaLocation::Blob(digest) => match self.blob(digest).await? {
+                Some(body) => serde_json::from_slice(&body).map_err(external),
+                None => Err(bad(MessageError::MissingBlob { sequence, digest: digest.clone() })),
+            },
+        }
+    }
+
+    /// Returns the runs that have messages, ours or not.
+    pub(in crate::nats) async fn runs_with_messages(&self) -> Result<BTreeSet<RunId>, Unavailable> {
+        let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
+        Ok(subjects.iter().filter_map(|subject| run_of(subject)).collect())
+    }
+
+    /// Returns the runs that have messages or a first commit without a copy, sorted by name. A run with an engine lock
+    /// only is among them.
+    pub(in crate::nats) async fn run_names(&self) -> Result<Vec<RunId>, Unavailable> {
+        let mut runs = self.runs_with_messages().await?;
+        let uncopied = self.uncopied_runs(&runs).await?;
+        runs.extend(uncopied);
+        Ok(runs.into_iter().collect())
+    }
+}
+
+impl Record {
+    pub(in crate::nats) fn commit(&self) -> Option<&CommitMessage> {
+        match &self.content {
+            Content::Commit(committed) => Some(committed),
+            Content::EngineLock { .. } | Content::ViewMarks { .. } | Content::Fence { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_one_token_of_a_subject_and_can_be_read_back() {
+        for (name, token) in [("fix", "fix"), ("a.b", "a=2Eb"), ("a=2Eb", "a=3D2Eb"), ("A_-9.", "A_-9=2E")] {
+            let run = RunId::new(name).unwrap();
+            assert_eq!(subject(&run), format!("callboard.run.{token}"));
+            assert_eq!(run_of(&subject(&run)), Some(run));
+        }
+        for other in ["callboard.lease.fix", "callboard.run.=bucket-a", "callboard.run.=2e"] {
+            assert_eq!(run_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Finding out whether an unacknowledged write landed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use protocol::RunId;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use super::cache::{PendingWrite, RunTip};
+use super::message::Content;
+use super::records::subject;
+use super::wire::encode;
+use crate::commit::{Position, WriteId};
+use crate::error::ReadError;
+use crate::nats::connection::{Lookup, RequestFailure, Session};
+use crate::nats::documents::{DocumentSlot, deletion, is_deleted};
+
+/// The write ids of runs, so that a second call does not read the journal again.
+#[derive(Debug, Default)]
+pub(in crate::nats) struct WriteIndex(Mutex<HashMap<RunId, IndexedWrites>>);
+
+/// The write ids up to a sequence.
+#[derive(Debug, Default)]
+struct IndexedWrites {
+    up_to: u64,
+    positions: HashMap<WriteId, Position>,
+}
+
+impl Session {
+    pub(in crate::nats) async fn resolve_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        match self.cache.pending_write(write_id) {
+            Some(PendingWrite::Journal(after)) => self.resolve_journal_write(run, write_id, after).await,
+            Some(PendingWrite::Bucket(after)) => self.resolve_bucket_write(run, write_id, after).await,
+            None => self.find_write(run, write_id).await,
+        }
+    }
+
+    /// Occupies the sequence that the write expects. After that it has landed or never will.
+    async fn resolve_journal_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+        after: u64,
+    ) -> Result<Option<Position>, ReadError> {
+        let mut outage = self.journal.write_backoff("resolve a write at");
+        loop {
+            let tip = RunTip::of(self.last_record(run).await?.as_ref());
+            if tip.sequence != after {
+                let landed = self.landed_after(run, write_id, after).await?;
+                self.cache.remove_pending_write(write_id);
+                return Ok(landed);
+            }
+            let fence = encode(&tip.head, &Content::Fence { against: write_id });
+            match self.journal.append_once(&subject(run), after, fence).await {
+                // The next iteration finds the fence.
+                Ok(_) => {}
+                Err(failure) => outage.wait(failure).await?,
+            }
+        }
+    }
+
+    /// Occupies the sequence in the bucket by repeating the newest entry. Without one, by an entry that deletes the
+    /// key.
+    async fn resolve_bucket_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+        after: u64,
+    ) -> Result<Option<Position>, ReadError> {
+        let (mut outage, mut conflicts) = (None, self.journal.conflict_backoff("resolve a write at"));
+        loop {
+            let current = self.reconcile(run).await?;
+            let slot = current.slot.filter(|slot| slot.last == after);
+            let Some(slot) = slot else {
+                let landed = self.find_write(run, write_id).await?;
+                self.cache.remove_pending_write(write_id);
+                return Ok(landed);
+            };
+            let DocumentSlot { bucket, subject, .. } = *slot;
+            let outage = outage.get_or_insert_with(|| bucket.handle.write_backoff("resolve a write at"));
+            let (payload, headers) = match bucket.handle.find(&subject, Lookup::Last).await? {
+                Some(found) if found.sequence == after => {
+                    (found.payload, if is_deleted(&found.headers) { deletion() } else { HeaderMap::new() })
+                }
+                None if after == 0 => (Bytes::new(), deletion()),
+                Some(_) | None => {
+                    conflicts
+                        .wait(RequestFailure::temporary("another client is writing to the document"))
+                        .await?;
+                    continue;
+                }
+            };
+            match bucket.handle.append_with(&subject, after, payload, headers).await {
+                // The next iteration finds the entry.
+                Ok(_) => {}
+                Err(failure) => outage.wait(failure).await?,
+            }
+        }
+    }
+
+    pub(in crate::nats) async fn find_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        let Some(newest) = self.newest_record(run).await? else { return Ok(None) };
+        let mut read = self.writes.lock().remove(run).unwrap_or_default();
+        for record in self.records(run, read.up_to + 1, newest.sequence).await? {
+            read.up_to = record.sequence;
+            if let Some(committed) = record.commit() {
+                read.positions.insert(committed.write_id, record.position());
+            }
+        }
+        let position = read.positions.get(&write_id).copied();
+        self.writes.lock().insert(run.clone(), read);
+        Ok(position)
+    }
+}
+
+impl WriteIndex {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, IndexedWrites>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

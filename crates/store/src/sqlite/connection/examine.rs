@@ -1,0 +1,84 @@
+//! Reads a store without leaving a trace: creates no file, migrates, recovers and checkpoints nothing, waits for no
+//! lock. `callboard doctor` uses it to report on a store before anything touches it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rusqlite::Connection;
+
+use super::connect::{FileState, connect_without_trace};
+use super::database::Database;
+use super::open::{self, OpenError};
+use crate::Location;
+use crate::os::FileIdentity;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::lock::writer::WriterLock;
+use crate::sqlite::sql::schema::{APPLICATION_ID, FORMAT, read_format};
+
+/// The state in which a store was found.
+#[derive(Debug)]
+pub struct Examined {
+    /// The format of the database.
+    pub format: i64,
+    /// The format this program writes.
+    pub known: i64,
+    /// What SQLite's check reports; empty if the file is sound.
+    pub problems: Vec<String>,
+    /// The store for reading, if it has our format.
+    pub store: Option<SqliteStore>,
+}
+
+/// How many problems are listed: one is enough to act on, and a broken file has thousands.
+const MAX_PROBLEMS: usize = 5;
+
+pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
+    if !open::is_present(location)? {
+        return Ok(None);
+    }
+    let path = location.database();
+    let unreadable = |error| open::unreadable(&path, error);
+    let (mut connection, mut problems) = check(&path).map_err(unreadable)?;
+    if !problems.is_empty() {
+        // Another process may have started to write after we took the file for unchanging.
+        (connection, problems) = check(&path).map_err(unreadable)?;
+    }
+    let (application, format) = read_format(&connection).map_err(unreadable)?;
+    if application != APPLICATION_ID {
+        return Err(OpenError::OtherProgram { path });
+    }
+    if format > FORMAT {
+        return Err(OpenError::Newer { path, found: format, known: FORMAT });
+    }
+    let store = (format == FORMAT).then(|| store_for_reading(location, connection)).transpose()?;
+    Ok(Some(Examined { format, known: FORMAT, problems, store }))
+}
+
+fn check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
+    let connection = connect_without_trace(path, FileState::of(path))?;
+    let problems = {
+        let mut check = connection.prepare(&format!("PRAGMA quick_check({MAX_PROBLEMS})"))?;
+        let lines: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        lines.into_iter().filter(|line| line != "ok").collect()
+    };
+    Ok((connection, problems))
+}
+
+fn store_for_reading(location: &Location, connection: Connection) -> Result<SqliteStore, OpenError> {
+    let path = location.database();
+    let failed = |source| OpenError::Io { action: "look at", path: path.clone(), source };
+    let identity = FileIdentity::of(&std::fs::metadata(&path).map_err(failed)?);
+    let writer_lock = match location.writer_lock() {
+        writer_lock if writer_lock.exists() => WriterLock::open_existing(writer_lock),
+        _ => WriterLock::of_database(path.clone()),
+    };
+    let writer_lock = writer_lock.map_err(failed)?;
+    let (reader, writer) = (Mutex::new(connection), Mutex::new(None));
+    Ok(SqliteStore(Arc::new(Database {
+        location: location.clone(),
+        path: path.clone(),
+        identity,
+        writer_lock,
+        reader,
+        writer,
+    })))
+}

@@ -1,0 +1,128 @@
+//! SQLite's write-ahead log, read without SQLite.
+//!
+//! SQLite stops at the first frame whose checksum is wrong and drops the rest, committed or not. Each frame's checksum
+//! is seeded with the stored checksum of the frame before it, so a frame can be verified although its predecessor is
+//! unreadable. Salvage takes every good frame up to the last good commit. Frames after it were never acknowledged.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+const HEADER: u64 = 32;
+const FRAME_HEADER: usize = 24;
+const MAGIC: u32 = 0x377f_0682;
+
+/// A log and its good frames.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) file: File,
+    pub(super) page_size: usize,
+    /// Page number and offset of each image, oldest first.
+    pub(super) images: Vec<(u32, u64)>,
+    /// The number of unreadable frames before the last good commit. SQLite loses everything after the first of them.
+    pub(super) bad: u64,
+}
+
+/// The header of the log, or assumptions if it is unreadable.
+struct Header {
+    page_size: usize,
+    salt: [u8; 8],
+    big_endian: bool,
+    sum: Option<(u32, u32)>,
+}
+
+struct Frame {
+    page: u32,
+    commits: bool,
+    good: bool,
+    sum: (u32, u32),
+}
+
+impl Log {
+    /// Reads the log of a database; `None` if it does not exist or has no frame.
+    pub(super) fn read(path: &Path, assumed_page_size: usize) -> io::Result<Option<Self>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        let Some(header) = Header::read(&file, length, assumed_page_size)? else { return Ok(None) };
+        let step = (FRAME_HEADER + header.page_size) as u64;
+        let mut buffer = vec![0; FRAME_HEADER + header.page_size];
+        let (mut seed, mut images, mut bad, mut bad_so_far) = (header.sum, Vec::new(), 0, 0);
+        // Accepted when a commit follows.
+        let mut pending = Vec::new();
+        let mut offset = HEADER;
+        while offset + step <= length {
+            file.read_exact_at(&mut buffer, offset)?;
+            let frame = header.frame(&buffer, seed);
+            seed = Some(frame.sum);
+            if frame.good {
+                pending.push((frame.page, offset + FRAME_HEADER as u64));
+                if frame.commits {
+                    images.append(&mut pending);
+                    bad += std::mem::take(&mut bad_so_far);
+                }
+            } else {
+                bad_so_far += 1;
+            }
+            offset += step;
+        }
+        if header.sum.is_none() && !images.is_empty() {
+            bad = bad.max(1);
+        }
+        Ok(Some(Self { file, page_size: header.page_size, images, bad }))
+    }
+}
+
+impl Header {
+    fn read(file: &File, length: u64, assumed_page_size: usize) -> io::Result<Option<Self>> {
+        if length < HEADER + FRAME_HEADER as u64 {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEADER as usize + FRAME_HEADER];
+        file.read_exact_at(&mut bytes, 0)?;
+        let magic = word(&bytes, 0);
+        let big_endian = magic & 1 == 1;
+        let page_size = word(&bytes, 8) as usize;
+        let plausible =
+            magic & !1 == MAGIC && page_size.is_power_of_two() && (512..=65536).contains(&page_size);
+        let sum = checksum(&bytes[..24], (0, 0), big_endian);
+        if plausible && sum == (word(&bytes, 24), word(&bytes, 28)) {
+            let salt = bytes[16..24].try_into().expect("BUG: a slice of eight bytes");
+            return Ok(Some(Self { page_size, salt, big_endian, sum: Some(sum) }));
+        }
+        // The first frame always has the newest salt.
+        let salt = bytes[40..48].try_into().expect("BUG: a slice of eight bytes");
+        let big_endian = cfg!(target_endian = "big");
+        Ok(Some(Self { page_size: assumed_page_size, salt, big_endian, sum: None }))
+    }
+
+    fn frame(&self, bytes: &[u8], seed: Option<(u32, u32)>) -> Frame {
+        let sum = (word(bytes, 16), word(bytes, 20));
+        let found = seed.map(|seed| {
+            let seed = checksum(&bytes[..8], seed, self.big_endian);
+            checksum(&bytes[FRAME_HEADER..], seed, self.big_endian)
+        });
+        let good = bytes[8..16] == self.salt && found == Some(sum);
+        Frame { page: word(bytes, 0), commits: word(bytes, 4) != 0, good, sum }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("BUG: a slice of four bytes"))
+}
+
+/// Computes SQLite's checksum over pairs of words.
+fn checksum(bytes: &[u8], seed: (u32, u32), big_endian: bool) -> (u32, u32) {
+    let number = |bytes: &[u8]| {
+        let bytes = bytes.try_into().expect("BUG: a slice of four bytes");
+        if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    bytes.chunks_exact(8).fold(seed, |(one, two), pair| {
+        let one = one.wrapping_add(number(&pair[..4])).wrapping_add(two);
+        (one, two.wrapping_add(number(&pair[4..])).wrapping_add(one))
+    })
+}

@@ -1,0 +1,47 @@
+//! Runs whose documents are in a KV bucket: the contract suite, and what is true of such runs alone.
+
+mod bucket;
+mod client;
+mod copies;
+mod entries;
+mod external_writes;
+mod outages;
+
+use std::ffi::{OsStr, OsString};
+
+use store::{COMMIT_LIMIT, NatsStore};
+use testkit::nats::{self, Server};
+
+use crate::contract::{self, Backend};
+use crate::contract_suite;
+use crate::test_store::{TestStore, address_with_documents};
+
+/// A server, used by commits with documents.
+struct Documents(Server);
+
+impl Backend for Documents {
+    type Store = TestStore;
+    const LIMIT: usize = COMMIT_LIMIT;
+    const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
+
+    fn fresh() -> Self {
+        Self(Server::start())
+    }
+
+    fn address(&self) -> OsString {
+        address_with_documents(&self.0.address())
+    }
+
+    fn attach(address: &OsStr) -> TestStore {
+        TestStore::attach(address)
+    }
+
+    fn verify(&self) {}
+}
+
+contract_suite!(Documents);
+
+/// A store whose commits carry documents.
+fn with_documents(server: &Server) -> TestStore {
+    TestStore::with_documents(nats::any(NatsStore::new(server.settings())))
+}

@@ -1,0 +1,152 @@
+//! The store of the contract suite, which can add a document to every commit as the `peer` protocol does.
+
+use std::ffi::{OsStr, OsString};
+
+use protocol::{Revision, RunId};
+use serde_json::json;
+use store::{
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError,
+    ExternalWrite, Loaded, NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry,
+    Tenure, ViewMark, Watch, WriteError, WriteId,
+};
+use testkit::nats;
+
+/// Calls go through [`AnyStore`], which must forward all of them.
+#[derive(Clone)]
+pub(crate) struct TestStore {
+    store: AnyStore,
+    adds_documents: bool,
+}
+
+/// Prefix of the address of a store whose commits carry documents.
+const WITH_DOCUMENTS: &str = "documents@";
+
+pub(crate) fn address_with_documents(address: &str) -> OsString {
+    format!("{WITH_DOCUMENTS}{address}").into()
+}
+
+impl TestStore {
+    pub(crate) fn attach(address: &OsStr) -> Self {
+        let address = address.to_str().unwrap();
+        let (address, adds_documents) = match address.strip_prefix(WITH_DOCUMENTS) {
+            Some(address) => (address, true),
+            None => (address, false),
+        };
+        Self { store: nats::any(NatsStore::new(nats::settings(address))), adds_documents }
+    }
+
+    pub(crate) fn with_documents(store: AnyStore) -> Self {
+        Self { store, adds_documents: true }
+    }
+}
+
+/// Returns a document that is unique to a commit.
+fn document_of(commit: &Commit) -> String {
+    let parts: serde_json::Map<_, _> =
+        commit.parts.iter().map(|part| (part.path.clone(), json!(part.body))).collect();
+    json!({ "version": 2, "of": commit.write_id.to_string(), "parts": parts }).to_string()
+}
+
+impl Store for TestStore {
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        let document = commit.document.clone().or_else(|| self.adds_documents.then(|| document_of(&commit)));
+        self.store.commit(Commit { document, ..commit }).await
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        self.store.settle(run, write_id).await
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        self.store.load(run).await
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        self.store.catch_up(run, position).await
+    }
+
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        self.store.protocol(run).await
+    }
+
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        self.store.newest(run).await
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        self.store.document(run).await
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.entry(run, revision).await
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries(run, after).await
+    }
+
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries_between(run, after, last).await
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.store.intact(run).await
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.snapshot_at(run, revision).await
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        self.store.parts_at(run, revision).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        self.store.runs().await
+    }
+
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.store.runs_beginning(beginning, at_most).await
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        self.store.put_blobs(blobs).await
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        self.store.blob(digest).await
+    }
+
+    fn keeps_documents(&self) -> bool {
+        self.store.keeps_documents()
+    }
+
+    async fn set_aside(&self, run: &RunId, write: &ExternalWrite) -> Result<Option<String>, WriteError> {
+        self.store.set_aside(run, write).await
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        self.store.mark_views(run, views).await
+    }
+
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        self.store.lock_engine_for(run, tenure).await
+    }
+
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.engine_holder(run).await
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
+        self.store.watch(run, after).await
+    }
+}

@@ -1,0 +1,126 @@
+//! Writes whose acknowledgement is late, lost or wrong: the right error each time, and no entry twice.
+
+use std::time::Duration;
+
+use protocol::Revision;
+use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
+use testkit::nats::{Proxy, Server, deliver};
+
+use crate::contract::{change, run};
+
+fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.body.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_write_resolved_as_lost_does_not_land_later() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_millis(600)), run("late"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.hold();
+    let commit = change(&run, first, "late");
+    let id = commit.write_id;
+    let error = store.commit(commit).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+    let lines = wire.cut();
+    let settled = loop {
+        match store.settle(&run, id).await {
+            Ok(settled) => break settled,
+            Err(ReadError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(settled, None);
+    let answer = deliver(lines).await;
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1"]);
+    store.commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("cut"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.hold();
+    let (writer, name) = (store.clone(), run.clone());
+    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    wire.holds_something().await;
+    let lines = wire.cut();
+    let second = writing.await.unwrap().unwrap();
+    assert_eq!(second.revision, Revision(2));
+    let answer = deliver(lines).await;
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
+}
+
+#[tokio::test]
+async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("unacknowledged"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.mute_writes_to_runs();
+    let (writer, name) = (store.clone(), run.clone());
+    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    let direct = NatsStore::new(server.settings());
+    while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    wire.cut();
+    let second = writing.await.unwrap().unwrap();
+    assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
+    assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+/// Replicated servers sometimes refuse a correct sequence.
+#[tokio::test]
+async fn a_refusal_without_a_conflict_is_retried() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("alone"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.refuse(3);
+    assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
+    assert_eq!(wire.refusals(), 0, "every refusal was used");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+/// Any replica answers a direct get, and it may lag.
+#[tokio::test]
+async fn reads_go_to_the_leader_of_a_stream() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let store = wire.store(Duration::from_secs(1));
+    store.open().await.unwrap();
+    wire.hold_at("DIRECT.GET");
+    let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
+    for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
+        let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
+        // More than are read one by one, and one in a blob.
+        for n in 1..=9_usize {
+            let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
+            let (id, document) = (commit.write_id, document.clone());
+            position = store.commit(Commit { document, ..commit }).await.unwrap();
+            assert_eq!(store.settle(run, id).await.unwrap(), Some(position));
+        }
+        assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
+        assert!(store.engine_holder(run).await.unwrap().is_some());
+        lock.release().await;
+    }
+    assert_eq!(store.runs().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
+    let server = Server::start();
+    let wire = Proxy::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_millis(300)), run("alone"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.refuse(u32::MAX);
+    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
+}

@@ -1,0 +1,246 @@
+//! Salvage reads everything from a damaged database that was not damaged, and nothing that was never written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use protocol::{Revision, RunId};
+use rusqlite::Connection;
+use store::{Commit, Digest, Location, OutboxItem, Part, Position, Salvage, SqliteStore, Store as _};
+use tempfile::TempDir;
+use testkit::harness::change;
+
+/// The written entries: run number and revision → body.
+type Written = BTreeMap<(i64, u64), String>;
+
+const PAGE: usize = 4096;
+
+struct Used {
+    directory: TempDir,
+    location: Location,
+    written: Written,
+    blobs: Vec<Vec<u8>>,
+}
+
+/// Makes a store of several runs, with entries from a few bytes to several pages, part of it still in the log.
+async fn used(random: &mut Rng) -> Used {
+    let directory = tempfile::tempdir().unwrap();
+    let location = Location::find(directory.path(), Some("store".into())).unwrap();
+    let store = SqliteStore::open(&location).unwrap();
+    let mut written = Written::new();
+    let mut positions = [Position::absent(); 12];
+    let blobs: Vec<Vec<u8>> = (0..6).map(|n| format!("blob {n} ").repeat(1 + 300 * n).into_bytes()).collect();
+    store.put_blobs(blobs.clone()).await.unwrap();
+    for step in 0..150 {
+        let run = random.usize(..positions.len());
+        let name = RunId::new(format!("run-{run:02}")).unwrap();
+        let length = [20, 400, 3000, 9000, 20_000][random.usize(..5)];
+        let body: String = (0..length).map(|_| random.alphanumeric()).collect();
+        let entry = format!("{{\"step\":{step},\"body\":\"{body}\"}}");
+        let commit = Commit {
+            parts: vec![Part { path: "run".to_owned(), body: body[..20].to_owned() }],
+            outbox: vec![OutboxItem { id: format!("start {step}"), body: "{}".to_owned() }],
+            ..change(&name, positions[run], &entry)
+        };
+        positions[run] = store.commit(commit).await.unwrap();
+        // Runs are numbered in the order of their first commit.
+        let numbers = Connection::open(location.database()).unwrap();
+        let number: i64 = numbers
+            .query_row("SELECT id FROM runs WHERE name = ?1", [format!("run-{run:02}")], |row| row.get(0))
+            .unwrap();
+        written.insert((number, positions[run].revision.0), entry);
+    }
+    // Copy the files while they are open, so that the log is not empty, as after a kill.
+    let copy = directory.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["callboard.db", "callboard.db-wal"] {
+        fs::copy(location.root().join(name), copy.join(name)).unwrap();
+    }
+    drop(store);
+    let location = Location::find(directory.path(), Some("copy".into())).unwrap();
+    Used { directory, location, written, blobs }
+}
+
+impl Used {
+    fn salvage(&self) -> Salvage {
+        let scratch = self.directory.path().join("scratch");
+        let _ = fs::remove_file(&scratch);
+        Salvage::read(&self.location.database(), &scratch).unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.location.root().join(name)
+    }
+}
+
+/// Returns every entry that salvage finds.
+fn found(salvage: &Salvage) -> Written {
+    let mut found = Written::new();
+    for run in salvage.runs().unwrap() {
+        for revision in 1..=run.newest.0.min(1000) {
+            if let Some(entry) = salvage.entry(&run, Revision(revision)).unwrap() {
+                found.insert((run.number, revision), entry.body);
+            }
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn expect_nothing_invented(written: &Written, found: &Written) {
+    for (key, text) in found {
+        assert!(written.get(key) == Some(text), "{key:?} was never written like this");
+    }
+}
+
+fn corrupt(path: &Path, at: usize, length: usize, random: &mut Rng) {
+    let mut bytes = fs::read(path).unwrap();
+    let end = (at + length).min(bytes.len());
+    bytes[at..end].iter_mut().for_each(|byte| *byte = random.u8(..));
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn everything_is_read_from_a_sound_database() {
+    let used = used(&mut Rng::with_seed(1)).await;
+    let salvage = used.salvage();
+    assert!(found(&salvage) == used.written);
+    assert_eq!(salvage.bad_frames(), 0);
+    for blob in &used.blobs {
+        assert_eq!(salvage.blob(&Digest::of(blob)).unwrap().as_ref(), Some(blob));
+    }
+    assert_eq!(salvage.listed().unwrap().len(), 12);
+}
+
+#[tokio::test]
+async fn a_damaged_page_costs_only_its_own_rows() {
+    let mut random = Rng::with_seed(2);
+    let used = used(&mut random).await;
+    fs::remove_file(used.file("callboard.db-wal")).unwrap();
+    let before = found(&used.salvage());
+    assert!(before.len() > 50, "{}", before.len());
+    let path = used.file("callboard.db");
+    let pages = fs::metadata(&path).unwrap().len() as usize / PAGE;
+    corrupt(&path, pages / 2 * PAGE, PAGE, &mut random);
+    let after = found(&used.salvage());
+    expect_nothing_invented(&used.written, &after);
+    assert!(
+        after.len() + 40 > before.len(),
+        "one page cost {} of {}",
+        before.len() - after.len(),
+        before.len()
+    );
+}
+
+#[tokio::test]
+async fn rows_are_read_although_the_schema_is_lost() {
+    let mut random = Rng::with_seed(3);
+    let used = used(&mut random).await;
+    fs::remove_file(used.file("callboard.db-wal")).unwrap();
+    let before = found(&used.salvage());
+    // The first page holds the file header and the list of tables.
+    corrupt(&used.file("callboard.db"), 0, PAGE, &mut random);
+    assert!(Connection::open(used.file("callboard.db")).unwrap().table_exists(None, "entries").is_err());
+    assert!(found(&used.salvage()) == before);
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_truncated_database_is_read() {
+    let used = used(&mut Rng::with_seed(4)).await;
+    let whole = fs::read(used.file("callboard.db")).unwrap();
+    let log = fs::read(used.file("callboard.db-wal")).unwrap();
+    for (length, log_length) in
+        [(whole.len() / 2, log.len()), (whole.len() / 3 + 17, 0), (0, log.len() / 2), (1, 1)]
+    {
+        fs::write(used.file("callboard.db"), &whole[..length]).unwrap();
+        fs::write(used.file("callboard.db-wal"), &log[..log_length]).unwrap();
+        let found = found(&used.salvage());
+        expect_nothing_invented(&used.written, &found);
+        assert_eq!(found.is_empty(), length < 2 && log_length < 2, "{length} {log_length}: {}", found.len());
+    }
+}
+
+/// SQLite itself silently drops everything after the first bad frame.
+#[tokio::test]
+async fn commits_after_a_bad_frame_of_the_log_are_read() {
+    let mut random = Rng::with_seed(5);
+    let used = used(&mut random).await;
+    let log = used.file("callboard.db-wal");
+    // Early in the log: frames after the newest commit are left over from before the log was restarted.
+    corrupt(&log, 10 * PAGE, 2 * PAGE, &mut random);
+    let salvage = used.salvage();
+    assert!(salvage.bad_frames() > 0);
+    let found = found(&salvage);
+    expect_nothing_invented(&used.written, &found);
+    assert!(found.len() + 10 > used.written.len(), "{} of {}", found.len(), used.written.len());
+    let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
+    assert!(found.values().any(|text| text == newest), "the last commit is read");
+}
+
+#[tokio::test]
+async fn frames_are_read_although_the_header_of_the_log_is_damaged() {
+    let mut random = Rng::with_seed(6);
+    let used = used(&mut random).await;
+    corrupt(&used.file("callboard.db-wal"), 0, 16, &mut random);
+    let salvage = used.salvage();
+    assert!(salvage.bad_frames() > 0);
+    let found = found(&salvage);
+    expect_nothing_invented(&used.written, &found);
+    assert!(found.len() + 5 > used.written.len(), "{} of {}", found.len(), used.written.len());
+}
+
+#[tokio::test]
+async fn an_uncommitted_entry_is_not_read() {
+    let used = used(&mut Rng::with_seed(7)).await;
+    let log = fs::read(used.file("callboard.db-wal")).unwrap();
+    // Truncate within the last commit, so that its last frame, which commits it, is missing.
+    let frame = 24 + PAGE;
+    let newest = log[32..].chunks_exact(frame).take_while(|frame| frame[8..16] == log[16..24]).count();
+    fs::write(used.file("callboard.db-wal"), &log[..32 + newest * frame - 1]).unwrap();
+    let salvage = used.salvage();
+    assert_eq!(salvage.bad_frames(), 0, "a torn end is not damage: it was never acknowledged");
+    let found = found(&salvage);
+    let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
+    assert!(!found.values().any(|text| text == newest));
+    assert_eq!(found.len() + 1, used.written.len());
+}
+
+/// For a long run: `CALLBOARD_SEEDS=500 cargo nextest run -p callboard-store random_damage`.
+#[tokio::test]
+async fn random_damage_never_produces_an_entry_that_was_not_written() {
+    let seeds = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let used = used(&mut Rng::with_seed(8)).await;
+    let sound: Vec<_> = ["callboard.db", "callboard.db-wal"]
+        .map(|name| (used.file(name), fs::read(used.file(name)).unwrap()))
+        .into();
+    for seed in 0..seeds {
+        let mut random = Rng::with_seed(seed);
+        for (path, bytes) in &sound {
+            let mut bytes = bytes.clone();
+            match random.u8(..5) {
+                0 => bytes.truncate(random.usize(..bytes.len())),
+                1 => {
+                    for _ in 0..random.usize(1..6) {
+                        let page = random.usize(..bytes.len() / PAGE) * PAGE;
+                        bytes[page..page + PAGE].iter_mut().for_each(|byte| *byte = random.u8(..));
+                    }
+                }
+                2 | 3 => {
+                    for _ in 0..random.usize(1..2000) {
+                        let at = random.usize(..bytes.len());
+                        bytes[at] = random.u8(..);
+                    }
+                }
+                _ => {}
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        let salvage = used.salvage();
+        expect_nothing_invented(&used.written, &found(&salvage));
+        for blob in &used.blobs {
+            let found = salvage.blob(&Digest::of(blob)).unwrap();
+            assert!(found.is_none_or(|found| found == *blob));
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! One attempt: its directory, and the engine's handle on it.
+//!
+//! * `dir`: the files of an attempt
+//! * `launch`: what the shim shall do, and how it is spawned
+//! * `claim`: decides which process may run the attempt
+//! * `exit`: how it ended
+//! * [`report`], [`partial`], `transcript`: what the agent reports, where it left it
+//! * `handle`: waits for events of an attempt and stops it
+
+mod claim;
+mod dir;
+mod exit;
+mod handle;
+mod launch;
+pub mod partial;
+pub mod report;
+mod transcript;
+
+pub use claim::{ClaimError, Voided, void};
+pub(crate) use claim::{ClaimStatus, claim, shim_of, status};
+pub use dir::AttemptDir;
+pub use exit::{EndReason, ExitRecord, ExitStatus};
+pub use handle::{AttachError, AttemptEnd, AttemptHandle, HandleEvent, Shutdown, StopError, StopOutcome};
+pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};

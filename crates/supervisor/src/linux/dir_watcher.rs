@@ -1,0 +1,127 @@
+//! Waits until files of a directory are written, without polling.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+/// Watches the directories of all attempts of one engine. Create one and share it: closing an inotify instance takes
+/// milliseconds, and a user may have only a few hundred of them.
+#[derive(Debug, Clone)]
+pub struct DirWatcher(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fd: AsyncFd<OwnedFd>,
+    /// By watch descriptor. Watching a directory twice returns the same descriptor.
+    waiters: Mutex<HashMap<i32, Vec<Waiter>>>,
+}
+
+/// A [`DirWatch`] that waits for these files.
+#[derive(Debug)]
+struct Waiter {
+    names: Vec<OsString>,
+    wakeup: Arc<Notify>,
+}
+
+impl DirWatcher {
+    /// Creates an inotify instance. Must be called within the runtime that will wait.
+    pub fn new() -> io::Result<Self> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(Shared { fd: super::listen(fd)?, waiters: Mutex::default() })))
+    }
+
+    /// Watches these files of the directory until they are written and closed, or renamed to their name.
+    pub(crate) fn watch(&self, dir: &Path, files: &[PathBuf]) -> io::Result<DirWatch> {
+        let names = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
+        let wakeup = Arc::new(Notify::new());
+        let mut waiters = self.0.waiters();
+        let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+        let descriptor = inotify::add_watch(self.0.fd.get_ref(), dir, flags)?;
+        waiters.entry(descriptor).or_default().push(Waiter { names, wakeup: wakeup.clone() });
+        Ok(DirWatch { shared: self.0.clone(), descriptor, wakeup })
+    }
+}
+
+impl Shared {
+    fn waiters(&self) -> MutexGuard<'_, HashMap<i32, Vec<Waiter>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all pending events and wakes the waiters they concern.
+    fn read_all(&self) -> io::Result<()> {
+        let waiters = self.waiters();
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => concerned(&waiters, &event).for_each(|waiter| waiter.wakeup.notify_one()),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn concerned<'a>(
+    waiters: &'a HashMap<i32, Vec<Waiter>>,
+    event: &Event<'_>,
+) -> impl Iterator<Item = &'a Waiter> {
+    // After an overflow events are missing: wake every waiter.
+    let overflow = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+    let wd = event.wd();
+    let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
+    let in_dir = waiters.iter().filter(move |(descriptor, _)| overflow || **descriptor == wd);
+    in_dir
+        .flat_map(|(_, waiters)| waiters)
+        .filter(move |waiter| overflow || name.as_ref().is_some_and(|name| waiter.names.contains(name)))
+}
+
+/// A watch on some files of one directory, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct DirWatch {
+    shared: Arc<Shared>,
+    descriptor: i32,
+    wakeup: Arc<Notify>,
+}
+
+impl DirWatch {
+    /// Waits until one of the files has been written. Cancel-safe: a notification is kept until it is consumed. The first
+    /// waiter that the runtime wakes reads the events for all others.
+    pub(crate) async fn written(&self) -> io::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.wakeup.notified() => return Ok(()),
+                ready = self.shared.fd.readable() => {
+                    let mut ready = ready?;
+                    self.shared.read_all()?;
+                    ready.clear_ready();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for DirWatch {
+    fn drop(&mut self) {
+        let mut waiters = self.shared.waiters();
+        let Some(in_dir) = waiters.get_mut(&self.descriptor) else { return };
+        in_dir.retain(|waiter| !Arc::ptr_eq(&waiter.wakeup, &self.wakeup));
+        if in_dir.is_empty() {
+            waiters.remove(&self.descriptor);
+            // Fails only if the directory was deleted, which removed the watch.
+            let _ = inotify::remove_watch(self.shared.fd.get_ref(), self.descriptor);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The process table from `/proc`: parents, environments, command lines.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+
+/// One running process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) pid: Pid,
+    parent: Option<Pid>,
+    pub(crate) start_time: u64,
+}
+
+impl Row {
+    /// Identifies the process within this boot.
+    pub(crate) fn key(&self) -> (i32, u64) {
+        (self.pid.as_raw_pid(), self.start_time)
+    }
+}
+
+/// All running processes except this one, so that it is never signalled by mistake.
+#[derive(Debug)]
+pub(crate) struct ProcessTable(Vec<Row>);
+
+impl ProcessTable {
+    pub(crate) fn read() -> io::Result<Self> {
+        let own = rustix::process::getpid();
+        let mut rows = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+                continue;
+            };
+            if pid != own {
+                rows.extend(read_row(pid)?);
+            }
+        }
+        Ok(Self(rows))
+    }
+
+    /// Returns the process with this pid.
+    pub(crate) fn row(&self, pid: Pid) -> Option<Row> {
+        self.0.iter().find(|row| row.pid == pid).copied()
+    }
+
+    /// Returns the processes of this user whose environment has all the variables, with their values.
+    pub(crate) fn carriers<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
+        let ours = |row: &&Row| {
+            let owner = fs::metadata(format!("/proc/{}", row.pid.as_raw_pid())).map(|process| process.uid());
+            owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+        };
+        let carried = |row: &Row| {
+            let environment = environment(row.pid);
+            let values = variables.map(|variable| value(&environment, variable));
+            values.iter().all(Option::is_some).then(|| (*row, values.map(Option::unwrap_or_default)))
+        };
+        self.0.iter().filter(ours).filter_map(carried).collect()
+    }
+
+    /// Returns the descendants of this process.
+    pub(crate) fn our_descendants(&self) -> Vec<Row> {
+        self.descendants(HashSet::from([rustix::process::getpid()]))
+    }
+
+    /// Returns the given processes and their descendants.
+    pub(crate) fn with_descendants(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        let roots: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
+        rows.extend(self.descendants(roots));
+        rows
+    }
+
+    fn descendants(&self, mut above: HashSet<Pid>) -> Vec<Row> {
+        let mut found = Vec::new();
+        loop {
+            let below = |row: &&Row| {
+                !above.contains(&row.pid) && row.parent.is_some_and(|parent| above.contains(&parent))
+            };
+            let next: Vec<Row> = self.0.iter().filter(below).copied().collect();
+            if next.is_empty() {
+                return found;
+            }
+            above.extend(next.iter().map(|row| row.pid));
+            found.extend(next);
+        }
+    }
+
+    /// Returns the processes whose environment contains all the lines. An unreadable environment belongs to another
+    /// user's process, which cannot be part of an attempt.
+    pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
+        let carries = |row: &&Row| {
+            let environment = environment(row.pid);
+            let held: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
+            lines.iter().all(|line| held.contains(line.as_slice()))
+        };
+        self.0.iter().filter(carries).copied().collect()
+    }
+}
+
+/// How long an exec may hide an environment. A longer one hangs on a dead file system.
+const MAX_EXEC_TIME: Duration = Duration::from_secs(1);
+
+/// Reads the environment of a process. During an exec it reads as empty, although the process carried a mark before and
+/// will again. Therefore an empty one counts only if the kernel repeatedly says that there is nothing in it. Returns
+/// nothing if it is unreadable, because then the process belongs to another user.
+fn environment(pid: Pid) -> Vec<u8> {
+    let started = Instant::now();
+    let mut empty_reads = 0;
+    loop {
+        let Ok(bytes) = read_at_once(pid) else { return Vec::new() };
+        empty_reads = if has_no_environment(pid) { empty_reads + 1 } else { 0 };
+        if !bytes.is_empty() || empty_reads > 10 || started.elapsed() > MAX_EXEC_TIME {
+            return bytes;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Reads the environment with one system call, because the process may execute another program between two.
+fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 1 << 20];
+    let length = fs::File::open(format!("/proc/{}/environ", pid.as_raw_pid()))?.read(&mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Whether a process really has no environment: it is a kernel thread, has ended, or its environment is empty.
+fn has_no_environment(pid: Pid) -> bool {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let Ok(Some(stat)) = read_stat(pid) else { return true };
+    let number = |index| field(&stat, index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let (flags, env_start, env_end) = (number(9), number(50), number(51));
+    let ended = matches!(field(&stat, 3), Some("Z" | "X" | "x") | None);
+    ended || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
+}
+
+/// Returns the value of a variable in the environment of this process, or of its nearest ancestor that has it, because a
+/// process may have cleared its environment.
+pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
+    Ok(inherited_all([variable])?.map(|[value]| value))
+}
+
+/// Returns the values of several variables, from the nearest process that has all of them.
+pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
+    let mut pid = Some(rustix::process::getpid());
+    while let Some(this) = pid {
+        let environment = environment(this);
+        let values: Vec<_> = variables.iter().filter_map(|variable| value(&environment, variable)).collect();
+        if let Ok(values) = values.try_into() {
+            return Ok(Some(values));
+        }
+        let stat = read_stat(this)?;
+        pid = stat.and_then(|stat| Pid::from_raw(field(&stat, 4)?.parse().ok()?));
+    }
+    Ok(None)
+}
+
+/// Returns the value of a variable in an environment.
+fn value(environment: &[u8], variable: &str) -> Option<String> {
+    let mut lines = environment.split(|byte| *byte == 0);
+    let value = lines.find_map(|line| line.strip_prefix(variable.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// Returns the command line of a process, on one line and truncated, for people.
+pub(crate) fn command_line(pid: Pid) -> String {
+    const MAX_LENGTH: usize = 80;
+    let bytes = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0').chars();
+    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LENGTH + 1).collect();
+    if line.chars().count() > MAX_LENGTH {
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+/// Whether a signal has stopped the process with this pid.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    let stat = Pid::from_raw(pid).and_then(|pid| read_stat(pid).ok().flatten());
+    stat.is_some_and(|stat| matches!(field(&stat, 3), Some("T" | "t")))
+}
+
+/// Returns the start time of the process with this pid, or `None` if there is none.
+pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
+    Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))
+}
+
+/// Reads the row of a process, or returns `None` if it has ended. A zombie has ended.
+fn read_row(pid: Pid) -> io::Result<Option<Row>> {
+    let Some(stat) = read_stat(pid)? else { return Ok(None) };
+    let row = || {
+        let alive = !matches!(field(&stat, 3)?, "Z" | "X" | "x");
+        let parent = Pid::from_raw(field(&stat, 4)?.parse().ok()?);
+        let start_time = field(&stat, 22)?.parse().ok()?;
+        alive.then_some(Row { pid, parent, start_time })
+    };
+    Ok(row())
+}
+
+fn read_stat(pid: Pid) -> io::Result<Option<String>> {
+    match fs::read(format!("/proc/{}/stat", pid.as_raw_pid())) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the process has ended: its files are missing, or reading them fails with "no such process".
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// Returns a field by its number in proc(5), from 3 on. Counts from the last parenthesis, because the second field is
+/// the program's name in parentheses, which may itself contain blanks and parentheses.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
+        let stat = "42 (a) b (c) S 7 1 1 0 -1 4194560 1 1 0 0 0 0 0 0 20 0 1 0 123456 1 1";
+        assert_eq!(field(stat, 3), Some("S"));
+        assert_eq!(field(stat, 4), Some("7"));
+        assert_eq!(field(stat, 22), Some("123456"));
+    }
+
+    #[test]
+    fn this_process_is_not_in_the_table() {
+        let own = rustix::process::getpid();
+        assert!(ProcessTable::read().unwrap().0.iter().all(|row| row.pid != own));
+        assert!(start_time(own).unwrap().is_some());
+    }
+}

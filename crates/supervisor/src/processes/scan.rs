@@ -1,0 +1,75 @@
+//! Reports marked processes and the state of shims, without touching them.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::attempt::{self, AttemptDir, ClaimError, ClaimStatus};
+use crate::os::{self, Identity, ProcessTable};
+
+/// A running process of this user that carries the mark of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkedProcess {
+    pub pid: i32,
+    /// In clock ticks since boot; together with the pid it identifies the process within this boot.
+    pub start_time: u64,
+    /// Store, run and attempt as the mark names them. The agent controls its environment, so this is only a claim.
+    pub store: PathBuf,
+    pub run: String,
+    pub attempt: String,
+    /// Its command line, for people.
+    pub command: String,
+    /// Its descendants that carry no mark.
+    pub below: Vec<i32>,
+}
+
+/// Returns every process that carries the mark of an attempt, of any store.
+pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
+    let table = ProcessTable::read()?;
+    let carriers = table.carriers(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"]);
+    let known: Vec<_> = carriers.iter().map(|(row, _)| row.pid).collect();
+    let marked = carriers.into_iter().map(|(row, [store, run, attempt])| {
+        let below = table.with_descendants(vec![row]).into_iter().map(|row| row.pid);
+        let below = below.filter(|pid| !known.contains(pid)).map(|pid| pid.as_raw_pid()).collect();
+        MarkedProcess {
+            pid: row.pid.as_raw_pid(),
+            start_time: row.start_time,
+            store: store.into(),
+            run,
+            attempt,
+            command: os::command_line(row.pid),
+            below,
+        }
+    });
+    Ok(marked.collect())
+}
+
+/// The state of an attempt's shim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShimStatus {
+    /// No shim has claimed the attempt.
+    Unclaimed,
+    /// An engine voided the attempt.
+    Void,
+    Alive {
+        pid: i32,
+        /// Whether Ctrl-Z or `kill -STOP` has stopped it, so that it does nothing until SIGCONT.
+        stopped: bool,
+    },
+    Dead,
+    /// It is alive in another container.
+    Remote,
+}
+
+/// Returns the state of an attempt's shim.
+pub fn shim_status(dir: &AttemptDir) -> Result<ShimStatus, ClaimError> {
+    Ok(match attempt::status(dir, None)? {
+        ClaimStatus::Unclaimed => ShimStatus::Unclaimed,
+        ClaimStatus::Void => ShimStatus::Void,
+        ClaimStatus::Alive(_) => match attempt::shim_of(dir)? {
+            Some(Identity { pid, .. }) => ShimStatus::Alive { pid, stopped: os::is_stopped(pid) },
+            None => ShimStatus::Unclaimed,
+        },
+        ClaimStatus::Dead => ShimStatus::Dead,
+        ClaimStatus::Remote(_) => ShimStatus::Remote,
+    })
+}

@@ -1,0 +1,71 @@
+//! The signals of the shim as descriptors, so that it can wait for them together with the agent.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use super::agent::Agent;
+use crate::os;
+
+/// One socket per signal, which becomes readable when the signal arrives. INT is never read, so it stays readable.
+#[derive(Debug)]
+pub(super) struct Signals {
+    term: UnixStream,
+    int: UnixStream,
+    child: UnixStream,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) struct Woken {
+    pub(super) agent: bool,
+    pub(super) term: bool,
+    pub(super) child: bool,
+}
+
+impl Signals {
+    /// Installs the signal handlers.
+    pub(super) fn install() -> io::Result<Self> {
+        Ok(Self { term: socket(SIGTERM)?, int: socket(SIGINT)?, child: socket(SIGCHLD)? })
+    }
+
+    /// Waits for the agent's end, a signal or the deadline.
+    pub(super) fn wait(&self, agent: &Agent, deadline: Option<Instant>) -> io::Result<Woken> {
+        let fds = [agent.process.as_fd(), self.int.as_fd(), self.term.as_fd(), self.child.as_fd()];
+        let ready = os::poll_until(&fds, deadline)?;
+        Ok(Woken {
+            agent: ready[0],
+            term: ready[2] && drain(&self.term)?,
+            child: ready[3] && drain(&self.child)?,
+        })
+    }
+
+    /// Whether SIGINT has arrived, so that the attempt stops without a grace period.
+    pub(super) fn stop_now(&self) -> io::Result<bool> {
+        Ok(os::poll_until(&[self.int.as_fd()], Some(Instant::now()))?[0])
+    }
+
+    /// Readable once SIGINT has arrived.
+    pub(super) fn stop_now_fd(&self) -> BorrowedFd<'_> {
+        self.int.as_fd()
+    }
+}
+
+fn socket(signal: i32) -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    pipe::register(signal, writer)?;
+    Ok(reader)
+}
+
+fn drain(mut socket: &UnixStream) -> io::Result<bool> {
+    match socket.read(&mut [0; 64]) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}

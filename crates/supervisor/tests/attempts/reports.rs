@@ -1,0 +1,149 @@
+//! The sources of reports, and which reports are refused. The tests write the agent's files themselves.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use protocol::report::{PLACEHOLDERS, Status};
+use serde_json::{Value, json};
+use supervisor::report::{Collected, MAX_REPORT_SIZE, Source, SubmitError, collect, submit};
+
+use crate::fixture::Fixture;
+
+fn report(status: &str) -> Value {
+    json!({
+        "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "review", "agent": "reviewer", "status": status,
+        "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z",
+    })
+}
+
+fn with(field: &str, value: Value) -> String {
+    let mut report = report("COMPLETED");
+    report[field] = value;
+    report.to_string()
+}
+
+fn marked(report: &str) -> String {
+    format!("thinking\n<<<RUN_REPORT_JSON\n{report}\nRUN_REPORT_JSON>>>\nbye\n")
+}
+
+fn collected(files: &[(&str, &str)]) -> Collected {
+    let fixture = Fixture::script("");
+    for (name, text) in files {
+        fs::write(fixture.file(name), text).unwrap();
+    }
+    collect(&fixture.dir, &fixture.expected())
+}
+
+fn reason(collected: Collected) -> String {
+    match collected {
+        Collected::Unfit(reason) => reason,
+        other => panic!("accepted: {other:?}"),
+    }
+}
+
+fn found(collected: Collected) -> (Status, Source) {
+    match collected {
+        Collected::Valid(report, source) => (report.status, source),
+        other => panic!("not valid: {other:?}"),
+    }
+}
+
+#[test]
+fn the_most_trusted_source_wins() {
+    let (done, ok) = (report("DONE").to_string(), marked(&report("ok").to_string()));
+    assert_eq!(collected(&[]), Collected::Missing);
+    assert_eq!(found(collected(&[("stdout.log", &ok)])), (Status::Completed, Source::Markers));
+    assert_eq!(found(collected(&[("stdout.log", &ok), ("report.json", &done)])).1, Source::File);
+    let all = [("stdout.log", ok.as_str()), ("report.json", &done), ("submitted.json", &done)];
+    assert_eq!(found(collected(&all)).1, Source::Submitted);
+}
+
+#[test]
+fn sources_that_differ_in_their_verdict_are_contradictory() {
+    let (done, failed) = (report("DONE").to_string(), report("FAILED").to_string());
+    let text = reason(collected(&[("report.json", &done), ("submitted.json", &failed)]));
+    assert_eq!(text, "contradictory: the submitted report says FAILED, the report file says COMPLETED");
+    let gate = with("gate_failure", json!(true));
+    let text = reason(collected(&[("report.json", &done), ("stdout.log", &marked(&gate))]));
+    assert!(text.ends_with("the report between the markers says COMPLETED with gate_failure"), "{text}");
+}
+
+#[test]
+fn an_invalid_report_is_not_replaced_by_a_less_trusted_one() {
+    let done = report("DONE").to_string();
+    let text = reason(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
+    assert!(text.starts_with("the report file: it is not JSON"), "{text}");
+    reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
+    // An invalid less trusted one is ignored: agents print their instructions, and with them our example.
+    let example = with("logs", json!([PLACEHOLDERS[3]]));
+    assert_eq!(
+        found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
+        Source::File
+    );
+    assert_eq!(found(collected(&[("submitted.json", &done), ("report.json", "{")])).1, Source::Submitted);
+}
+
+#[test]
+fn every_kind_of_invalid_content_is_refused_with_its_reason() {
+    for (text, expected) in [
+        (String::new(), "it is not JSON: EOF while parsing a value at line 1, column 0"),
+        ("{ \"schema\": ".to_owned(), "it is not JSON: EOF while parsing a value at line 1, column 12"),
+        ("[]".to_owned(), "it is a list, not a JSON object"),
+        ("{}".to_owned(), "the field `schema` is missing"),
+        (with("ended_at", Value::Null), "the field `ended_at` is missing"),
+        (with("ended_at", json!("")), "the field `ended_at` is empty"),
+        (with("artifacts", json!("a.md")), "the field `artifacts` is a text, expected a list"),
+        (with("run_id", json!("other")), "the field `run_id` is `other`, expected `f8c1a491`"),
+        (with("schema", json!("v9")), "the schema is `v9`, expected `run_report@v0`"),
+        (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
+        (
+            with("logs", json!([PLACEHOLDERS[3]])),
+            "the field `logs` still contains `<one sentence about what you did>` from the instructions",
+        ),
+    ] {
+        assert_eq!(reason(collected(&[("report.json", &text)])), format!("the report file: {expected}"));
+    }
+}
+
+#[test]
+fn only_a_regular_file_of_bounded_size_is_a_report() {
+    let fixture = Fixture::script("");
+    let refused = || reason(collect(&fixture.dir, &fixture.expected()));
+    let path = fixture.dir.report();
+
+    fs::write(fixture.file("target.json"), report("DONE").to_string()).unwrap();
+    symlink(fixture.file("target.json"), &path).unwrap();
+    assert_eq!(refused(), "the report file: it is a symbolic link");
+    fs::remove_file(&path).unwrap();
+
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(refused(), "the report file: it is not a regular file");
+    fs::remove_file(&path).unwrap();
+
+    fs::create_dir(&path).unwrap();
+    assert_eq!(refused(), "the report file: it is not a regular file");
+    fs::remove_dir(&path).unwrap();
+
+    fs::File::create(&path).unwrap().set_len(MAX_REPORT_SIZE + 1).unwrap();
+    assert!(refused().contains("the limit is 8388608"));
+}
+
+#[test]
+fn markers_are_found_at_the_end_of_a_long_output() {
+    let mut text = "x".repeat(9 * 1024 * 1024);
+    text.push_str(&marked(&report("FAIL").to_string()));
+    assert_eq!(found(collected(&[("stdout.log", &text)])), (Status::Failed, Source::Markers));
+}
+
+#[test]
+fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
+    let fixture = Fixture::script("");
+    let expected = fixture.expected();
+    let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
+    assert!(matches!(hand_in(&with("agent", json!("other"))), Err(SubmitError::Unfit(_))));
+    assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
+    assert!(!fixture.dir.submitted().exists());
+    hand_in(&report("FAILED").to_string()).unwrap();
+    hand_in(&report("DONE").to_string()).unwrap();
+    assert_eq!(found(collect(&fixture.dir, &expected)), (Status::Completed, Source::Submitted));
+}

@@ -1,0 +1,364 @@
+//! The rules of every protocol, for each transition and each state.
+
+pub(super) mod document;
+mod violation;
+
+pub use violation::{CounterExample, Violation};
+
+use std::collections::BTreeMap;
+
+use protocol::entry::RunState;
+use protocol::rules::StepStatus;
+use protocol::run::{
+    Absorbed, Attempt, Change, Ending, Exit, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus,
+    TurnStatus, absorb, consider, start_queued,
+};
+use protocol::{AttemptNo, Turn};
+
+use super::input::{Interruptions, facts, must_progress};
+use super::scene::Scheduling;
+use super::transition::{Node, Transition};
+use super::{Explored, Input, Scene};
+
+/// Checks one transition.
+pub(super) fn transition<P: Explored>(
+    scene: &Scene<P>,
+    before: &Node<P>,
+    transition: &Transition<'_, P>,
+) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    live_attempts(scene, before, transition, &mut violations);
+    starts(scene, transition, &mut violations);
+    finishes(transition, &mut violations);
+    attempts(scene, transition, &mut violations);
+    match transition.input {
+        Some(Input::Fact(fact)) => repeated_fact(scene, transition.after, fact, &mut violations),
+        Some(Input::Request(Request::Retry { step })) => {
+            retries(scene, transition, step.as_ref(), &mut violations);
+        }
+        Some(Input::Request(request)) => repeated_request(scene, transition.after, request, &mut violations),
+        Some(Input::Write(_)) => writes(transition, &mut violations),
+        Some(Input::Deferred | Input::Slots) | None => {}
+    }
+    if let Some(Input::Request(Request::Stop)) = transition.input {
+        stops(scene, transition, &mut violations);
+    }
+    violations
+}
+
+/// Compares the live attempts of the run with those that were started and ended, counted independently.
+fn live_attempts<P: Explored>(
+    scene: &Scene<P>,
+    before: &Node<P>,
+    transition: &Transition<'_, P>,
+    violations: &mut Vec<Violation>,
+) {
+    const TWICE: &str = "no step runs twice at once";
+    let mut alive: BTreeMap<P::Step, (Turn, AttemptNo)> = BTreeMap::new();
+    alive.extend(
+        transition
+            .before
+            .live_attempts()
+            .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no))),
+    );
+    if let Some(Input::Fact(Fact::Ended { attempt, .. })) = transition.input {
+        alive.remove(&attempt.step);
+    }
+    for attempt in transition.started() {
+        let number = (attempt.turn, attempt.attempt_no);
+        if alive.insert(attempt.step.clone(), number).is_some() {
+            violations.push(Violation::new(
+                TWICE,
+                format!("`{attempt}` starts while another attempt of it is alive"),
+            ));
+        }
+        if before.started.get(&attempt.step).is_some_and(|newest| *newest >= number) {
+            violations.push(Violation::new(TWICE, format!("`{attempt}` is not a new name")));
+        }
+    }
+    let after: BTreeMap<_, _> = transition
+        .after
+        .live_attempts()
+        .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no)))
+        .collect();
+    if after != alive {
+        violations.push(Violation::new(
+            TWICE,
+            format!("the run has {after:?} as live attempts, but {alive:?} were started"),
+        ));
+    }
+    if after.len() > scene.slots.count() {
+        violations
+            .push(Violation::new("no more live attempts than slots", format!("{} are live", after.len())));
+    }
+}
+
+/// Checks which attempts may start, and when.
+fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    let Transition { before, after, input, .. } = transition;
+    let held =
+        P::deferred(&scene.definition, &after.state).map(|deferred| deferred.quiet).unwrap_or_default();
+    for attempt in transition.started() {
+        if after.status != RunStatus::Running {
+            let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
+            violations.push(Violation::new("only a running run starts attempts", what));
+        }
+        if held.contains(&attempt.step) {
+            let what = format!("`{attempt}` starts, though a deferred transition waits for its end");
+            violations.push(Violation::new("a deferred transition is waited for", what));
+        }
+    }
+    let is_asked = matches!(input, Some(Input::Request(_)) | None);
+    if !is_asked && before.status != RunStatus::Running && after.status == RunStatus::Running {
+        let what = format!("it was {:?}, and runs again without a request", before.status);
+        violations.push(Violation::new("only a request resumes a run", what));
+    }
+    // If a stop ends the run, a running step has failed by it while its attempt is still stopping.
+    let stops_end = P::on_stop(&scene.definition, &after.state).is_some();
+    for (step, active) in &after.active_turns {
+        let step_status = P::step_status(&scene.definition, &after.state, step);
+        let is_ending =
+            matches!(after.status, RunStatus::Finishing(_)) && active.status == TurnStatus::Stopping;
+        if step_status != StepStatus::Unfinished
+            && !(stops_end && is_ending && step_status == StepStatus::Failed)
+        {
+            let what = format!("`{step}` has a turn, but is {step_status:?}");
+            violations.push(Violation::new("a finished step has no turn", what));
+        }
+    }
+}
+
+fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    const RULE: &str = "a run finishes once, with no live attempt";
+    let finished = transition
+        .entry
+        .changes
+        .iter()
+        .filter(|change| matches!(change, Change::Status { status: RunStatus::Finished(_) }))
+        .count();
+    let was_finished = matches!(transition.before.status, RunStatus::Finished(_));
+    let is_finished = matches!(transition.after.status, RunStatus::Finished(_));
+    if finished > 1
+        || (was_finished && !matches!(transition.input, Some(Input::Request(_) | Input::Write(_))))
+    {
+        violations.push(Violation::new(RULE, "it is finished again"));
+    }
+    if is_finished && !transition.after.active_turns.is_empty() {
+        violations.push(Violation::new(
+            RULE,
+            format!("these steps have turns: {:?}", transition.after.active_turns.keys()),
+        ));
+    }
+}
+
+/// A turn begins with all its attempts, each failure uses one, and the last one ends the turn.
+fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    let mut wrong = |what| violations.push(Violation::new("attempts are counted", what));
+    for change in &transition.entry.changes {
+        if let Change::Started { attempt, counted_attempt } = change {
+            let attempts = P::max_attempts(&scene.definition, &attempt.step).get();
+            if *counted_attempt > attempts || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1) {
+                wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {attempts}"));
+            }
+        }
+    }
+    let Some(Input::Fact(Fact::Ended { attempt, ending })) = transition.input else { return };
+    let active = &transition.before.active_turns[&attempt.step];
+    let exit = transition.entry.changes.iter().find_map(|change| match change {
+        Change::Ended { attempt: over, exit } if over == attempt => Some(*exit),
+        _ => None,
+    });
+    let is_running = active.status == TurnStatus::Running;
+    let attempts = P::max_attempts(&scene.definition, &attempt.step).get();
+    let used_up = match ending {
+        Ending::Failed => is_running && active.failures + 1 >= attempts,
+        Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
+        Ending::Reported(_) => false,
+    };
+    if used_up != (exit == Some(Exit::Exhausted)) {
+        wrong(format!(
+            "after {} failures of {attempts} attempts, `{attempt}` ends as {exit:?}",
+            active.failures
+        ));
+    }
+    let over = transition.after.active_turns.get(&attempt.step).filter(|after| after.turn == attempt.turn);
+    if let Some(after) = over {
+        let costs = u32::from(is_running && *ending == Ending::Failed);
+        if after.failures != active.failures + costs {
+            wrong(format!("`{attempt}` had {} failures and has {}", active.failures, after.failures));
+        }
+    }
+}
+
+fn repeated_fact<P: Explored>(
+    scene: &Scene<P>,
+    after: &Run<P>,
+    fact: &Fact<P::Step, P::Verdict>,
+    violations: &mut Vec<Violation>,
+) {
+    let mut again = after.clone();
+    match absorb(&scene.definition, &mut again, fact.clone()) {
+        Absorbed::Ignored(_) if again == *after => {}
+        absorbed => {
+            let what = format!("repeated, it was {absorbed:?}");
+            violations.push(Violation::new("a repeated fact changes nothing", what));
+        }
+    }
+}
+
+/// A retry reopens the steps it names, or all, and leaves the others failed.
+fn retries<P: Explored>(
+    scene: &Scene<P>,
+    transition: &Transition<'_, P>,
+    named: Option<&P::Step>,
+    violations: &mut Vec<Violation>,
+) {
+    let mut left = P::failed_steps(&scene.definition, &transition.before.state);
+    left.retain(|step| named.is_some_and(|named| named != step));
+    let after = P::failed_steps(&scene.definition, &transition.after.state);
+    if after != left {
+        violations.push(Violation::new(
+            "a retry reopens the steps it names",
+            format!("{after:?} are left, not {left:?}"),
+        ));
+    }
+}
+
+/// A stop ends the runs of a protocol that defines it, and stops all others.
+fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    let (before, after) = (&transition.before, transition.after.status);
+    let ends = match before.status {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
+            P::on_stop(&scene.definition, &before.state).is_some()
+        }
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
+    };
+    let done = match after {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Draining(_) => false,
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => !ends,
+        RunStatus::Finishing(_) | RunStatus::Finished(_) => ends,
+    };
+    if !done {
+        let what = format!("it was {:?}, and is {after:?}", before.status);
+        violations.push(Violation::new("a stop stops the run or ends it", what));
+    }
+}
+
+/// A write to the document does not affect the run.
+fn writes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    if transition.before != transition.after || !transition.entry.actions.is_empty() {
+        violations.push(Violation::new("a write does not change the run", "the run has changed"));
+    }
+}
+
+fn repeated_request<P: Explored>(
+    scene: &Scene<P>,
+    after: &Run<P>,
+    request: &Request<P::Step>,
+    violations: &mut Vec<Violation>,
+) {
+    let mut again = after.clone();
+    let nothing = match consider(&scene.definition, &mut again, request) {
+        Ok(mut decision) => {
+            if scene.scheduling == Scheduling::Together {
+                decision.append(start_queued(&scene.definition, &mut again, scene.slots.count()));
+            }
+            decision.is_nothing()
+        }
+        // A stop that has ended the run is refused the second time.
+        Err(_) => {
+            let ended = P::on_stop(&scene.definition, &after.state).is_some()
+                && matches!(after.status, RunStatus::Finished(_));
+            *request == Request::Stop && ended
+        }
+    };
+    if !nothing || again != *after {
+        violations.push(Violation::new("a repeated request changes nothing", "repeated, it does"));
+    }
+}
+
+/// A refusal has a reason and changes nothing.
+pub(super) fn refusal<P: Explored>(before: &Node<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    if *run != before.state.run {
+        violations
+            .push(Violation::new("a refused request changes nothing", format!("refused because {refusal}")));
+    }
+    if refusal.to_string().is_empty() {
+        violations.push(Violation::new("a refusal has a reason", format!("{refusal:?} is empty")));
+    }
+    violations
+}
+
+/// Checks a state, however it was reached.
+pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node<P>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    never_stuck(scene, node, &mut violations);
+    stale_facts(scene, &node.state.run, &mut violations);
+    for (step, active) in &node.state.run.active_turns {
+        let id =
+            Run::<P>::id(&Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no });
+        if active.status == TurnStatus::BackingOff && !node.state.timers.contains_key(&id) {
+            violations
+                .push(Violation::new("every back-off has a timer", format!("nothing will retry `{id}`")));
+        }
+    }
+    violations
+}
+
+/// A run that is not held makes progress by itself; a held one does when it is resumed.
+fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, violations: &mut Vec<Violation>) {
+    let RunState { run, .. } = &node.state;
+    let stuck = |run: &Run<P>| must_progress(run.status) && facts(scene, run, Interruptions::Any).is_empty();
+    if stuck(run) {
+        violations.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
+    }
+    if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
+        let mut resumed = run.clone();
+        let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
+        start_queued(&scene.definition, &mut resumed, scene.slots.count());
+        if granted.is_err() || stuck(&resumed) {
+            violations.push(Violation::new(
+                "never stuck",
+                "resumed, no input is possible, and the run has not ended",
+            ));
+        }
+    }
+}
+
+/// Checks facts about attempts that are not the current ones.
+fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, violations: &mut Vec<Violation>) {
+    let mut after = run.clone();
+    for step in P::steps(&scene.definition) {
+        let (turn, attempt_no, status) = match run.active_turns.get(&step) {
+            Some(active) => (active.turn, active.attempt_no, Some(active.status)),
+            None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), AttemptNo(1), None),
+        };
+        let earlier_attempt = AttemptNo(attempt_no.0.saturating_sub(1));
+        let mut stale = vec![(Turn(turn.0.saturating_sub(1)), attempt_no), (turn, attempt_no.next())];
+        stale.extend((attempt_no.0 > 0).then_some((turn, earlier_attempt)));
+        let is_over = !status.is_some_and(TurnStatus::holds_slot);
+        let is_up = status != Some(TurnStatus::BackingOff);
+        let attempt = |(turn, attempt_no)| Attempt { step: step.clone(), turn, attempt_no };
+        let over = stale.iter().copied().chain(is_over.then_some((turn, attempt_no)));
+        let rested = stale.iter().copied().chain(is_up.then_some((turn, attempt_no)));
+        let mut facts: Vec<_> =
+            rested.map(|number| Fact::BackoffElapsed { attempt: attempt(number) }).collect();
+        let verdicts = P::verdicts(&scene.definition, &step);
+        for number in over {
+            let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
+            facts.extend(endings.map(|ending| Fact::Ended { attempt: attempt(number), ending }));
+        }
+        for fact in facts {
+            if let Absorbed::Decided(_) = absorb(&scene.definition, &mut after, fact.clone()) {
+                violations
+                    .push(Violation::new("a stale fact changes nothing", format!("{fact:?} was absorbed")));
+                return;
+            }
+        }
+    }
+    if after != *run {
+        violations
+            .push(Violation::new("a stale fact changes nothing", "it was ignored, and changed the run"));
+    }
+}

@@ -1,0 +1,56 @@
+//! The writes that agents and people could make to a cycle's document in every state, and whether they may.
+
+use protocol::edit::{EditAuthor, Patch};
+use protocol::peer::{Document, Peer, Phase, PhaseStatus};
+use protocol::run::Run;
+use serde_json::{Value, json};
+
+use super::super::{Rights, WriteInput};
+use super::{ORDER, first_open};
+
+/// The write that is no progress of a phase.
+pub(super) const NOTE: &str = "a note from outside";
+
+/// The seed permits an agent to write the output and errors of the phase in progress, and others the same and unknown
+/// fields. Everything else is the engine's.
+pub(super) fn writes(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<Phase>> {
+    let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
+    let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
+    // A new value each time, because a write of the present value has no effect.
+    let output = json!({"progress": format!("write {}", document.sequence)});
+    let mut writes = Vec::new();
+    for (attempt, _) in run.live_attempts() {
+        let own = attempt.step;
+        let error = json!({
+            "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
+        });
+        let mut inside = |name, pointer: String, value: &Value, rights| {
+            let patch = Patch::Set(vec![(pointer, value.clone())]);
+            writes.push(WriteInput { name, author: EditAuthor::Step(own), patch, rights });
+        };
+        inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
+        inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
+        inside("a note from inside", "/note".to_owned(), &output, Rights::Refused);
+        for other in ORDER.into_iter().filter(|other| *other != own) {
+            inside("another's output from inside", output_of(other), &output, Rights::Refused);
+        }
+    }
+    let mut outside = |name, pointer: String, value: &Value, rights| {
+        let patch = Patch::Set(vec![(pointer, value.clone())]);
+        writes.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
+    };
+    let open = first_open(document);
+    for phase in ORDER {
+        let name =
+            if open == Some(phase) { "the output from outside" } else { "another output from outside" };
+        outside(name, output_of(phase), &output, let_in(phase));
+    }
+    outside(NOTE, "/note".to_owned(), &output, Rights::Granted);
+    outside("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
+    outside("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
+    writes
+}
+
+fn output_of(phase: Phase) -> String {
+    format!("/phases/{phase}/output")
+}

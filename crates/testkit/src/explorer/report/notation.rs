@@ -1,0 +1,119 @@
+//! The notation of runs, inputs and changes in tables and counter-examples.
+
+use protocol::Outcome;
+use protocol::run::{
+    ActiveTurn, Change, ChangeOf, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus,
+};
+
+use crate::explorer::{Explored, Input, Scene};
+
+/// The marks of all protocols; a protocol adds its own.
+pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
+-N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: by an interruption";
+
+pub(in crate::explorer) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
+    let mut text = format!("{:<11}", say_status(run.status));
+    for step in P::steps(&scene.definition) {
+        let step_status = P::say_step(&scene.definition, &run.state, &step);
+        let mark = run.active_turns.get(&step).map_or_else(|| step_status.mark.to_owned(), say_turn);
+        text.push_str(&format!(" {step}{}{mark}", step_status.note));
+    }
+    text
+}
+
+fn say_turn(active: &ActiveTurn) -> String {
+    let mut mark = match active.status {
+        TurnStatus::Queued => "○",
+        TurnStatus::BackingOff => "z",
+        TurnStatus::Running => "▶",
+        TurnStatus::Stopping => "■",
+    }
+    .to_owned();
+    if active.failures > 0 {
+        mark.push_str(&format!("-{}", active.failures));
+    }
+    if active.interruptions > 0 {
+        mark.push_str(&format!("~{}", active.interruptions));
+    }
+    mark
+}
+
+pub(in crate::explorer) fn say_status(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Paused => "paused",
+        RunStatus::Stopping(StopCause::Interrupted) => "stopping!",
+        RunStatus::Stopping(StopCause::Requested) => "stopping",
+        RunStatus::Stopped(StopCause::Interrupted) => "stopped!",
+        RunStatus::Stopped(StopCause::Requested) => "stopped",
+        RunStatus::Draining(_) => "draining",
+        RunStatus::Finishing(_) => "finishing",
+        RunStatus::Finished(Outcome::Succeeded) => "SUCCEEDED",
+        RunStatus::Finished(Outcome::Incomplete) => "INCOMPLETE",
+        RunStatus::Finished(Outcome::Failed) => "FAILED",
+    }
+}
+
+pub(in crate::explorer) fn say_input<P: Explored>(input: &Input<P>) -> String {
+    match input {
+        Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} back-off elapsed", attempt.step),
+        Input::Fact(Fact::Ended { attempt, ending }) => {
+            let step = &attempt.step;
+            match ending {
+                Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(verdict)),
+                Ending::Failed => format!("{step} fails"),
+                Ending::Interrupted => format!("{step} is interrupted"),
+                Ending::Stopped => format!("{step} is stopped"),
+            }
+        }
+        Input::Deferred => "(deferred)".to_owned(),
+        Input::Slots => "(slots)".to_owned(),
+        Input::Write(writing) => format!("write: {}", writing.name),
+        Input::Request(request) => match request {
+            Request::Pause => "request: pause".to_owned(),
+            Request::Resume => "request: resume".to_owned(),
+            Request::Stop => "request: stop".to_owned(),
+            Request::Interrupt => "request: interrupt".to_owned(),
+            Request::Retry { step: None } => "request: retry".to_owned(),
+            Request::Retry { step: Some(step) } => format!("request: retry {step}"),
+            Request::Skip { step } => format!("request: skip {step}"),
+        },
+    }
+}
+
+pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[ChangeOf<P>]) -> String {
+    if changes.is_empty() {
+        return "nothing".to_owned();
+    }
+    changes.iter().map(say_change::<P>).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the new position of a document, if a write has changed it.
+pub(in crate::explorer) fn say_written<P: Explored>(was: &P::Document, shown: &P::Document) -> String {
+    match P::say_document(shown).filter(|_| was != shown) {
+        Some(position) => format!(" ✎ {position}"),
+        None => String::new(),
+    }
+}
+
+fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
+    match change {
+        Change::Status { status } => say_status(*status).to_owned(),
+        Change::Protocol { transition } => P::say_change(transition),
+        Change::Queued { step, .. } => format!("queue {step}"),
+        Change::BackoffElapsed { step } => format!("requeue {step}"),
+        Change::Started { attempt, counted_attempt } => format!("START {} ({counted_attempt})", attempt.step),
+        Change::StopRequested { attempt, .. } => format!("STOP {}", attempt.step),
+        Change::Ended { attempt, exit } => {
+            let step = &attempt.step;
+            match exit {
+                Exit::Reported => format!("{step} ends"),
+                Exit::WillRetry { .. } => format!("{step} backs off"),
+                Exit::Interrupted { .. } | Exit::Stopped => format!("{step} keeps its turn"),
+                Exit::Exhausted => format!("{step} is exhausted"),
+                Exit::Released | Exit::Drained => format!("{step} is released"),
+            }
+        }
+        Change::Dequeued { step } => format!("dequeue {step}"),
+    }
+}

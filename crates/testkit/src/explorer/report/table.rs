@@ -1,0 +1,81 @@
+//! Tables and diagrams of an exploration, for people to review.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::notation::LEGEND;
+use crate::explorer::Exploration;
+
+/// One transition, in words.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::explorer) struct Row {
+    pub(in crate::explorer) state: String,
+    pub(in crate::explorer) input: String,
+    pub(in crate::explorer) changes: String,
+    /// `None` if the input was refused.
+    pub(in crate::explorer) next: Option<String>,
+}
+
+impl Exploration {
+    /// Returns the table, sorted, with one line per transition below `about` and `legend`.
+    pub fn table(&self, about: &str, legend: &str) -> String {
+        let rows: BTreeSet<_> = self.rows.iter().collect();
+        let width =
+            |text: fn(&Row) -> &str| rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0);
+        let (state, input) = (width(|row| &row.state), width(|row| &row.input));
+        let changes = width(|row| &row.changes);
+        let refused = rows.iter().filter(|row| row.next.is_none()).count();
+        let moved = rows.len() - refused;
+        let counts = format!("{}, {moved} transitions, {refused} refusals", self.counted());
+        let mut table = format!("{about}\n{counts}\n\n{legend}\n{LEGEND}\n\n");
+        for Row { state: before, input: came, changes: decided, next } in rows {
+            let next = next.as_deref().map_or("(the same)".to_owned(), |next| {
+                if next == before { "(the same)".to_owned() } else { next.to_owned() }
+            });
+            let line = format!("{before:<state$} | {came:<input$} | {decided:<changes$} | {next}");
+            table.push_str(line.trim_end());
+            table.push('\n');
+        }
+        table
+    }
+
+    fn counted(&self) -> String {
+        format!("{}: {} states", self.scene, self.states)
+    }
+
+    /// Returns a state diagram in Mermaid's language. Inputs between the same two states share an arrow. Inputs that
+    /// change nothing have none.
+    pub fn diagram(&self) -> String {
+        let moves = |row: &&Row| row.next.as_ref().is_some_and(|next| *next != row.state);
+        let rows: BTreeSet<_> = self.rows.iter().filter(moves).collect();
+        let states: BTreeSet<&str> =
+            rows.iter().flat_map(|row| [Some(row.state.as_str()), row.next.as_deref()]).flatten().collect();
+        let names: BTreeMap<&str, usize> =
+            states.iter().enumerate().map(|(at, state)| (*state, at)).collect();
+        let mut arrows: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
+        for row in &rows {
+            let Some(next) = &row.next else { continue };
+            let arrow = (names[row.state.as_str()], names[next.as_str()]);
+            arrows.entry(arrow).or_default().push(&row.input);
+        }
+        let mut diagram = format!("%% {}\nstateDiagram-v2\n", self.counted());
+        for (state, name) in &names {
+            let words = state.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = writeln!(diagram, "    state \"{words}\" as s{name}");
+        }
+        if let Some(first) = self.rows.first() {
+            let _ = writeln!(diagram, "    [*] --> s{}", names[first.state.as_str()]);
+        }
+        let ends = arrows.keys().map(|(_, to)| *to).filter(|to| arrows.keys().all(|(from, _)| from != to));
+        let ends: BTreeSet<_> = ends.collect();
+        for ((from, to), inputs) in &arrows {
+            // A colon ends a label.
+            let label = inputs.join(", ").replace(": ", " ");
+            let _ = writeln!(diagram, "    s{from} --> s{to} : {label}");
+        }
+        for end in ends {
+            let _ = writeln!(diagram, "    s{end} --> [*]");
+        }
+        diagram
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs on a real store, opened and driven in the test's own process.
+
+pub mod cycle;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
+use protocol::rules::DEFAULT_MAX_ATTEMPTS;
+use protocol::run::{Action, Decision};
+use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
+use protocol::{Protocol, RunId, RunLocation, StepId, peer};
+use runner::{AgentProfile, Clock, EngineConfig, GRACE, Journal, Overrides, RunOptions, RunSpec};
+use serde::Serialize;
+use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
+use supervisor::ShimProgram;
+use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+use tokio::runtime::Handle;
+
+use crate::scene::Scene;
+
+impl Scene {
+    /// Opens the repository's store, and creates it if necessary.
+    pub fn open_store(&self) -> AnyStore {
+        wait(open_store(self.repo(), self.backend().address().as_deref()))
+    }
+}
+
+/// Opens the NATS store at an address, or without one the repository's own.
+pub async fn open_store(repo: &Path, address: Option<&str>) -> AnyStore {
+    let location = Location::find(repo, None).expect("a repository has a location for the store");
+    crate::scene::open(&location, address).await
+}
+
+/// Waits for a future in a test without a runtime.
+///
+/// All such futures share one runtime, and a thread drives it: a connection to a server belongs to the runtime that
+/// made it, and is active between two calls.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("there can be a runtime");
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    });
+    RUNTIME.block_on(future)
+}
+
+pub fn person() -> Author {
+    Author::Person { name: "tester".to_owned(), host: "here".to_owned() }
+}
+
+/// A workflow of one step.
+pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::DefinitionSource {
+    independent_steps(&[step], max_attempts)
+}
+
+/// A workflow of steps that do not depend on each other.
+pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::DefinitionSource {
+    let steps: Vec<_> = steps.iter().map(|step| StepId::new(*step).expect("a name")).collect();
+    let workflow = Workflow {
+        name: "trial".to_owned(),
+        description: String::new(),
+        metadata: serde_json::Map::new(),
+        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "profile", "task.md")).collect(),
+    };
+    steps::DefinitionSource {
+        workflow,
+        source: String::new(),
+        prompts: steps.into_iter().map(|step| (step, "Do it.".to_owned())).collect(),
+        max_attempts,
+        max_iterations: DEFAULT_ITERATIONS,
+        on_failure: OnFailure::Stop,
+    }
+}
+
+/// A new cycle.
+pub fn new_cycle(id: &str) -> peer::Definition {
+    peer::Definition {
+        cycle: id.parse().expect("a cycle's id"),
+        instruction: "create-spec".to_owned(),
+        mode: peer::Mode::New,
+        instruction_args: String::new(),
+        user_requirements: "People can log in".to_owned(),
+        continues: None,
+        advice: None,
+        max_attempts: DEFAULT_MAX_ATTEMPTS,
+        timeout: None,
+    }
+}
+
+/// The run of a cycle.
+pub fn run_of(definition: &peer::Definition) -> RunId {
+    RunId::new(definition.cycle.key()).expect("a key is a name")
+}
+
+/// The spec of a run in that directory.
+pub fn spec<P: Protocol>(
+    definition: P::Definition,
+    run: &RunId,
+    directory: &Path,
+    profile: Option<AgentProfile>,
+) -> RunSpec<P> {
+    let location = RunLocation { run: run.clone(), repo_dir: directory.display().to_string() };
+    let options = RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new() };
+    RunSpec { title: "trial".to_owned(), definition, options }
+}
+
+/// The agent profile of `--wrapper PROGRAM`.
+pub fn wrapper(program: &Path) -> AgentProfile {
+    let program = program.to_str().expect("our paths are UTF-8").to_owned();
+    AgentProfile {
+        adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
+        report: ReportRule::Required,
+        pass: Pass::Everything,
+        env: Vec::new(),
+        timeout: None,
+        silence: None,
+        grace: GRACE,
+    }
+}
+
+/// The configuration of an engine in this process; `program` is the built `callboard`.
+pub fn engine_config(store: &AnyStore, program: &Path) -> EngineConfig {
+    store.prepare_local_dir().expect("directories can be made");
+    engine_config_at(store.local_dir().root(), program)
+}
+
+/// The configuration of an engine with that local directory.
+pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
+    let boot_id = supervisor::boot_id().expect("the kernel tells");
+    let (host, pid) = (store::host_name(), std::process::id());
+    EngineConfig {
+        overrides: Overrides::default(),
+        by_agent: BTreeMap::new(),
+        slots: 1,
+        backoff: Duration::from_millis(1),
+        linger_timeout: Duration::from_secs(30),
+        shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
+        store_root: store_root.to_owned(),
+        clock: Clock::system(),
+        boot_id: boot_id.clone(),
+        descriptors: None,
+        author: Author::Engine { host, boot_id, pid },
+    }
+}
+
+fn outbox_item<Step: fmt::Display + Serialize>(action: &Action<Step>) -> OutboxItem {
+    OutboxItem { id: action.id(), body: serde_json::to_string(action).expect("an action is plain data") }
+}
+
+/// A commit of an entry and nothing else.
+pub fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
+    Commit {
+        run: run.clone(),
+        protocol: "steps".to_owned(),
+        expected,
+        epoch: None,
+        write_id: WriteId::new(),
+        entry: entry.to_owned(),
+        parts: Vec::new(),
+        document: None,
+        outbox: Vec::new(),
+        acknowledged: Vec::new(),
+        views: Vec::new(),
+        snapshot: None,
+        summary: "{}".to_owned(),
+    }
+}
+
+/// Commits an entry to the journal, with the time it has.
+pub async fn append<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    store: &S,
+    entry: &Entry<P>,
+) -> Result<(), CommitError> {
+    journal.state.fold(entry);
+    let parts = P::record(&journal.spec.definition, &mut journal.document, entry);
+    let parts = parts.expect("the entry can be recorded").into_iter();
+    let parts = parts.map(|path| Part { body: P::part(&journal.document, &path), path });
+    let commit = Commit {
+        protocol: P::NAME.to_owned(),
+        parts: parts.collect(),
+        document: (P::SHOWS_DOCUMENT && store.keeps_documents())
+            .then(|| serde_json::to_string(&journal.document).expect("a document is plain data")),
+        outbox: entry.actions.iter().map(outbox_item).collect(),
+        summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
+        ..change(&journal.run, journal.position, &entry.encode())
+    };
+    journal.position = store.commit(commit).await?;
+    Ok(())
+}
+
+/// Commits the decision of an engine on that host that was killed before it acted.
+pub async fn commit_decision<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    store: &S,
+    host: &str,
+    Decision { changes, actions }: Decision<P>,
+) {
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: Clock::system().now().max(journal.state.at),
+        by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
+        input: Input::Deferred,
+        changes,
+        actions,
+        timers: Vec::new(),
+    };
+    append(journal, store, &entry).await.expect("no other process writes");
+}

@@ -1,0 +1,90 @@
+//! Small file systems, for [isolated](crate::isolated()) tests.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A tmpfs that is mounted over a directory until it is dropped.
+#[derive(Debug)]
+pub struct Disk {
+    root: PathBuf,
+}
+
+impl Disk {
+    /// Creates the directory and mounts an empty tmpfs there, with options such as `size=2m` or `nr_inodes=40`.
+    #[track_caller]
+    pub fn mount(root: impl AsRef<Path>, size: &str) -> Self {
+        let root = root.as_ref().to_owned();
+        fs::create_dir_all(&root).expect("a directory can be made");
+        mount(&["-t", "tmpfs", "-o", &format!("{size},mode=0700"), "tmpfs"], &root);
+        Self { root }
+    }
+
+    /// Mounts the directory over itself, so that it can be made read-only.
+    #[track_caller]
+    pub fn over(root: impl AsRef<Path>) -> Self {
+        let root = root.as_ref().to_owned();
+        mount(&["--bind", root.to_str().expect("our paths are UTF-8")], &root);
+        Self { root }
+    }
+
+    #[track_caller]
+    pub fn make_read_only(&self) {
+        mount(&["-o", "remount,bind,ro"], &self.root);
+    }
+
+    #[track_caller]
+    pub fn make_writable(&self) {
+        mount(&["-o", "remount,bind,rw"], &self.root);
+    }
+
+    /// Uses all the free space. Can be called again after some was freed.
+    #[track_caller]
+    pub fn fill(&self) {
+        let ballast = File::options().create(true).append(true).open(self.ballast());
+        let mut ballast = ballast.expect("a file can be made");
+        for block in [1 << 16, 1 << 12, 1] {
+            while ballast.write_all(&vec![b'.'; block]).is_ok() {}
+        }
+    }
+
+    /// Uses all the free space but this many bytes.
+    #[track_caller]
+    pub fn fill_but(&self, room: u64) {
+        self.fill();
+        let ballast = File::options().write(true).open(self.ballast()).expect("it was just made");
+        let length = ballast.metadata().expect("as above").len();
+        ballast.set_len(length.checked_sub(room).expect("there was room")).expect("a file can be cut");
+    }
+
+    /// Uses all inodes: a disk may have free space and no inode.
+    pub fn fill_with_names(&self) {
+        let names = self.root.join("names");
+        fs::create_dir(&names).expect("there is one left");
+        (0..).take_while(|number| File::create(names.join(format!("{number}"))).is_ok()).for_each(drop);
+    }
+
+    /// Frees what was used.
+    pub fn free(&self) {
+        let freed = fs::remove_file(self.ballast()).or_else(|_| fs::remove_dir_all(self.root.join("names")));
+        freed.expect("the disk was filled");
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.root.join("ballast")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily, because a process may still have a file open there.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.root).output();
+    }
+}
+
+#[track_caller]
+fn mount(arguments: &[&str], root: &Path) {
+    let output = Command::new("mount").args(arguments).arg(root).output().expect("there is mount");
+    assert!(output.status.success(), "mount: {}", String::from_utf8_lossy(&output.stderr));
+}

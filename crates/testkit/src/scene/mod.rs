@@ -1,0 +1,354 @@
+//! A temporary git repository with a home directory and the scripted agent.
+
+mod agent_log;
+mod backend;
+mod command;
+mod redact;
+
+pub use agent_log::{AgentEvent, AgentLog};
+pub(crate) use backend::open;
+pub use backend::{Backend, TempStore, on_nats};
+pub use command::{Callboard, Running, Session, first_to_end};
+pub use redact::redact;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use protocol::RunId;
+use rustix::fs::{CWD, Mode};
+use serde_json::Value;
+use store::Store as _;
+use tempfile::TempDir;
+
+use crate::harness;
+use crate::nats::Server;
+
+const AGENT: &str = include_str!("agent.sh");
+
+/// A temporary git repository in which the real binary runs with an environment of its own.
+#[derive(Debug)]
+pub struct Scene {
+    /// Removed with the scene.
+    _directory: TempDir,
+    repo: PathBuf,
+    program: PathBuf,
+    backend: Backend,
+    store: PathBuf,
+}
+
+impl Scene {
+    /// Creates a scene for the built `callboard`, on the store that the tests run on.
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        Self::named(program, "repo")
+    }
+
+    /// Creates a scene whose repository directory has this name.
+    pub fn named(program: impl AsRef<Path>, name: &str) -> Self {
+        Self::backed(program, name, Backend::chosen())
+    }
+
+    /// Creates a scene on this server, whatever store the tests run on.
+    pub fn on(server: Server, program: impl AsRef<Path>) -> Self {
+        Self::backed(program, "repo", server.into())
+    }
+
+    fn backed(program: impl AsRef<Path>, name: &str, backend: Backend) -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("callboard-").tempdir().expect("a temporary directory");
+        // The output contains canonical paths.
+        let root = directory.path().canonicalize().expect("it was just made");
+        let repo = root.join(name);
+        let mut scene = Self {
+            store: repo.join(".git/callboard"),
+            repo,
+            _directory: directory,
+            program: program.as_ref().to_owned(),
+            backend,
+        };
+        for made in [scene.repo(), &scene.home(), &scene.kit()] {
+            fs::create_dir_all(made).expect("a directory can be made");
+        }
+        scene.write_program(scene.agent(), AGENT);
+        symlink(&scene.program, scene.kit().join("callboard")).expect("a link can be made");
+        mkfifo(&scene.kit().join("never"));
+        scene.git(&["init", "--quiet", "--initial-branch=main"]);
+        scene.write("task.md", "Do what the step says.\n");
+        scene.git(&["add", "."]);
+        scene.git(&["commit", "--quiet", "--message=begin"]);
+        if let Backend::Nats { .. } = scene.backend {
+            // A single server has one replica. The store tells where its local directory is.
+            scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+            // In a thread of its own, because the caller may be inside a runtime.
+            let opened = std::thread::scope(|scope| scope.spawn(|| scene.open_store()).join());
+            scene.store = opened.expect("the server answers").local_dir().root().to_owned();
+        }
+        scene
+    }
+
+    pub fn repo(&self) -> &Path {
+        &self.repo
+    }
+
+    /// The directory that the agent and the tests share, outside of the repository.
+    pub fn kit(&self) -> PathBuf {
+        self.repo.with_file_name("kit")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.repo.with_file_name("home")
+    }
+
+    /// The local directory of the store, with the attempts.
+    pub fn store(&self) -> PathBuf {
+        self.store.clone()
+    }
+
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// The scripted agent, which accepts the flags of the wrapper contract and ignores them.
+    pub fn agent(&self) -> PathBuf {
+        self.kit().join("agent.sh")
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub fn agent_log(&self) -> AgentLog {
+        AgentLog::new(self.kit().join("agent_log"))
+    }
+
+    /// The directory of an attempt, such as `plan` and `1.1`.
+    pub fn attempt(&self, run: &str, step: &str, number: &str) -> PathBuf {
+        self.store().join("attempts").join(run).join(step).join(number)
+    }
+
+    pub fn view(&self, run: &str) -> PathBuf {
+        self.repo.join(".agents/runs").join(run).join("run_state.json")
+    }
+
+    /// Reads the document from the view.
+    #[track_caller]
+    pub fn document(&self, run: &str) -> Value {
+        let text = fs::read_to_string(self.view(run)).expect("the view is there");
+        serde_json::from_str(&text).expect("a view is always whole")
+    }
+
+    /// Waits until the view satisfies `look`.
+    #[track_caller]
+    pub fn wait_for_view(&self, run: &str, what: &str, look: impl Fn(&Value) -> bool) -> Value {
+        let view = self.view(run);
+        fs::create_dir_all(view.parent().expect("a view lies in a directory")).expect("it can be made");
+        crate::until(view.parent().expect("as above"), what, || {
+            let text = fs::read_to_string(&view).ok()?;
+            let document = serde_json::from_str(&text).expect("a view is always whole");
+            look(&document).then_some(document)
+        })
+    }
+
+    /// Waits until a run's engine, which this test did not start itself, has ended.
+    #[track_caller]
+    pub fn wait_for_engine(&self, run: &str) {
+        if let Some(engine) = self.engine(run).and_then(crate::ProcessHandle::of) {
+            engine.wait();
+        }
+    }
+
+    /// Returns the pid of a run's present or last engine.
+    #[track_caller]
+    pub fn engine(&self, run: &str) -> Option<i32> {
+        match self.backend {
+            Backend::Embedded => {
+                let signature = fs::read_to_string(self.store.join("engines").join(format!("{run}.lock")));
+                let signature = signature.expect("an engine has signed its lock");
+                let pid = signature.split(' ').next().and_then(|pid| pid.parse().ok());
+                Some(pid.expect("it begins with its pid"))
+            }
+            Backend::Nats { .. } => {
+                let run = RunId::new(run).expect("a name");
+                let holder =
+                    harness::wait(self.open_store().engine_holder(&run)).expect("the server answers");
+                holder.map(|holder| i32::try_from(holder.pid).expect("a pid is small"))
+            }
+        }
+    }
+
+    /// Writes a file of the repository.
+    pub fn write(&self, name: impl AsRef<Path>, text: &str) -> PathBuf {
+        let path = self.repo.join(name);
+        fs::create_dir_all(path.parent().expect("a file lies in a directory")).expect("it can be made");
+        fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    /// Writes a program, relative to the repository.
+    pub fn write_program(&self, path: impl AsRef<Path>, script: &str) -> PathBuf {
+        let path = self.write(path, script);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        path
+    }
+
+    /// Writes `wf.yaml` with steps given as `id: need need`, all for agent `profile` with the prompt `task.md`.
+    pub fn workflow(&self, steps: &[&str]) -> PathBuf {
+        let mut text = "name: trial\nsteps:\n".to_owned();
+        for step in steps {
+            let (id, needs) = step.split_once(':').unwrap_or((step, ""));
+            let needs: Vec<_> = needs.split_whitespace().collect();
+            text.push_str(&format!("  - id: {id}\n    agent: profile\n    prompt: task.md\n"));
+            if !needs.is_empty() {
+                text.push_str(&format!("    needs: [{}]\n", needs.join(", ")));
+            }
+        }
+        self.write("wf.yaml", &text)
+    }
+
+    /// Writes `wf.yaml` with steps given in YAML: `id: review, needs: [code], loop_back_to: code`.
+    pub fn workflow_of(&self, steps: &[&str]) -> PathBuf {
+        let steps = steps.iter().map(|step| format!("  - {{agent: profile, prompt: task.md, {step}}}\n"));
+        self.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()))
+    }
+
+    /// Sets the agent's behaviour; `agent.sh` lists the words.
+    pub fn plan(&self, lines: &[&str]) {
+        fs::write(self.kit().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
+    }
+
+    /// Creates a gate for the behaviour `wait NAME`.
+    pub fn gate(&self, name: &str) -> Gate {
+        let path = self.kit().join(name);
+        mkfifo(&path);
+        Gate { path, pipe: None }
+    }
+
+    /// Waits for a file that an agent writes to the kit. Returns its content.
+    #[track_caller]
+    pub fn wait_for_note(&self, name: &str) -> String {
+        let path = self.kit().join(name);
+        crate::until(&self.kit(), name, || path.exists().then_some(()));
+        fs::read_to_string(path).expect("a note is text")
+    }
+
+    /// Prepares a call of the binary.
+    pub fn callboard(&self, arguments: &[&str]) -> Callboard<'_> {
+        Callboard::new(self, arguments)
+    }
+
+    /// Prepares a call with `--wrapper AGENT` at the end, so that the scripted agent works on every step.
+    pub fn with_agent(&self, arguments: &[&str]) -> Callboard<'_> {
+        self.with_agent_and(arguments, &[])
+    }
+
+    /// `callboard run wf.yaml --run-id RUN --wrapper AGENT`.
+    pub fn run_named(&self, run: &str) -> Callboard<'_> {
+        self.with_agent(&["run", "wf.yaml", "--run-id", run])
+    }
+
+    /// `callboard run wf.yaml --run-id trial --wrapper AGENT`, and more arguments.
+    pub fn run(&self, more: &[&str]) -> Callboard<'_> {
+        self.with_agent_and(&["run", "wf.yaml", "--run-id", "trial"], more)
+    }
+
+    fn with_agent_and(&self, arguments: &[&str], more: &[&str]) -> Callboard<'_> {
+        let agent = self.agent();
+        let agent = agent.to_str().expect("our paths are UTF-8");
+        self.callboard(&[arguments, &["--wrapper", agent], more].concat())
+    }
+
+    /// Returns the journal of a run, oldest entry first.
+    #[track_caller]
+    pub fn journal(&self, run: &str) -> Vec<Value> {
+        let log = self.callboard(&["log", run, "--json"]).run();
+        assert_eq!(log.code, 0, "{}", log.stderr);
+        log.events()
+    }
+
+    /// Fails if a process of an attempt is alive.
+    #[track_caller]
+    pub fn expect_no_orphans(&self) {
+        crate::expect_no_orphans(&self.store());
+    }
+
+    #[track_caller]
+    pub fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "user.name=Tester", "-c", "user.email=tester@example.com"])
+            .args(arguments)
+            .current_dir(&self.repo)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .output()
+            .expect("git can be run");
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Replaces what differs from run to run; see [`crate::redact()`].
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let root = self.repo.parent().expect("the repository lies in the scene's directory");
+        // A store on NATS is shown by its server or by its directory, never with credentials.
+        let text = match self.backend {
+            Backend::Embedded => text.to_owned(),
+            Backend::Nats { .. } => {
+                text.replace(&format!("nats://{}", self.backend.server().address()), "[STORE]")
+            }
+        };
+        let names = [
+            (self.store(), "[STORE]"),
+            (self.kit(), "[KIT]"),
+            (self.repo.clone(), "[REPO]"),
+            (root.to_owned(), "[DIR]"),
+        ];
+        let text = names
+            .iter()
+            .fold(text, |text, (path, name)| text.replace(path.to_str().expect("our paths are UTF-8"), name));
+        redact(&text)
+    }
+}
+
+impl Drop for Scene {
+    /// A failed test may leave agents that wait for ever. They carry the mark of this store, so they can be killed.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for orphan in crate::orphans(&self.store()) {
+                orphan.kill();
+            }
+        }
+    }
+}
+
+/// Where agents wait until a test lets them continue.
+#[derive(Debug)]
+pub struct Gate {
+    path: PathBuf,
+    pipe: Option<File>,
+}
+
+impl Gate {
+    /// Lets all agents pass, now and later.
+    pub fn open(&mut self) {
+        // Opened for reading and writing so that it does not block, and kept open so that the lines stay in the pipe.
+        let mut pipe = OpenOptions::new().read(true).write(true).open(&self.path).expect("the gate is there");
+        // Each agent reads one line.
+        pipe.write_all(&[b'\n'; 1000]).expect("a pipe holds more than this");
+        self.pipe = Some(pipe);
+    }
+}
+
+fn mkfifo(path: &Path) {
+    rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("a pipe can be made");
+}
+
+/// Returns the status of a step in a view.
+pub fn status<'d>(document: &'d Value, step: &str) -> &'d str {
+    document["steps"][step]["status"].as_str().unwrap_or("no such step")
+}
+
+/// Returns the last error of a step in a view.
+pub fn last_error<'d>(document: &'d Value, step: &str) -> &'d str {
+    document["steps"][step]["last_error"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,209 @@
+//! Kills, pauses and stops at random times.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::process::{ProcessHandle, attempt_dirs, attempted_runs};
+use crate::scene::Backend;
+use crate::scene::Scene;
+use crate::scene::{Running, Session};
+
+/// An engine gives up after five interruptions of a turn. The torture stays well below.
+const SHIM_KILLS_PER_STEP: u32 = 3;
+
+pub(super) struct Chaos<'s> {
+    pub(super) scene: &'s Scene,
+    pub(super) random: Rng,
+    pub(super) left: u32,
+    /// The longest time, in seconds, that an engine runs undisturbed.
+    pub(super) longest: f64,
+    /// How many runs may still be stopped for good.
+    pub(super) may_stop: u32,
+    pub(super) engines: u32,
+    /// Kills of the NATS server, if there is one.
+    pub(super) servers: u32,
+    /// By run and step.
+    pub(super) shims: BTreeMap<(String, String), u32>,
+    /// Runs that were stopped.
+    pub(super) stopped: Vec<String>,
+    pub(super) pauses: u32,
+}
+
+impl<'s> Chaos<'s> {
+    pub(super) fn new(scene: &'s Scene, random: Rng, kills: u32) -> Self {
+        Self {
+            scene,
+            random,
+            left: kills,
+            longest: 0.15,
+            may_stop: 0,
+            engines: 0,
+            servers: 0,
+            shims: BTreeMap::new(),
+            stopped: Vec::new(),
+            pauses: 0,
+        }
+    }
+
+    /// Disturbs an engine until it is killed (`true`) or has exited by itself (`false`).
+    pub(super) fn disturb(&mut self, engine: &Running<'_>) -> bool {
+        loop {
+            if self.left == 0 {
+                return false;
+            }
+            // Random by design: any instruction must be hit. Short times are more likely, because much happens after
+            // a start.
+            let delay = Duration::from_secs_f64(self.longest * self.random.f64() * self.random.f64());
+            if engine.ends_within(delay) {
+                return false;
+            }
+            if self.random.u8(..5) < 2 && self.kill_shim() {
+                continue;
+            }
+            if self.random.u8(..6) == 0 && self.kill_server() {
+                continue;
+            }
+            if self.random.u8(..6) == 0 && self.pause(engine) {
+                continue;
+            }
+            if self.may_stop > 0 && self.random.u8(..6) == 0 {
+                match self.stop() {
+                    Stop::Granted => continue,
+                    // Sometimes the engine is killed together with the client.
+                    Stop::Killed if self.random.bool() => continue,
+                    Stop::Killed | Stop::Refused => {}
+                }
+            }
+            engine.kill();
+            // If the engine has just exited by itself, nothing was killed.
+            if engine.was_killed() {
+                self.left -= 1;
+                self.engines += 1;
+                return true;
+            }
+            return false;
+        }
+    }
+
+    /// Kills the server, waits a while, and restarts it with its directory.
+    fn kill_server(&mut self) -> bool {
+        if let Backend::Embedded = self.scene.backend() {
+            return false;
+        }
+        let mut server = self.scene.backend().server();
+        server.kill();
+        // A random outage.
+        std::thread::sleep(Duration::from_secs_f64(self.longest * self.random.f64()));
+        server.restart();
+        self.left -= 1;
+        self.servers += 1;
+        true
+    }
+
+    /// Pauses and resumes the run. Returns `false` if there was nothing to pause.
+    fn pause(&mut self, engine: &Running<'_>) -> bool {
+        let Some(run) = self.newest_run() else { return false };
+        let paused = self.scene.callboard(&["pause", &run]).run();
+        if paused.code != 0 || engine.ends_within(Duration::ZERO) {
+            return false;
+        }
+        self.pauses += 1;
+        // Only this thread kills the engine, so it can be resumed, unless it has just exited.
+        let resumed = self.scene.callboard(&["resume", &run, "--jobs", "3"]).run();
+        assert!(matches!(resumed.code, 0 | 1 | 3 | 5), "{}", resumed.transcript());
+        true
+    }
+
+    /// Kills a live shim. Returns `false` if there is none that may be killed.
+    pub(super) fn kill_shim(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        let Some(run) = self.newest_run() else { return false };
+        let mut dirs = attempt_dirs(&self.scene.store(), &run);
+        self.random.shuffle(&mut dirs);
+        for (step, dir) in dirs {
+            let kills = self.shims.entry((run.clone(), step)).or_default();
+            if *kills < SHIM_KILLS_PER_STEP
+                && let Some(shim) = live_shim(&dir)
+            {
+                shim.kill();
+                shim.wait();
+                *kills += 1;
+                self.left -= 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Stops the newest run for good. The client that asks for it may be killed meanwhile.
+    fn stop(&mut self) -> Stop {
+        let Some(run) = self.newest_run().filter(|run| !self.stopped.contains(run)) else {
+            return Stop::Refused;
+        };
+        let client = self.scene.callboard(&["stop", &run]).start();
+        let delay = Duration::from_secs_f64(self.longest * self.random.f64());
+        let killed = self.random.bool() && !client.ends_within(delay) && {
+            client.kill();
+            client.was_killed()
+        };
+        let session = client.wait();
+        assert!(killed || matches!(session.code, 0 | 3), "{}", session.transcript());
+        if !killed && session.code == 3 {
+            return Stop::Refused;
+        }
+        self.may_stop -= 1;
+        self.stopped.push(run);
+        if killed { Stop::Killed } else { Stop::Granted }
+    }
+
+    /// Waits for an engine that was killed. Sometimes kills a shim before the next engine starts.
+    pub(super) fn wait_killed(&mut self, engine: Running<'_>, seed: u64) {
+        let session = engine.wait();
+        if self.random.u8(..4) == 0 {
+            self.kill_shim();
+        }
+        let transcript = session.transcript();
+        assert_eq!(session.code, -1, "seed {seed}: it was killed, but exited by itself:\n{transcript}");
+    }
+
+    /// Returns what `ls` lists.
+    pub(super) fn runs(&self, seed: u64) -> Vec<Value> {
+        let listed = self.scene.callboard(&["ls", "--json"]).run();
+        assert_eq!(listed.code, 0, "seed {seed}: {}", listed.transcript());
+        listed.json().as_array().cloned().unwrap_or_default()
+    }
+
+    /// Returns the status of the newest run.
+    pub(super) fn newest_status(&self, seed: u64) -> Option<String> {
+        self.runs(seed).last()?["status"].as_str().map(str::to_owned)
+    }
+
+    /// Returns the newest run that has attempts.
+    fn newest_run(&self) -> Option<String> {
+        attempted_runs(&self.scene.store()).pop()
+    }
+}
+
+/// The result of a stop.
+enum Stop {
+    Granted,
+    /// The client was killed, before or after the stop was granted.
+    Killed,
+    Refused,
+}
+
+/// Returns whether a command found no server. A command that has connected once waits for it instead.
+pub(super) fn server_was_down(session: &Session) -> bool {
+    session.code == 5 && session.stderr.contains("E023") && session.stderr.contains("connect to")
+}
+
+/// Returns the shim of an attempt that has not exited.
+fn live_shim(dir: &Path) -> Option<ProcessHandle> {
+    ProcessHandle::shim(dir).filter(|_| !dir.join("exit.json").exists())
+}

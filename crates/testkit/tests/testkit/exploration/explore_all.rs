@@ -1,0 +1,84 @@
+//! Parallel explorations, and their numbers.
+
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testkit::explorer::{CounterExample, Exploration, Explored, Limits, Scene};
+
+/// Explores on all processors. Fails with the first violation.
+pub(crate) fn explore_all<P: Explored>(scenes: &[(Scene<P>, Limits)]) -> Vec<Exploration>
+where
+    Scene<P>: Sync,
+{
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::SeqCst);
+                    let Some((scene, limits)) = scenes.get(at) else { break };
+                    let explored = scene.explore(*limits);
+                    done.lock().expect("no thread panics with the lock").push((at, explored));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panics with the lock");
+    done.sort_by_key(|(at, _)| *at);
+    let failed = done.iter().filter(|(_, explored)| explored.is_err()).count();
+    let result = |(_, explored): (usize, Result<Exploration, CounterExample>)| {
+        explored.unwrap_or_else(|found| panic!("{failed} of {} explorations failed:\n{found}", scenes.len()))
+    };
+    done.into_iter().map(result).collect()
+}
+
+/// Returns the table of numbers; `about` is the heading of the names.
+pub(crate) fn counts<P: Explored>(
+    about: &str,
+    scenes: &[(Scene<P>, Limits)],
+    explored: &[Exploration],
+) -> String {
+    let mut text = format!(
+        "| {about} | requests | states | transitions | refusals | longest |\n|---|--:|--:|--:|--:|--:|\n"
+    );
+    let (mut states, mut transitions, mut refusals) = (0, 0, 0);
+    for ((_, limits), seen) in scenes.iter().zip(explored) {
+        let requests = limits.requests;
+        states += seen.states;
+        transitions += seen.transitions;
+        refusals += seen.refusals;
+        let _ = writeln!(
+            text,
+            "| {} | {requests} | {} | {} | {} | {} |",
+            seen.scene, seen.states, seen.transitions, seen.refusals, seen.longest
+        );
+    }
+    let _ = writeln!(text, "| **all** | | **{states}** | **{transitions}** | **{refusals}** | |");
+    text
+}
+
+/// Returns the totals in one line, for `docs/exploration.md`.
+pub(crate) fn sum(about: &str, explored: &[Exploration]) -> String {
+    let of = |count: fn(&Exploration) -> usize| grouped(explored.iter().map(count).sum());
+    format!(
+        "| {about}: {} definitions | states | transitions | refusals |\n|---|--:|--:|--:|\n| | {} | {} | {} |\n",
+        explored.len(),
+        of(|seen| seen.states),
+        of(|seen| seen.transitions),
+        of(|seen| seen.refusals)
+    )
+}
+
+/// Formats a number with commas: `40,722`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let from_the_end = digits.len();
+    let digit = |(at, digit): (usize, char)| {
+        let comma = (at > 0 && (from_the_end - at).is_multiple_of(3)).then_some(',');
+        comma.into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(digit).collect()
+}

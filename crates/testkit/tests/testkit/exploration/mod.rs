@@ -1,0 +1,37 @@
+//! The protocols, explored: every state of small definitions, long walks through larger ones, and tables for people.
+//!
+//! `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test testkit exploration` writes the files in
+//! `docs/protocols/`. Without it they must be what the exploration gives.
+
+mod explore_all;
+mod generated_files;
+mod peer;
+mod shapes;
+mod steps;
+mod tables;
+mod walks;
+
+use protocol::steps::{Document, OnFailure, Steps, check_document};
+use testkit::explorer::steps::Shape;
+use testkit::explorer::{Scene, Slots};
+
+/// Enough executions of a gate for one loop-back and the final failure.
+const ITERATIONS: u32 = 2;
+
+const POLICIES: [OnFailure; 3] = [OnFailure::Stop, OnFailure::Drain, OnFailure::Continue];
+
+fn scene(shape: &Shape, policy: OnFailure, slots: Slots) -> Scene<Steps> {
+    let word = match policy {
+        OnFailure::Stop => "stop",
+        OnFailure::Drain => "drain",
+        OnFailure::Continue => "continue",
+    };
+    let name = format!("{}, {word}", shape.name);
+    Scene::new(name, shape.definition(policy, ITERATIONS), slots, check)
+}
+
+/// Returns what is wrong with a document, by the rules of its seed.
+fn check(document: &Document) -> Vec<String> {
+    let violations = check_document(document).into_iter();
+    violations.map(|violation| format!("{}: {}", violation.pointer, violation.message)).collect()
+}

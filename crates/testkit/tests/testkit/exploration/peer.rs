@@ -1,0 +1,106 @@
+//! `peer`, explored: every state of new, continued and imported cycles.
+
+use protocol::peer::{Definition, Peer};
+use testkit::explorer::peer::{LEGEND, continued, cycle, global, imported, positions, scene};
+use testkit::explorer::{DocumentWrites, Exploration, Limits, Scene, WalkStats, Walks};
+
+use super::explore_all::{counts, explore_all, sum};
+use super::generated_files::{expect_file, expect_section};
+
+fn scenes() -> Vec<Scene<Peer>> {
+    let mut scenes: Vec<_> =
+        (1..=3).map(|attempts| scene(&format!("new, attempts: {attempts}"), cycle(attempts))).collect();
+    scenes.push(scene("global", global(2)));
+    scenes.extend((1..=3).map(|reused| scene(&format!("continues, reuses: {reused}"), continued(reused, 2))));
+    scenes.extend(imported(2));
+    scenes
+}
+
+fn with_separate_starts(scenes: Vec<Scene<Peer>>) -> impl Iterator<Item = Scene<Peer>> {
+    scenes.into_iter().map(|mut scene| {
+        scene.name.push_str(", separate starts");
+        scene.scheduling_separately()
+    })
+}
+
+/// Cycles with one write and one request.
+fn with_writes() -> Vec<Scene<Peer>> {
+    let in_progress = imported(1).into_iter().filter(|scene| scene.name.ends_with("execute in_progress"));
+    let mut scenes =
+        vec![scene("new, attempts: 2", cycle(2)), scene("continues, reuses: 2", continued(2, 1))];
+    scenes.extend(in_progress);
+    for scene in &mut scenes {
+        scene.name.push_str(", with a write");
+    }
+    scenes
+}
+
+#[test]
+fn every_state_of_a_cycle_keeps_the_rules() {
+    let all = scenes()
+        .into_iter()
+        .chain(with_separate_starts(scenes()))
+        .map(|scene| (scene, Limits::with_requests(2)));
+    let with_writes = with_writes().into_iter().map(|scene| (scene, Limits::with_requests(1).and_writes(1)));
+    let scenes: Vec<_> = all.chain(with_writes).collect();
+    let explored = explore_all(&scenes);
+    expect_file("protocols/peer/counts.md", &counts("cycle", &scenes, &explored));
+    let about = "`peer`: new, continued and imported cycles, also with a write";
+    expect_section("exploration.md", "counts of peer", &sum(about, &explored));
+    let mut writes = DocumentWrites::default();
+    explored.iter().for_each(|seen| writes.add(seen));
+    let diagram = format!("```mermaid\n{}```\n", writes.diagram(&positions()));
+    expect_section("peer.md", "course of a cycle", &diagram);
+}
+
+#[test]
+fn long_walks_with_many_writes_keep_the_rules_and_end() {
+    let mut all = WalkStats::default();
+    for scene in [
+        scene("new, attempts: 6", cycle(6)),
+        scene("global, separate starts", global(3)).scheduling_separately(),
+    ] {
+        let walks = Walks { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
+        let walked = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
+        all.inputs += walked.inputs;
+        all.succeeded += walked.succeeded;
+        all.failed += walked.failed;
+    }
+    assert!(all.succeeded > 5 && all.failed > 5, "the walks should end in different ways: {all:?}");
+}
+
+fn explored(definition: Definition, requests: usize) -> Exploration {
+    let explored = scene("cycle", definition).explore(Limits::to_print(requests));
+    explored.unwrap_or_else(|found| panic!("{found}"))
+}
+
+#[test]
+fn a_new_cycle() {
+    let explored = explored(cycle(2), 0);
+    expect_file("protocols/peer/cycle.txt", &explored.table("A new cycle. Two attempts.", LEGEND));
+    expect_file("protocols/peer/cycle.mmd", &explored.diagram());
+}
+
+#[test]
+fn a_new_cycle_and_one_request() {
+    let explored = explored(cycle(1), 1);
+    expect_file(
+        "protocols/peer/cycle-request.txt",
+        &explored.table("A new cycle. One attempt, one request.", LEGEND),
+    );
+}
+
+#[test]
+fn a_cycle_that_continues_a_failed_one() {
+    let explored = explored(continued(2, 1), 1);
+    let about = "Continues a cycle whose plan and execution were completed. One attempt, one request.";
+    expect_file("protocols/peer/continued.txt", &explored.table(about, LEGEND));
+}
+
+#[test]
+fn permitted_and_refused_writes() {
+    let explored = scene("cycle", cycle(1)).explore(Limits::to_print(0).and_writes(1));
+    let explored = explored.unwrap_or_else(|found| panic!("{found}"));
+    let about = "A new cycle, and all writes to its document. One attempt, one write.";
+    expect_file("protocols/peer/writes.txt", &explored.table(about, LEGEND));
+}

@@ -1,0 +1,80 @@
+//! Every state of the small workflows.
+
+use protocol::steps::{Document, Status, Steps};
+use testkit::explorer::steps::Shape;
+use testkit::explorer::{Limits, Scene, Slots};
+
+use super::explore_all::{counts, explore_all, sum};
+use super::generated_files::{expect_file, expect_section};
+use super::shapes::{CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, SIBLING, SIX, UNRELATED};
+use super::{ITERATIONS, POLICIES, scene};
+
+/// The number of requests on a path: two if the states are few enough.
+const EXPLORED: [(&Shape, usize); 12] = [
+    (&ONE, 2),
+    (&PAIR, 2),
+    (&LINE, 2),
+    (&GATE, 2),
+    (&FORK, 1),
+    (&NESTED, 1),
+    (&GATHERED, 0),
+    (&CROSSED, 0),
+    (&SIBLING, 1),
+    (&JOIN, 0),
+    (&UNRELATED, 0),
+    (&SIX, 0),
+];
+
+#[test]
+fn every_state_keeps_the_rules() {
+    let mut scenes: Vec<(Scene<Steps>, Limits)> = Vec::new();
+    for (shape, requests) in EXPLORED {
+        for policy in POLICIES {
+            // In a line no two steps run at once, so one slot is enough.
+            let slots = if shape.is_a_line() { &[Slots::All][..] } else { &[Slots::One, Slots::All] };
+            for slots in slots.iter().copied() {
+                scenes.push((scene(shape, policy, slots), Limits::with_requests(requests)));
+            }
+        }
+    }
+    let explored = explore_all(&scenes);
+    expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let about = "`steps`: 12 shapes of workflows, three policies, one slot and all";
+    expect_section("exploration.md", "counts of steps", &sum(about, &explored));
+}
+
+/// After a request of another client, an engine starts queued steps in an entry of its own, and may be killed before.
+#[test]
+fn starts_in_entries_of_their_own_keep_the_rules() {
+    let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
+    let scene = |shape| scene(shape, POLICIES[0], Slots::One).scheduling_separately();
+    let scenes = shapes.map(|(shape, requests)| (scene(shape), Limits::with_requests(requests)));
+    let states: usize = explore_all(&scenes).iter().map(|seen| seen.states).sum();
+    assert!(states > 1_000, "{states} states are too few for these workflows");
+}
+
+#[test]
+fn an_exploration_with_too_many_states_fails() {
+    let limits = Limits { states: 10, ..Limits::with_requests(2) };
+    let found = scene(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
+    assert_eq!(found.violations[0].rule, "the number of states is limited");
+}
+
+#[test]
+fn a_counter_example_has_the_shortest_path() {
+    let no_step_failed = |document: &Document| {
+        let failed = document.steps.iter().filter(|(_, step)| step.status == Status::Failed);
+        failed.map(|(id, _)| format!("`{id}` failed")).collect()
+    };
+    let definition = LINE.definition(POLICIES[0], ITERATIONS);
+    let scene: Scene<Steps> = Scene::new("line, stop", definition, Slots::All, no_step_failed);
+    let found = scene.explore(Limits::with_requests(1)).unwrap_err();
+    insta::assert_snapshot!(found, @r"
+    rule violated: the document keeps the seed's rules: `a` failed
+    in `line, stop, all slots`, on this path:
+       0  (opens)             running     a▶ b· c·
+       1  a fails             running     az-1 b· c·
+       2  a back-off elapsed  running     a▶-1 b· c·
+       3  a fails             FAILED      a✗ b· c·
+    ");
+}

@@ -1,0 +1,73 @@
+//! Tables and diagrams, committed and reviewed by people.
+
+use protocol::steps::OnFailure;
+use testkit::explorer::steps::{LEGEND, Shape};
+use testkit::explorer::{Exploration, Limits, Slots};
+
+use super::generated_files::expect_file;
+use super::{scene, shapes};
+
+/// With more requests to one step, no new states are reached.
+const ALL_REQUESTS: usize = 5;
+
+fn explored(shape: &Shape, policy: OnFailure, requests: usize) -> Exploration {
+    let explored = scene(shape, policy, Slots::All).explore(Limits::to_print(requests));
+    explored.unwrap_or_else(|found| panic!("{found}"))
+}
+
+fn about(shape: &Shape) -> String {
+    let steps = shape.steps.iter().map(|(id, needs)| {
+        let back = shape.gates.iter().find(|(gate, _)| gate == id);
+        let back = back.map(|(_, target)| format!(" (back to {target})")).unwrap_or_default();
+        let needs = if needs.is_empty() { String::new() } else { format!(" needs {}", needs.join(", ")) };
+        format!("{id}{needs}{back}")
+    });
+    let steps = steps.collect::<Vec<_>>().join("; ");
+    format!("{steps}. Two attempts, two executions of a gate.")
+}
+
+#[test]
+fn one_step_and_all_requests() {
+    let explored = explored(&shapes::ONE, OnFailure::Stop, ALL_REQUESTS);
+    expect_file("protocols/steps/one-step.txt", &explored.table(&about(&shapes::ONE), LEGEND));
+}
+
+#[test]
+fn a_gate() {
+    let explored = explored(&shapes::GATE, OnFailure::Stop, 0);
+    expect_file("protocols/steps/gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+    expect_file("protocols/steps/gate.mmd", &explored.diagram());
+}
+
+#[test]
+fn a_gate_and_one_request() {
+    let explored = explored(&shapes::GATE, OnFailure::Stop, 1);
+    expect_file("protocols/steps/gate-request.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+}
+
+#[test]
+fn a_fork_and_its_join_under_each_policy() {
+    for (policy, name) in [
+        (OnFailure::Stop, "protocols/steps/fork-stop.txt"),
+        (OnFailure::Drain, "protocols/steps/fork-drain.txt"),
+        (OnFailure::Continue, "protocols/steps/fork-continue.txt"),
+    ] {
+        let explored = explored(&shapes::FORK, policy, 0);
+        expect_file(name, &explored.table(&about(&shapes::FORK), LEGEND));
+    }
+}
+
+#[test]
+fn a_gate_with_a_running_sibling() {
+    let explored = explored(&shapes::SIBLING, OnFailure::Stop, 0);
+    expect_file("protocols/steps/gate-with-sibling.txt", &explored.table(&about(&shapes::SIBLING), LEGEND));
+}
+
+#[test]
+fn one_step_as_a_diagram() {
+    expect_file("protocols/steps/one-step.mmd", &explored(&shapes::ONE, OnFailure::Stop, 0).diagram());
+    expect_file(
+        "protocols/steps/one-step-requests.mmd",
+        &explored(&shapes::ONE, OnFailure::Stop, ALL_REQUESTS).diagram(),
+    );
+}

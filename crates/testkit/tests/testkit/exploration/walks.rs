@@ -1,0 +1,23 @@
+//! Random walks with a fixed seed, for workflows with too many states.
+
+use testkit::explorer::{Slots, WalkStats, Walks};
+
+use super::{POLICIES, scene, shapes};
+
+#[test]
+fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
+    let mut all = WalkStats::default();
+    for shape in [&shapes::SIX, &shapes::WIDE, &shapes::DEEP] {
+        for policy in POLICIES {
+            for slots in [Slots::One, Slots::All] {
+                let walks = Walks { seed: 7, count: 12, requests: 6, writes: 0, longest: 1_000 };
+                let walked =
+                    scene(shape, policy, slots).walk(walks).unwrap_or_else(|found| panic!("{found}"));
+                all.inputs += walked.inputs;
+                all.succeeded += walked.succeeded;
+                all.failed += walked.failed;
+            }
+        }
+    }
+    assert!(all.succeeded > 20 && all.failed > 20, "the walks should end in different ways: {all:?}");
+}

@@ -1,0 +1,6 @@
+//! The protocols, explored, and the scripts of the project.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod exploration;
+mod scripts;
