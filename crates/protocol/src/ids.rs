@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn the_key_of_every_cycle_is_a_run_id() {
-        use crate::peer::name::{LARGEST, LONGEST_ESCAPED};
+        use crate::peer::names::{MAX_SAFE_INTEGER, MAX_SPEC_KEY_BYTES};
         use crate::peer::{Scope, SpecName};
-        let longest = SpecName::new(&"x".repeat(LONGEST_ESCAPED)).unwrap();
-        let key = Scope::Spec(longest).cycle(LARGEST).key();
+        let longest = SpecName::new(&"x".repeat(MAX_SPEC_KEY_BYTES)).unwrap();
+        let key = Scope::Spec(longest).cycle(MAX_SAFE_INTEGER).key();
         assert_eq!(RunId::new(&key).unwrap().as_str(), key);
         assert!(RunId::new(Scope::Spec(SpecName::new("a:cycle:9 日本").unwrap()).cycle(1).key()).is_ok());
     }

@@ -1,4 +1,4 @@
-//! The rules of a cycle's document: the seed's example keeps them all, and each rule has a document that breaks only it.
+//! The rules of a cycle's document: the seed's example keeps all, and for each rule a document breaks only that one.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -14,7 +14,7 @@ fn example() -> Value {
     serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap()
 }
 
-/// The example with this value at this place, or without it.
+/// The example with this value at the pointer, or without the field.
 fn with(pointer: &str, value: Option<Value>) -> Value {
     let mut document = example();
     put(&mut document, pointer, value);
@@ -50,7 +50,7 @@ fn shown(document: &Value) -> String {
     check(document).violations.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// That a change of the example breaks this rule at this place, and no other.
+/// Checks that the document breaks this rule at this pointer, and no other.
 fn breaks(rule: &str, pointer: &str, document: &Value) {
     let found = check(document).violations;
     let found: Vec<_> = found.iter().map(|found| (found.rule, found.pointer.as_str())).collect();
@@ -71,16 +71,16 @@ fn the_seeds_example_keeps_every_rule_and_its_gaps_are_warnings() {
     let checked = check(&example());
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"
-    /history/0/sequence [S3] the history says nothing of the writes 1 to 9 (accepted as long as no transition is missing; Callboard itself leaves no gaps)
-    /history/1/sequence [S3] the history says nothing of the writes 11 to 14 (accepted as long as no transition is missing; Callboard itself leaves no gaps)
-    /sequence [S3] the history says nothing of the writes 17 to 42 (accepted as long as no transition is missing; Callboard itself leaves no gaps)
+    /history/0/sequence [S3] the history has no entry for the writes 1 to 9 (accepted if no transition is missing; Callboard itself leaves no gaps)
+    /history/1/sequence [S3] the history has no entry for the writes 11 to 14 (accepted if no transition is missing; Callboard itself leaves no gaps)
+    /sequence [S3] the history has no entry for the writes 17 to 42 (accepted if no transition is missing; Callboard itself leaves no gaps)
     ");
     let document: Document = serde_json::from_value(example()).unwrap();
     assert_eq!(check_document(&document), checked);
 }
 
 #[test]
-fn f1_another_version_needs_migration_and_nothing_else_is_said() {
+fn f1_another_version_needs_migration_and_is_not_checked_further() {
     for version in
         [json!(1), json!(1.1), json!("1.0"), json!("1.1"), json!(0), json!(null), json!("2"), json!(2.0)]
     {
@@ -142,7 +142,7 @@ fn f4_the_status_is_one_of_four_words() {
 }
 
 #[test]
-fn f5_the_other_fields_are_there() {
+fn f5_the_other_fields_are_required() {
     for field in [
         "instruction",
         "key_prefix",
@@ -205,7 +205,7 @@ fn f6_a_phase_has_the_fields_of_its_status() {
     breaks_by("F6", "/phases/plan/output/phases", json!("none"));
     breaks_without("F6", "/phases/plan/output/success_criteria");
     breaks_by("F6", "/phases/plan/reused_from", json!("cycle 1"));
-    // While it works, anything goes.
+    // In progress, any output is valid.
     for output in [json!({}), json!(null), json!([1]), json!("half way")] {
         assert_eq!(shown(&with("/phases/execute/output", Some(output))), "");
     }
@@ -213,7 +213,7 @@ fn f6_a_phase_has_the_fields_of_its_status() {
 }
 
 #[test]
-fn f7_times_are_seconds_in_utc_and_do_not_run_backwards() {
+fn f7_times_are_seconds_in_utc_and_in_order() {
     for pointer in [
         "/metadata/created_at",
         "/phases/plan/started_at",
@@ -290,7 +290,7 @@ fn failed() -> Value {
 }
 
 #[test]
-fn finished_cycles_and_the_rests_between_phases_keep_the_rules() {
+fn finished_cycles_and_cycles_between_phases_keep_the_rules() {
     for document in [reviewed(), completed(), failed()] {
         assert_eq!(shown(&document), "");
     }
@@ -317,7 +317,7 @@ fn p1_to_p3_one_phase_completes_before_the_next_starts() {
     {
         let mut document = completed();
         let complete = document["phases"][before]["sequence_at_complete"].as_u64().unwrap();
-        // The two entries change places: their numbers still grow.
+        // The entries are swapped, and their numbers still increase.
         let history = document["history"].as_array_mut().unwrap();
         let place = history.iter().position(|entry| entry["sequence"] == complete).unwrap();
         history.swap(place, place + 1);
@@ -337,9 +337,9 @@ fn p1_to_p3_one_phase_completes_before_the_next_starts() {
 fn p4_one_phase_is_in_progress_and_the_metadata_names_it() {
     breaks_by("P4", "/metadata/current_phase", json!("plan"));
     breaks_by("P4", "/metadata/current_phase", json!("express"));
-    let mut rest = reviewed();
-    rest["metadata"]["current_phase"] = json!("plan");
-    breaks("P4", "/metadata/current_phase", &rest);
+    let mut between = reviewed();
+    between["metadata"]["current_phase"] = json!("plan");
+    breaks("P4", "/metadata/current_phase", &between);
     // Two at once always break the order, too.
     let mut two = example();
     two["phases"]["express"] =
@@ -438,16 +438,16 @@ fn gaps_and_unknown_events_are_only_warnings_and_compacted_entries_leave_none() 
     let checked = check(&document);
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"
-    /history/11/event [S3] `event` of entry 12 in `history` of the document is `annotated`, an event that is not known here (it is kept, and counts for nothing)
-    /history/2/sequence [S3] the history says nothing of the writes 11 to 14 (accepted as long as no transition is missing; Callboard itself leaves no gaps)
-    /history/9/sequence [S3] the history says nothing of write 22 (accepted as long as no transition is missing; Callboard itself leaves no gaps)
+    /history/11/event [S3] `event` of entry 12 in `history` of the document is `annotated`, an unknown event (unknown events are kept and ignored)
+    /history/2/sequence [S3] the history has no entry for the writes 11 to 14 (accepted if no transition is missing; Callboard itself leaves no gaps)
+    /history/9/sequence [S3] the history has no entry for write 22 (accepted if no transition is missing; Callboard itself leaves no gaps)
     ");
 }
 
-/// What keeps the rules can be read, and comes back as it was: whoever adopts a document checks it first.
+/// An import checks a document before it parses it.
 #[test]
-fn every_document_that_keeps_the_rules_can_be_read() {
-    let mut kept = 0;
+fn every_valid_document_can_be_parsed() {
+    let mut valid = 0;
     for document in [example(), completed(), failed()] {
         for place in pointers(&document).iter().filter(|place| !place.is_empty()) {
             let values = [
@@ -470,10 +470,10 @@ fn every_document_that_keeps_the_rules_can_be_read() {
                 if check(&document).violations.is_empty() {
                     let read: Document = serde_json::from_value(document.clone()).expect(place);
                     assert_eq!(read.to_value(), document);
-                    kept += 1;
+                    valid += 1;
                 }
             }
         }
     }
-    assert!(kept > 150, "{kept}");
+    assert!(valid > 150, "{valid}");
 }

@@ -1,5 +1,5 @@
-//! What phases must produce: both known shapes are accepted, what is wrong is named with its place, and the published
-//! schemas give the same answers.
+//! The outputs of phases: both known shapes are accepted, violations are reported with their pointers, and the published schemas
+//! agree with the checks.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -18,7 +18,7 @@ use pointers::pointers;
 
 type Verify = fn(&Value) -> Result<(), Vec<Violation>>;
 
-/// What can be verified, with its schema and the file that publishes it.
+/// Everything that is verified, with its schema and the name of its file.
 fn kinds() -> [(&'static str, Verify, Value); 6] {
     [
         ("plan", |value| verify(Phase::Plan, value), schema(Phase::Plan)),
@@ -30,8 +30,8 @@ fn kinds() -> [(&'static str, Verify, Value); 6] {
     ]
 }
 
-/// Outputs that are good: the seed's and the shipped shapes.
-fn good(kind: &str) -> Vec<Value> {
+/// Valid outputs: the seed's shapes and the shipped ones.
+fn valid(kind: &str) -> Vec<Value> {
     let example: Value = serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap();
     match kind {
         "plan" => vec![
@@ -82,11 +82,11 @@ fn good(kind: &str) -> Vec<Value> {
     }
 }
 
-/// Everything good, and everything that comes of it by one change: another kind of value anywhere, or a field less.
+/// The valid outputs, and each of them with one value replaced or one field removed.
 fn corpus(kind: &str) -> Vec<Value> {
-    let mut corpus = good(kind);
-    for value in good(kind) {
-        for place in pointers(&value) {
+    let mut corpus = valid(kind);
+    for value in valid(kind) {
+        for pointer in pointers(&value) {
             for other in [
                 json!(null),
                 json!(true),
@@ -99,10 +99,10 @@ fn corpus(kind: &str) -> Vec<Value> {
                 json!([7]),
             ] {
                 let mut changed = value.clone();
-                *changed.pointer_mut(&place).unwrap() = other;
+                *changed.pointer_mut(&pointer).unwrap() = other;
                 corpus.push(changed);
             }
-            if let Some((around, key)) = place.rsplit_once('/') {
+            if let Some((around, key)) = pointer.rsplit_once('/') {
                 let mut changed = value.clone();
                 if let Some(fields) = changed.pointer_mut(around).unwrap().as_object_mut() {
                     fields.remove(key);
@@ -117,14 +117,14 @@ fn corpus(kind: &str) -> Vec<Value> {
 #[test]
 fn both_known_shapes_are_accepted() {
     for (kind, verify, _) in kinds() {
-        for output in good(kind) {
+        for output in valid(kind) {
             assert_eq!(verify(&output), Ok(()), "{kind}: {output}");
         }
     }
 }
 
 #[test]
-fn the_schemas_and_the_verification_agree_on_every_output() {
+fn the_schemas_agree_with_the_checks() {
     for (kind, verify, schema) in kinds() {
         jsonschema::draft202012::meta::validate(&schema).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
@@ -139,7 +139,7 @@ fn the_schemas_and_the_verification_agree_on_every_output() {
 }
 
 #[test]
-fn the_published_schemas_are_those_that_are_used() {
+fn the_published_schemas_are_up_to_date() {
     for (kind, _, schema) in kinds() {
         let file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/peer/{kind}.schema.json"));
@@ -151,13 +151,13 @@ fn the_published_schemas_are_those_that_are_used() {
             let before = std::fs::read_to_string(&file).unwrap_or_default();
             assert!(
                 before == now,
-                "{file:?} has drifted: run this test with UPDATE_DOCS=1 and look at the difference"
+                "{file:?} has drifted: run this test with UPDATE_DOCS=1 and review the difference"
             );
         }
     }
 }
 
-/// The violations of an output, one a line.
+/// The violations of an output, one per line.
 fn shown(phase: Phase, output: &Value) -> String {
     let lines = verify(phase, output).unwrap_err().into_iter().map(|violation| {
         let Violation { rule, pointer, message, repair } = violation;
@@ -167,7 +167,7 @@ fn shown(phase: Phase, output: &Value) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place_and_the_repair() {
+fn violations_have_a_pointer_and_a_repair() {
     insta::assert_snapshot!(shown(Phase::Plan, &json!({"phases": [{"steps": "x"}, 7], "risks": 3, "sucess_criteria": "x"})), @"
     /phases/0 [output] entry 1 in `phases` of the output of `plan` has no `phase` (add `phase`: a text)
     /phases/0/steps [output] `steps` of entry 1 in `phases` of the output of `plan` is a text where a list is expected (write a list)
@@ -177,10 +177,10 @@ fn what_is_wrong_is_named_with_its_place_and_the_repair() {
     ");
     insta::assert_snapshot!(
         shown(Phase::Execute, &json!({"execution_status": "sucess", "outputs": {"files_created": [1]}})), @"
-    /execution_status [output] `execution_status` of the output of `execute` is `sucess`, which is no word for it (did you mean `success`?)
+    /execution_status [output] `execution_status` of the output of `execute` is `sucess`, which is not a valid value (did you mean `success`?)
     /outputs/files_created/0 [output] entry 1 in `files_created` of `outputs` of the output of `execute` is a number where a text is expected (write a text)
     ");
-    insta::assert_snapshot!(shown(Phase::Express, &json!({})), @" [output] the output of `express` is empty (say what there is)");
+    insta::assert_snapshot!(shown(Phase::Express, &json!({})), @" [output] the output of `express` is empty (write something)");
     insta::assert_snapshot!(shown(Phase::Review, &json!({"quality_score": 140, "scores": {"clarity": "good"}})), @"
     /quality_score [output] `quality_score` of the output of `review` is 140, which is not a number from 0 to 100 (0 is the worst, 100 the best)
     /scores/clarity [output] `clarity` of `scores` of the output of `review` is a text where a number from 0 to 100 is expected (write a number from 0 to 100)

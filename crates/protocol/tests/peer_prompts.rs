@@ -1,9 +1,9 @@
-//! What the four steps are told: the examples will do as outputs, and every blank is filled, once.
+//! The prompts of the four agents: their examples are valid outputs, and every variable is substituted once.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use protocol::Stamp;
-use protocol::peer::change::{self, Opening};
+use protocol::peer::change::{self, NewCycle};
 use protocol::peer::output::{judge, verify, verify_insights, verify_summary};
 use protocol::peer::prompts::{prompt, template};
 use protocol::peer::{Advice, Document, Mode, Phase, Second};
@@ -18,7 +18,7 @@ fn examples(template: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_example_of_every_template_will_do_as_an_output() {
+fn the_example_of_every_template_is_a_valid_output() {
     for phase in Phase::ALL {
         let examples = examples(template(phase));
         assert_eq!(verify(phase, &examples[0]), Ok(()), "{phase}");
@@ -29,19 +29,19 @@ fn the_example_of_every_template_will_do_as_an_output() {
     assert_eq!(verify_insights(&review[2]), Ok(()));
 }
 
-/// Somebody who copies the arithmetic learns it right.
+/// An agent may imitate the example.
 #[test]
 fn the_reviewers_example_adds_up_and_is_a_success() {
     let mut review = examples(template(Phase::Review)).remove(0);
     let execute = examples(template(Phase::Execute)).remove(0);
-    let said = judge(&execute, &review);
+    let judged = judge(&execute, &review);
     review.as_object_mut().unwrap().remove("quality_score");
-    assert_eq!(judge(&execute, &review), said);
-    assert!(said.success());
+    assert_eq!(judge(&execute, &review), judged);
+    assert!(judged.success());
 }
 
 fn started(requirements: &str) -> Document {
-    let opening = Opening {
+    let new = NewCycle {
         cycle: "peer:spec:password-reset:cycle:3".parse().unwrap(),
         instruction: "create-spec".to_owned(),
         mode: Mode::New,
@@ -50,7 +50,7 @@ fn started(requirements: &str) -> Document {
         continues: None,
     };
     let at = Second::from(Stamp::from_micros(0));
-    change::start(&change::initialise(opening, at), Phase::Plan, at).unwrap()
+    change::start(&change::initialise(new, at), Phase::Plan, at).unwrap()
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn a_prompt_carries_the_request_verbatim() {
     for phase in Phase::ALL {
         let prompt = prompt(phase, &started(wanted), None);
         assert!(prompt.contains(wanted), "{prompt}");
-        for told in ["peer:spec:password-reset:cycle:3", "the spec `password-reset`", "`create-spec`"] {
-            assert!(prompt.contains(told), "{told}\n{prompt}");
+        for expected in ["peer:spec:password-reset:cycle:3", "the spec `password-reset`", "`create-spec`"] {
+            assert!(prompt.contains(expected), "{expected}\n{prompt}");
         }
         assert!(prompt.contains("one more field, `output`"), "{prompt}");
         assert!(!prompt.replace(wanted, "").contains("{{"), "{prompt}");
@@ -68,26 +68,26 @@ fn a_prompt_carries_the_request_verbatim() {
 }
 
 #[test]
-fn a_prompt_hands_over_what_was_done_before_and_nothing_of_later_phases() {
+fn a_prompt_has_the_earlier_outputs_and_the_phases_own_progress() {
     let at = Second::from(Stamp::from_micros(0));
     let planning = started("x");
     assert!(prompt(Phase::Plan, &planning, None).contains("Nothing has been done in this cycle before you."));
     let planning = change::progress(&planning, Phase::Plan, json!({"progress": "half of it"}), at).unwrap();
-    let told = prompt(Phase::Plan, &planning, None);
-    assert!(told.contains("## Your own work so far") && told.contains("half of it"), "{told}");
+    let text = prompt(Phase::Plan, &planning, None);
+    assert!(text.contains("## Your own work so far") && text.contains("half of it"), "{text}");
     let plan = examples(template(Phase::Plan)).remove(0);
     let planned = change::complete(&planning, Phase::Plan, plan, at).unwrap();
     let executing = change::start(&planned, Phase::Execute, at).unwrap();
-    let told = prompt(Phase::Execute, &executing, None);
-    assert!(told.contains("## Output of `plan`") && told.contains("an expired token is refused"), "{told}");
-    assert!(!told.contains("Your own work"), "{told}");
+    let text = prompt(Phase::Execute, &executing, None);
+    assert!(text.contains("## Output of `plan`") && text.contains("an expired token is refused"), "{text}");
+    assert!(!text.contains("Your own work"), "{text}");
 }
 
 #[test]
-fn a_prompt_hands_over_what_an_earlier_review_recommends() {
+fn a_prompt_has_the_recommendations_of_an_earlier_review() {
     let cycle = "peer:spec:password-reset:cycle:2".parse().unwrap();
     let advice = Advice { cycle, recommendations: json!(["name the error"]) };
-    let told = prompt(Phase::Plan, &started("x"), Some(&advice));
-    assert!(told.contains("the review of `peer:spec:password-reset:cycle:2` recommends"), "{told}");
-    assert!(told.contains("name the error"), "{told}");
+    let text = prompt(Phase::Plan, &started("x"), Some(&advice));
+    assert!(text.contains("the review of `peer:spec:password-reset:cycle:2` recommends"), "{text}");
+    assert!(text.contains("name the error"), "{text}");
 }

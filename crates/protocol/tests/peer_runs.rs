@@ -1,4 +1,4 @@
-//! A cycle as the run layer plays it: one entry per write, and every document keeps the rules.
+//! A cycle in the run state machine: one entry per write, and every document keeps the rules.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -29,8 +29,8 @@ struct Cycle {
     run: Run<Peer>,
     document: Document,
     at: Stamp,
-    /// The transitions of the document, in words; an entry that is the engine's own affair is `-`.
-    seen: Vec<String>,
+    /// The transition that each entry made; `-` for an entry that does not change the document.
+    transitions: Vec<String>,
 }
 
 fn definition(continues: Option<Continued>) -> Definition {
@@ -55,9 +55,9 @@ impl Cycle {
             RunLocation { run: RunId::new(definition.cycle.key()).unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
         let document = Peer::open_document(&definition, &location, at);
-        let mut cycle = Self { definition, run, document, at, seen: Vec::new() };
+        let mut cycle = Self { definition, run, document, at, transitions: Vec::new() };
         cycle.commit(Input::Opened { definition: String::new() }, decision);
-        cycle.go_on();
+        cycle.proceed();
         cycle
     }
 
@@ -83,19 +83,19 @@ impl Cycle {
         assert_eq!(Peer::assemble(&self.definition, &parts).as_ref(), Some(&self.document));
         let checked = check_document(&self.document);
         assert_eq!(checked.violations, [], "{}", self.document.render());
-        // What was lost leaves a gap, and nothing else does.
+        // Only lost writes leave a gap.
         let recovered = self.document.history.iter().any(|entry| entry.event == Event::Recovered);
         assert!(recovered || checked.warnings.is_empty(), "{}", self.document.render());
         let transition = recognise(old.as_ref(), &self.document).unwrap();
-        self.seen.push(if old.as_ref() == Some(&self.document) {
+        self.transitions.push(if old.as_ref() == Some(&self.document) {
             "-".to_owned()
         } else {
             transition.to_string()
         });
     }
 
-    /// What the engine does by itself.
-    fn go_on(&mut self) {
+    /// Makes the deferred transitions and starts queued steps, as the engine does.
+    fn proceed(&mut self) {
         while let Some(decision) = proceed(&self.definition, &mut self.run) {
             self.commit(Input::Deferred, decision);
         }
@@ -105,66 +105,68 @@ impl Cycle {
         }
     }
 
-    fn live_attempts(&self) -> Attempt<Phase> {
+    fn live_attempt(&self) -> Attempt<Phase> {
         self.run.live_attempts().next().unwrap().0
     }
 
-    fn over(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
-        let fact = Fact::Ended { attempt: self.live_attempts(), ending };
+    fn end(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
+        let fact = Fact::Ended { attempt: self.live_attempt(), ending };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
         };
         self.commit(Input::Fact { fact, evidence: Some(Box::new(evidence)) }, decision);
-        self.go_on();
+        self.proceed();
     }
 
-    fn reports(&mut self, others: Value) {
-        let phase = self.live_attempts().step;
+    fn report(&mut self, others: Value) {
+        let phase = self.live_attempt().step;
         let expected = Expected {
             run_id: RunId::new("r").unwrap(),
             step_id: StepId::new(phase.as_str()).unwrap(),
-            agent: phase.step().to_owned(),
+            agent: phase.agent().to_owned(),
         };
         let mut report = json!({
-            "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.step(),
+            "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.agent(),
             "status": "COMPLETED", "started_at": "x", "ended_at": "y",
         });
         report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
         let report = parse(report.to_string().as_bytes(), &expected).unwrap();
         match Peer::parse_report(&self.definition, &self.document, &phase, &report) {
             ParsedReport::Verdict(verdict) => {
-                self.over(
-                    Ending::Reported(verdict),
-                    Evidence { report: Some(report), ..Evidence::default() },
-                );
+                self.end(Ending::Reported(verdict), Evidence { report: Some(report), ..Evidence::default() });
             }
             ParsedReport::Invalid(error) => {
                 let (kind, error, report) = (Some(FailureKind::InvalidReport), Some(error), Some(report));
-                self.over(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
+                self.end(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
             }
             ParsedReport::Failed(error) => panic!("{error}"),
         }
     }
 
-    fn asks(&mut self, request: Request<Phase>) {
+    fn request(&mut self, request: Request<Phase>) {
         let decision = consider(&self.definition, &mut self.run, &request).unwrap();
         self.commit(Input::Request { request, reason: Some("enough".to_owned()) }, decision);
-        self.go_on();
+        self.proceed();
     }
 
-    fn rest(&mut self) {
+    fn elapse_backoff(&mut self) {
         let attempt =
-            Attempt { step: self.run.state.open().unwrap(), turn: Turn(1), attempt_no: AttemptNo(1) };
+            Attempt { step: self.run.state.open_phase().unwrap(), turn: Turn(1), attempt_no: AttemptNo(1) };
         let fact = Fact::BackoffElapsed { attempt };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
         };
         self.commit(Input::Fact { fact, evidence: None }, decision);
-        self.go_on();
+        self.proceed();
     }
 
-    fn seen(&self) -> String {
-        self.seen.iter().filter(|seen| *seen != "-").cloned().collect::<Vec<_>>().join(", ")
+    fn transitions(&self) -> String {
+        self.transitions
+            .iter()
+            .filter(|transition| *transition != "-")
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -178,13 +180,13 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
     let mut cycle = Cycle::open(definition(None));
     for phase in Phase::ALL {
         assert_eq!(
-            (cycle.live_attempts().step, cycle.document.phases[phase].status),
+            (cycle.live_attempt().step, cycle.document.phases[phase].status),
             (phase, PhaseStatus::InProgress)
         );
-        cycle.reports(json!({ "output": example(phase) }));
+        cycle.report(json!({ "output": example(phase) }));
     }
     assert_eq!(
-        cycle.seen(),
+        cycle.transitions(),
         "initialized, plan started, plan completed, execute started, execute completed, express started, \
          express completed, review started, review completed, cycle completed"
     );
@@ -193,28 +195,28 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
 }
 
 #[test]
-fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
+fn an_unsuccessful_review_completes_the_cycle_as_incomplete() {
     let mut cycle = Cycle::open(definition(None));
     for phase in [Phase::Plan, Phase::Execute, Phase::Express] {
-        cycle.reports(json!({ "output": example(phase) }));
+        cycle.report(json!({ "output": example(phase) }));
     }
     let insights = json!({"questions_for_user": ["which mail server?"]});
-    cycle.reports(json!({ "output": {"quality_score": 40}, "insights": insights }));
+    cycle.report(json!({ "output": {"quality_score": 40}, "insights": insights }));
     assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
     assert_eq!(cycle.document.insights, Some(insights));
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Incomplete));
 }
 
 #[test]
-fn every_failed_attempt_is_kept_and_the_last_fails_the_cycle() {
+fn every_failed_attempt_is_recorded_and_the_last_fails_the_cycle() {
     let mut cycle = Cycle::open(definition(None));
-    cycle.reports(json!({}));
+    cycle.report(json!({}));
     assert_eq!(cycle.document.phases.plan.errors()[0].kind, "invalid_report");
     assert_eq!(cycle.document.phases.plan.status, PhaseStatus::InProgress);
-    cycle.rest();
+    cycle.elapse_backoff();
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
-    assert_eq!(cycle.seen(), "initialized, plan started, plan progress, plan failed");
+    cycle.end(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
+    assert_eq!(cycle.transitions(), "initialized, plan started, plan progress, plan failed");
     let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
     assert_eq!(kinds, ["invalid_report", "timeout"]);
     assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
@@ -224,11 +226,11 @@ fn every_failed_attempt_is_kept_and_the_last_fails_the_cycle() {
 #[test]
 fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
     let mut cycle = Cycle::open(definition(None));
-    cycle.asks(Request::Stop);
+    cycle.request(Request::Stop);
     let error = &cycle.document.phases.plan.errors()[0];
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by ada: enough"));
-    cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.seen(), "initialized, plan started, plan failed");
+    cycle.report(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.transitions(), "initialized, plan started, plan failed");
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { step: None }).is_err());
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { step: Phase::Plan }).is_err());
@@ -237,38 +239,38 @@ fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
 #[test]
 fn an_interruption_leaves_the_phase_in_progress_and_resume_does_not_start_it_twice() {
     let mut cycle = Cycle::open(definition(None));
-    cycle.asks(Request::Interrupt);
-    cycle.over(Ending::Stopped, Evidence::default());
+    cycle.request(Request::Interrupt);
+    cycle.end(Ending::Stopped, Evidence::default());
     assert!(matches!(cycle.run.status, RunStatus::Stopped(_)));
-    cycle.asks(Request::Resume);
-    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(2) });
-    cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.seen(), "initialized, plan started, plan completed, execute started");
+    cycle.request(Request::Resume);
+    assert_eq!(cycle.live_attempt(), Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(2) });
+    cycle.report(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.transitions(), "initialized, plan started, plan completed, execute started");
 }
 
 #[test]
-fn what_a_failed_cycle_completed_is_taken_over_by_the_next_without_running() {
+fn completed_phases_of_a_failed_cycle_are_reused_by_the_next() {
     let from = "peer:spec:feature-name:cycle:1".parse().unwrap();
     let outputs = vec![example(Phase::Plan), example(Phase::Execute)];
     let cycle = Cycle::open(definition(Some(Continued { cycle: from, outputs })));
     assert_eq!(
-        cycle.seen(),
+        cycle.transitions(),
         "initialized, plan started, plan completed, execute started, execute completed, express started"
     );
     assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
-    assert_eq!(cycle.live_attempts().step, Phase::Express);
-    assert_eq!(cycle.run.state, State::Asked(Phase::Express));
+    assert_eq!(cycle.live_attempt().step, Phase::Express);
+    assert_eq!(cycle.run.state, State::Active(Phase::Express));
 }
 
 #[test]
-fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
+fn an_attempt_that_fails_after_a_recovery_to_an_earlier_phase_writes_nothing() {
     let mut cycle = Cycle::open(definition(None));
     let planning = cycle.document.clone();
-    cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.live_attempts().step, Phase::Execute);
+    cycle.report(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.live_attempt().step, Phase::Execute);
     let (document, highest) = (planning.to_value(), cycle.document.sequence);
-    let stands = Peer::import(&cycle.definition, &document).unwrap();
-    let decision = protocol::run::import(&mut cycle.run, stands, std::collections::BTreeMap::new());
+    let imported = Peer::import(&cycle.definition, &document).unwrap();
+    let decision = protocol::run::import(&mut cycle.run, imported, std::collections::BTreeMap::new());
     let source = RecoverySource::Document {
         document,
         restored_from: Revision(2),
@@ -278,24 +280,24 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
         quarantine: Some("there".to_owned()),
     };
     cycle.commit(Input::Recovered { source }, decision);
-    cycle.go_on();
-    assert_eq!(cycle.live_attempts().step, Phase::Execute, "it is still at work");
+    cycle.proceed();
+    assert_eq!(cycle.live_attempt().step, Phase::Execute, "it is still running");
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
+    cycle.end(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
-    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
-    cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.live_attempts().step, Phase::Execute);
+    assert_eq!(cycle.live_attempt(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
+    cycle.report(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.live_attempt().step, Phase::Execute);
 }
 
 #[test]
-fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read() {
+fn a_report_that_is_nested_too_deeply_is_refused() {
     let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
     let mut cycle = Cycle::open(definition(None));
     let mut output = example(Phase::Plan);
-    // In a report and in its output: two layers more.
+    // The report and its output add two levels.
     output["deep"] = nested(MAX_INPUT_DEPTH - 2);
-    cycle.reports(json!({ "output": output }));
+    cycle.report(json!({ "output": output }));
     assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
     output["deep"] = nested(MAX_INPUT_DEPTH - 1);
     let expected = Expected {
@@ -308,15 +310,15 @@ fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read(
 }
 
 #[test]
-fn numbers_that_were_lost_with_the_end_of_a_journal_are_not_given_again() {
+fn sequences_of_lost_writes_are_not_used_again() {
     let mut cycle = Cycle::open(definition(None));
     let (sequence, last) = (cycle.document.sequence, Revision(4));
     let source =
         RecoverySource::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
     cycle.commit(Input::Recovered { source }, Decision::nothing());
-    // Five revisions are lost, and each may have counted one up.
+    // Five revisions are lost, and each may have increased the sequence.
     assert_eq!(cycle.document.sequence, sequence + 6);
     assert_eq!(cycle.document.history.last().unwrap().unknown["bad_revision"], 9);
-    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    cycle.report(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.document.sequence, sequence + 8);
 }

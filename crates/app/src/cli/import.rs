@@ -1,9 +1,9 @@
 //! `callboard import FILE`, and `--peer` for cycles of older formats.
 
+mod bucket;
 mod dump;
-mod live;
 mod peer;
-mod told;
+mod report;
 
 use std::fs::File;
 use std::io::Read;
@@ -25,35 +25,35 @@ use crate::present::{self, Deed, Presentation};
 use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
+/// Import a run from an archive that `export` wrote, or cycles from a dump of older formats
 ///
-/// Everything in it is checked first: digests, paths, and that its entries follow from one another. It is taken whole or
-/// not at all. Its files show this repository from then on, and its journal says where it came from. An unfinished run
-/// rests until you `resume` it; attempts that were open where it comes from count as interrupted.
+/// The whole archive is checked first: digests, paths, and that each entry follows from the one before. It is imported whole
+/// or not at all. Its views then show this repository, and its journal says where it came from. An unfinished run waits for
+/// `resume`; attempts that were running when it was exported count as interrupted.
 ///
-/// With `--peer` it takes cycles of `peer` as they were kept before version 2, in any of their formats, from a dump of the
-/// store they were in, or from the bucket itself. Without `--write` it only tells what each would become and what comes from where; what is there
-/// already is left alone, so it can be repeated. A cycle that was at work is paused until you `resume` it. It ends with 2 if something in the dump cannot be read, and with 3 if a
-/// cycle is there with other content; all others are entered.
+/// With `--peer`, imports cycles of `peer` that were stored before version 2, in any of their formats, from a dump of their
+/// store or from the bucket itself. Without `--write`, only prints what each cycle would become. Cycles that were imported
+/// before are left alone, so the command can be repeated. An unfinished cycle is paused until you `resume` it. Exits with 2 if
+/// part of the dump cannot be read, and with 3 if a run exists with other content; all other cycles are imported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard import f8c1a491.callboard.tar
   callboard import f8c1a491.callboard.tar --as from-the-server
   zstd -dc run.tar.zst | callboard import -
-  callboard import --peer dump.jsonl            # what would become of the cycles in it
+  callboard import --peer dump.jsonl            # print what the cycles would become
   callboard import --peer dump.jsonl --write
-  callboard import --peer keys/ --temp-files /tmp --json
+  callboard import --peer keys/ --json
   callboard import --peer nats://127.0.0.1:4222 --write --delete-old")]
 pub(super) struct Arguments {
-    /// The archive; `-` is standard input
+    /// The archive; `-` for standard input
     #[arg(required_unless_present = "peer")]
     file: Option<PathBuf>,
 
-    /// Its name here [default: the one it has]
+    /// Name the run NAME [default: its present name]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 
-    /// Print what was taken as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
-    let name = name.map_err(|error| Failure::usage("that cannot name a run").because(Some(&error)))?;
+    let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
     let archive: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
@@ -79,11 +79,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error))
         })?)
     };
-    block_on(take(&workspace, &arguments, file, archive, name))
+    block_on(import(&workspace, &arguments, file, archive, name))
 }
 
-/// Takes a run out of an archive.
-async fn take(
+/// Imports a run from an archive.
+async fn import(
     workspace: &Workspace,
     arguments: &Arguments,
     file: &Path,
@@ -103,20 +103,20 @@ async fn take(
     if !present::is_known(&protocol) {
         return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
     }
-    let taking = Taking { workspace, store: &store, unpacked, import_target, file };
-    let (imported, set_aside) = present::by_name(&protocol, &run, taking).await?;
-    tell(&imported, arguments.json);
-    for (view, kept) in set_aside.into_iter().flatten() {
+    let import = ImportArchive { workspace, store: &store, unpacked, import_target, file };
+    let (imported, set_aside) = present::by_name(&protocol, &run, import).await?;
+    print(&imported, arguments.json);
+    for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!(
-            "`{}` was somebody else's; its bytes are in `{}`",
+            "`{}` was not written by Callboard; its content was moved to `{}`",
             view.display(),
-            kept.display()
+            backup.display()
         ));
     }
     Ok(Exit::Success)
 }
 
-struct Taking<'a> {
+struct ImportArchive<'a> {
     workspace: &'a Workspace,
     store: &'a AnyStore,
     unpacked: Unpacked,
@@ -124,16 +124,15 @@ struct Taking<'a> {
     file: &'a Path,
 }
 
-impl Deed for Taking<'_> {
+impl Deed for ImportArchive<'_> {
     type Done = (Imported, Option<ViewQuarantined>);
 
     async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
         let Self { workspace, store, unpacked, import_target, file } = self;
         let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
         if let Some(other) = other.filter(|_| !P::RENAMES) {
-            let what =
-                format!("a `{}` run is named by what it is about; it cannot be `{other}` here", P::NAME);
-            return Err(Failure::usage(what).hint("without `--as` it keeps its name"));
+            let what = format!("cannot rename the run to `{other}`: the id of a `{}` run is fixed", P::NAME);
+            return Err(Failure::usage(what).hint("leave out `--as`"));
         }
         let imported = runner::import::<P>(store, unpacked, &import_target).await;
         let imported = imported.map_err(|error| refused(file, &error))?;
@@ -142,30 +141,30 @@ impl Deed for Taking<'_> {
     }
 }
 
-fn tell(imported: &Imported, json: bool) {
+fn print(imported: &Imported, json: bool) {
     let Imported { run, manifest, revision, status, open } = imported;
     if json {
         output::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "status": run_status::name(*status),
-            "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.remote,
+            "files": manifest.files.len(), "interrupted": open, "remote": manifest.remote,
         }));
         return;
     }
     output::data(run);
     output::message(format_args!(
-        "{} entries and {} files were taken, written on `{}`; the run is {}",
+        "imported {} entries and {} files, exported on `{}`; run status: {}",
         manifest.entries,
         manifest.files.len(),
         manifest.host,
         run_status::word(*status).1
     ));
     if !open.is_empty() {
-        output::note(format_args!("open there, interrupted here: {}", open.join(", ")));
+        output::note(format_args!("interrupted by the move: {}", open.join(", ")));
     }
     if !matches!(status, RunStatus::Finished(_)) {
         output::note(format_args!(
-            "`callboard resume {run}` goes on with it here; give it the profiles of this machine"
+            "run `callboard resume {run}` to continue it with the agents of this machine"
         ));
     }
 }
@@ -186,13 +185,13 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
     let failure =
         Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
     match error {
-        ImportError::Exists(_) => failure.hint("`--as NAME` takes it under another name"),
-        ImportError::LeftoverAttempts { path } => failure
-            .hint("they may be all that is left of a run: `callboard recover` looks for it")
-            .hint(format_args!(
-                "move `{}` aside, or take this one under another name: `--as NAME`",
+        ImportError::Exists(_) => failure.hint("add `--as NAME` to import it under another name"),
+        ImportError::LeftoverAttempts { path } => {
+            failure.hint("run `callboard recover` if they belong to a lost run").hint(format_args!(
+                "move `{}` away, or add `--as NAME` to import under another name",
                 path.display()
-            )),
-        _ => failure.hint("nothing of it was taken"),
+            ))
+        }
+        _ => failure.hint("nothing was imported"),
     }
 }

@@ -147,10 +147,10 @@ fn require_profiles(engine_config: &EngineConfig, draft: &Draft) -> Result<(), F
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     let remaining = Phase::ALL.into_iter().skip(taken_over);
     let mut without_profile = remaining
-        .filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.step()));
+        .filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.agent()));
     match without_profile.next() {
         None => Ok(()),
-        Some(phase) => Err(engine::no_profile(phase.step(), phase.as_str())
+        Some(phase) => Err(engine::no_profile(phase.agent(), phase.as_str())
             .hint("or use `--rehearse` to run with the built-in scripted agent")),
     }
 }

@@ -1,4 +1,4 @@
-//! Which cycle is gone on with, and what earlier ones leave to a new one.
+//! Which cycle `--continue` continues, and what earlier cycles recommend to a new one.
 
 use std::collections::BTreeSet;
 
@@ -16,41 +16,39 @@ use crate::failure::Failure;
 use crate::output;
 use crate::workspace;
 
-/// A cycle that can be gone on with.
+/// A cycle that can be continued.
 #[derive(Debug)]
 pub(crate) struct Continuable {
     pub(crate) cycle: CycleId,
     pub(crate) run: RunId,
     pub(crate) definition: Definition,
     pub(crate) options: RunOptions,
-    /// What its completed phases have produced, if it has failed: then only a new cycle can go on with it.
+    /// The outputs of its completed phases, if it has failed. Then only a new cycle can continue it.
     pub(crate) failed: Option<Continued>,
-    /// It has failed, and somebody may still be at work in it: it was stopped, and nobody was left to see to that.
+    /// It has failed, but its run is not finished: it was stopped, and an attempt may still be running.
     pub(crate) is_ending: bool,
-    /// The number of that new cycle, unless there is one by now: then it has to be looked at again, for it may go on with
-    /// the same.
+    /// The number for that new cycle. If it is taken by then, look again: the cycle that took it may continue the same one.
     pub(crate) next: u64,
 }
 
-/// The newest cycle of a scope, or of all, that is not completed. One that a later cycle continues is passed over: the
-/// later one stands for both.
+/// Returns the newest cycle of a scope, or of all scopes, that is not completed. Skips a cycle that a later one continues.
 pub(crate) async fn newest_incomplete(
     store: &AnyStore,
     scope: Option<&Scope>,
 ) -> Result<Option<Continuable>, Failure> {
-    // One look for both: a cycle that is not among these has a number that we will find taken.
+    // The cycles and `next` come from one listing: a cycle opened later will be found under `next`.
     let rows = store.runs().await?;
-    let (mut continued, mut unread) = (BTreeSet::new(), Vec::new());
+    let (mut continued, mut damaged) = (BTreeSet::new(), Vec::new());
     for (cycle, row) in newest_first(&rows, scope) {
         let run = row.run.clone();
-        let run_at = match look(store, row).await? {
-            Look::Found(run_at) => *run_at,
-            Look::Gone => continue,
-            Look::Unread(error) if is_succeeded(row) => {
-                unread.push((cycle.scope, error));
+        let run_at = match load(store, row).await? {
+            LoadedCycle::Found(run_at) => *run_at,
+            LoadedCycle::Gone => continue,
+            LoadedCycle::Damaged(error) if is_succeeded(row) => {
+                damaged.push((cycle.scope, error));
                 continue;
             }
-            Look::Unread(error) => return Err(error.into()),
+            LoadedCycle::Damaged(error) => return Err(error.into()),
         };
         let RunAt { spec, state, document, .. } = run_at;
         continued.extend(spec.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
@@ -61,10 +59,10 @@ pub(crate) async fn newest_incomplete(
         };
         let cycle = document.cycle_id;
         if !continued.contains(&cycle) {
-            // One that nobody can read may have gone on with this one already.
+            // An damagedable cycle may already continue this one.
             let of_this = |(scope, _): &(Scope, LoadError)| *scope == cycle.scope;
-            if let Some(at) = unread.iter().position(of_this).filter(|_| failed.is_some()) {
-                return Err(unread.swap_remove(at).1.into());
+            if let Some(at) = damaged.iter().position(of_this).filter(|_| failed.is_some()) {
+                return Err(damaged.swap_remove(at).1.into());
             }
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let (definition, options) = (spec.definition, spec.options);
@@ -75,15 +73,15 @@ pub(crate) async fn newest_incomplete(
     Ok(None)
 }
 
-/// What the newest completed cycle's review recommends.
+/// Returns the recommendations of the newest completed cycle's review.
 pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
     for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
-        let document = match look(store, row).await? {
-            Look::Found(run_at) => run_at.document,
-            Look::Gone => continue,
-            Look::Unread(error) => {
+        let document = match load(store, row).await? {
+            LoadedCycle::Found(run_at) => run_at.document,
+            LoadedCycle::Gone => continue,
+            LoadedCycle::Damaged(error) => {
                 let why = runner::with_causes(&error);
-                output::note(format_args!("what was recommended in cycle `{cycle}` is not known: {why}"));
+                output::note(format_args!("cannot read the recommendations of cycle `{cycle}`: {why}"));
                 continue;
             }
         };
@@ -96,23 +94,23 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
     Ok(None)
 }
 
-enum Look {
+enum LoadedCycle {
     Found(Box<RunAt<Peer>>),
     Gone,
-    /// Something is wrong with this one, and with no other.
-    Unread(LoadError),
+    /// This run is damaged. Other runs are not affected.
+    Damaged(LoadError),
 }
 
-async fn look(store: &AnyStore, row: &RunRow) -> Result<Look, Failure> {
+async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
     match RunAt::<Peer>::at(store, &row.run, None).await {
-        Ok(Some(run_at)) => Ok(Look::Found(Box::new(run_at))),
-        Ok(None) => Ok(Look::Gone),
-        Err(RunAtError::Load(error)) if is_of_this_run(&error) => Ok(Look::Unread(error)),
+        Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
+        Ok(None) => Ok(LoadedCycle::Gone),
+        Err(RunAtError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn is_of_this_run(error: &LoadError) -> bool {
+fn is_damage(error: &LoadError) -> bool {
     match error {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
         LoadError::Read(_)
@@ -122,16 +120,16 @@ fn is_of_this_run(error: &LoadError) -> bool {
     }
 }
 
-/// Whether the list of runs says that there is nothing to go on with in it.
+/// Whether the listing says that the run succeeded, so that there is nothing to continue.
 fn is_succeeded(row: &RunRow) -> bool {
     workspace::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
 }
 
-/// The recommendations stand in the review's output; some reviewers put them among what they have learnt.
+/// The recommendations of a cycle: in the review's output, or in `insights`, where some reviewers put them.
 fn recommendations(document: &Document) -> Option<Value> {
     let review = document.phases.review.output.as_ref();
-    let places = [review, document.insights.as_ref()].into_iter().flatten();
-    places.filter_map(|place| place.get("recommendations")).find(|value| !is_empty(value)).cloned()
+    let owners = [review, document.insights.as_ref()].into_iter().flatten();
+    owners.filter_map(|owner| owner.get("recommendations")).find(|value| !is_empty(value)).cloned()
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -144,7 +142,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The outputs of the phases that were completed, from the first on.
+/// The outputs of the completed phases, from the first on.
 fn completed(document: &Document) -> Continued {
     let phases = Phase::ALL.into_iter().map(|phase| &document.phases[phase]);
     let completed = phases.take_while(|phase| phase.status == PhaseStatus::Completed);
@@ -152,7 +150,7 @@ fn completed(document: &Document) -> Continued {
     Continued { cycle: document.cycle_id.clone(), outputs }
 }
 
-/// The cycles of a scope, the highest number first; or all of them, the one that was opened last first.
+/// The cycles of a scope, highest number first. Without a scope: all cycles, newest first.
 fn newest_first<'r>(rows: &'r [RunRow], scope: Option<&Scope>) -> Vec<(CycleId, &'r RunRow)> {
     let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
     let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row)));

@@ -1,9 +1,9 @@
-//! Cycles of `peer` in this repository: what a new one is about, which number it gets, and which one is gone on with.
+//! Cycles of `peer` in this repository: the scope and number of a new one, and which cycle `--continue` continues.
 
 mod continuing;
-mod folders;
 mod opening;
 mod scope;
+mod spec_folders;
 
 pub(crate) use continuing::{Continuable, advice, newest_incomplete};
 pub(crate) use opening::{Draft, open, open_as, run_of};

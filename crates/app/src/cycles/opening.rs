@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::peer::name::LARGEST;
+use protocol::peer::names::MAX_SAFE_INTEGER;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
 use protocol::{RunId, RunLocation};
 use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};
@@ -13,12 +13,12 @@ use store::Store;
 
 use crate::failure::{Exit, Failure};
 
-/// A cycle that has everything but its number.
+/// A new cycle without its number.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) scope: Scope,
     pub(crate) instruction: String,
-    /// What the command was given, as it was typed.
+    /// The arguments of the command, verbatim.
     pub(crate) instruction_args: String,
     pub(crate) user_requirements: String,
     pub(crate) continues: Option<Continued>,
@@ -31,7 +31,7 @@ pub(crate) struct Draft {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// Opens a cycle under the number after the highest there is. Whoever is quicker has that number, and we the next.
+/// Opens a cycle under the next number of its scope. If another client takes that number first, tries the one after it.
 pub(crate) async fn open<S: Store>(
     store: &S,
     clock: &Clock,
@@ -47,7 +47,7 @@ pub(crate) async fn open<S: Store>(
     }
 }
 
-/// Opens a cycle under this number; `None` if somebody has it.
+/// Opens a cycle under this number; `None` if the number is taken.
 pub(crate) async fn open_as<S: Store>(
     store: &S,
     clock: &Clock,
@@ -55,8 +55,11 @@ pub(crate) async fn open_as<S: Store>(
     draft: &Draft,
     number: u64,
 ) -> Result<Option<CycleId>, Failure> {
-    if number > LARGEST {
-        return Err(Failure::new(Exit::Refused, format_args!("`{}` has no number left", draft.scope)));
+    if number > MAX_SAFE_INTEGER {
+        return Err(Failure::new(
+            Exit::Refused,
+            format_args!("cannot open a cycle: `{}` has no number left", draft.scope),
+        ));
     }
     let cycle = draft.scope.clone().cycle(number);
     match runner::open::<Peer, _>(store, clock, by, draft.numbered(cycle.clone())).await {
@@ -67,18 +70,18 @@ pub(crate) async fn open_as<S: Store>(
     }
 }
 
-/// The run that plays a cycle: its name is the cycle's key.
+/// The run of a cycle. Its name is the cycle's key.
 pub(crate) fn run_of(cycle: &CycleId) -> RunId {
-    RunId::new(cycle.key()).expect("BUG: a cycle's key names a run")
+    RunId::new(cycle.key()).expect("BUG: the key of a cycle is not a run id")
 }
 
-/// The highest number of a scope; 0 if it has no cycle.
+/// Returns the highest number of a scope; 0 if it has no cycle.
 async fn highest<S: Store>(store: &S, scope: &Scope) -> Result<u64, Failure> {
     let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
     Ok(highest_among(runs.iter(), scope))
 }
 
-/// The highest number of a scope among these runs. A run of another protocol that has such a name takes it as well.
+/// Returns the highest number of a scope among these runs. A run of another protocol with such a name counts as well.
 pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &Scope) -> u64 {
     let cycles = runs.filter_map(|run| CycleId::from_key(run.as_str()).ok());
     cycles.filter(|cycle| cycle.scope == *scope).map(|cycle| cycle.number).max().unwrap_or(0)

@@ -26,7 +26,7 @@ impl Presentation for Peer {
     }
 
     fn agent(_: &Definition, step: &Phase) -> String {
-        step.step().to_owned()
+        step.agent().to_owned()
     }
 
     fn needs(_: &Definition, step: &Phase) -> Vec<Phase> {
@@ -127,7 +127,7 @@ impl Presentation for Peer {
 
     fn change_line(change: &Change) -> Option<String> {
         match change {
-            Change::Entered(phase) => {
+            Change::ReuseStarted(phase) => {
                 Some(format!("{} {phase} reused from the previous cycle", styled(CYAN, "»")))
             }
             Change::Reviewed { success: true } => {
@@ -138,20 +138,20 @@ impl Presentation for Peer {
             }
             Change::Closed => Some("the cycle is completed".to_owned()),
             Change::Failed(phase) => Some(format!("{} the cycle failed in {phase}", styled(RED, "✗"))),
-            Change::Stands(_) => Some("the cycle was started by another system".to_owned()),
+            Change::Imported(_) => Some("the cycle was started by another system".to_owned()),
             // The lines of the started and ended attempts say it.
-            Change::Asked(_) | Change::Completed(_) => None,
+            Change::Activated(_) | Change::Completed(_) => None,
         }
     }
 
     fn change_event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
-            Change::Entered(phase) => Some(("reused", json!({ "step": phase }))),
+            Change::ReuseStarted(phase) => Some(("reused", json!({ "step": phase }))),
             Change::Reviewed { success } => Some(("reviewed", json!({ "success": success }))),
             Change::Closed => Some(("cycle_completed", json!({}))),
             Change::Failed(phase) => Some(("cycle_failed", json!({ "step": phase }))),
             // The events of the started and ended attempts say it. An imported cycle has no start.
-            Change::Asked(_) | Change::Completed(_) | Change::Stands(_) => None,
+            Change::Activated(_) | Change::Completed(_) | Change::Imported(_) => None,
         }
     }
 
@@ -165,12 +165,12 @@ impl Presentation for Peer {
 
     fn concerns(change: &Change, step: &Phase) -> bool {
         match change {
-            Change::Asked(about)
-            | Change::Entered(about)
+            Change::Activated(about)
+            | Change::ReuseStarted(about)
             | Change::Completed(about)
             | Change::Failed(about) => about == step,
             Change::Reviewed { .. } => *step == Phase::Review,
-            Change::Closed | Change::Stands(_) => false,
+            Change::Closed | Change::Imported(_) => false,
         }
     }
 

@@ -75,14 +75,14 @@ fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
     let before = keys(&scene);
     let told = import(&scene, &[]);
     assert_eq!(told.code, 0, "{}", told.transcript());
-    assert!(told.stderr.contains("nothing was written: 5 cycles would be entered"), "{}", told.transcript());
+    assert!(told.stderr.contains("nothing was written: 5 cycles to import"), "{}", told.transcript());
     let entered = import(&scene, &["--write"]);
     assert_eq!(entered.code, 0, "{}", entered.transcript());
     assert!(keys(&scene).is_superset(&before), "old keys stay");
     let shown = scene.callboard(&["show", "peer:spec:login:cycle:1"]).run();
     assert!(shown.stdout.contains("succeeded"), "{}", shown.transcript());
     let again = import(&scene, &["--write"]);
-    assert!(again.stderr.contains("5 cycles already there"), "{}", again.transcript());
+    assert!(again.stderr.contains("5 cycles already imported"), "{}", again.transcript());
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
     let cycles = |session: testkit::Session| {
         assert_eq!(session.code, 0, "{}", session.transcript());
         let told = session.json();
-        assert_eq!(told["unread"], serde_json::json!([]), "{told:#}");
+        assert_eq!(told["unreadable"], serde_json::json!([]), "{told:#}");
         let cycles = told["cycles"].as_array().unwrap().clone();
-        cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["phase"].clone())).collect::<Vec<_>>()
+        cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["status"].clone())).collect::<Vec<_>>()
     };
     let of_dump = cycles(scene.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
     let of_bucket = cycles(import(&scene, &["--json"]));
@@ -129,7 +129,7 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
     let entered = import(&scene, &["--write", "--json"]);
     assert_eq!(entered.code, 0, "{}", entered.transcript());
     let again = import(&scene, &["--write", "--json"]).json();
-    let is_there = |cycle: &Value| cycle["fate"] == "there";
+    let is_there = |cycle: &Value| cycle["result"] == "exists";
     assert!(again["cycles"].as_array().unwrap().iter().all(is_there), "{again:#}");
 }
 
@@ -145,7 +145,7 @@ fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_went_on() {
     assert_eq!(patched.code, 0, "{}", patched.transcript());
     let again = import(&scene, &["--write", "--delete-old"]);
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert!(again.stderr.contains("5 cycles already there"), "{}", again.transcript());
+    assert!(again.stderr.contains("5 cycles already imported"), "{}", again.transcript());
     let left = keys(&scene);
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.2.")), "{left:?}");
     let note = scene.callboard(&["state", "get", cycle, "--path", "/note"]).run();
@@ -175,12 +175,12 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     assert!(before["plan"]["output"].to_string().len() > 150_000);
     let there = import(&scene, &["--write"]);
     assert_eq!(there.code, 0, "{}", there.transcript());
-    assert!(there.stderr.contains("1 cycle already there"), "{}", there.transcript());
+    assert!(there.stderr.contains("1 cycle already imported"), "{}", there.transcript());
     let other = scene.kit().join("other");
     let elsewhere = ["--store", other.to_str().unwrap()];
     let entered = import(&scene, &[&["--write"], &elsewhere[..]].concat());
     assert_eq!(entered.code, 0, "{}", entered.transcript());
-    assert!(!entered.stdout.contains("reshaped"), "{}", entered.transcript());
+    assert!(!entered.stdout.contains("converted"), "{}", entered.transcript());
     assert_eq!(scene.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
 }
 
@@ -194,7 +194,7 @@ fn an_old_document_under_the_cycles_own_key_is_migrated_in_place() {
     let cycle = scene.callboard(&["state", "get", "peer:spec:committer:cycle:1", "--path", "/version"]).run();
     assert_eq!(cycle.stdout.trim(), "2", "{}", cycle.transcript());
     let again = import(&scene, &["--write"]);
-    assert!(again.stderr.contains("1 cycle already there"), "{}", again.transcript());
+    assert!(again.stderr.contains("1 cycle already imported"), "{}", again.transcript());
 }
 
 #[test]
@@ -206,5 +206,5 @@ fn a_server_without_the_bucket_is_named() {
     assert!(session.stderr.starts_with(none), "{}", session.transcript());
     let session = scene.callboard(&["import", "--peer", "x.jsonl", "--write", "--delete-old"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    assert!(session.stderr.contains("`--delete-old` is for a bucket that is in use"), "{}", session.stderr);
+    assert!(session.stderr.contains("`--delete-old` needs a bucket, not a dump"), "{}", session.stderr);
 }

@@ -34,7 +34,7 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
     let file = file.to_str().unwrap();
     let session = here.callboard(&["import", file]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stderr.contains("the run is succeeded"), "{}", session.stderr);
+    assert!(session.stderr.contains("run status: succeeded"), "{}", session.stderr);
     let checked = here.callboard(&["recover", "--dry-run", "--json"]).run().json();
     assert_eq!(checked["views"], serde_json::json!([]), "import has written them");
     assert_eq!(status(&here.document("trial"), "b"), "COMPLETED");

@@ -1,4 +1,4 @@
-//! `import --peer`: cycles of older formats become runs, after a preview, and only once.
+//! `import --peer`: cycles of older formats become runs, once, and only with `--write`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ fn import(scene: &Scene, dump: &Path, more: &[&str]) -> testkit::Session {
     scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
 }
 
-/// Waits for the next second: two imports within one second would look alike.
-fn wait_for_another_second() {
+/// Waits, so that the second import has another time than the first.
+fn wait_for_next_second() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let now = second();
     while second() == now {
@@ -35,24 +35,24 @@ fn wait_for_another_second() {
     }
 }
 
-fn fates(session: &testkit::Session) -> Vec<(String, String)> {
+fn results(session: &testkit::Session) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let cycles = session.json()["cycles"].as_array().unwrap().clone();
-    cycles.iter().map(|cycle| (text(&cycle["cycle"]), text(&cycle["fate"]))).collect()
+    cycles.iter().map(|cycle| (text(&cycle["cycle"]), text(&cycle["result"]))).collect()
 }
 
 #[test]
-fn without_a_flag_import_only_previews() {
+fn without_write_it_only_prints_what_it_would_import() {
     let scene = scene();
     let session = import(&scene, &dump(&scene, NEVER_EXECUTED), &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_snapshot!(session.stdout, @"
     peer:spec:committer:cycle:1  execute failed  new
-      failed: `execute` never ran: `express` came after it, and the cycle says that it is completed, but the output of `execute` is missing
-      peer.spec.committer.cycle.1 → /context/peer_mode, /context/spec_aware, /context/user_requirements, /metadata/created_at, /metadata/cycle_number, 8 more, the rest in /migrated_from
+      failed: the cycle is marked completed, but `execute` has no output
+      from peer.spec.committer.cycle.1, the rest is preserved in /migrated_from
     ");
-    assert_snapshot!(session.stderr, @"note: nothing was written: 1 cycle would be entered; the same with `--write` does it");
-    assert!(!scene.repo().join(".git/callboard").exists(), "a look leaves no store");
+    assert_snapshot!(session.stderr, @"note: nothing was written: 1 cycle to import; add `--write` to import");
+    assert!(!scene.repo().join(".git/callboard").exists(), "no store is created");
 }
 
 #[test]
@@ -61,22 +61,22 @@ fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     let file = dump(&scene, &format!("{G1}{G3}{NEVER_EXECUTED}"));
     let session = import(&scene, &file, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(fates(&session).iter().all(|(_, fate)| fate == "entered"), "{}", session.transcript());
+    assert!(results(&session).iter().all(|(_, result)| result == "imported"), "{}", session.transcript());
     let rows = scene.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
     assert_eq!(row("peer.spec.login.cycle.1")["status"], "succeeded");
     assert_eq!(row("peer.spec.committer.cycle.1")["status"], "failed");
     assert_eq!(row("peer.spec.user-auth.cycle.3")["status"], "paused");
 
-    wait_for_another_second();
+    wait_for_next_second();
     let again = import(&scene, &file, &["--write", "--json"]);
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert!(fates(&again).iter().all(|(_, fate)| fate == "there"), "{}", again.transcript());
+    assert!(results(&again).iter().all(|(_, result)| result == "exists"), "{}", again.transcript());
     let look = import(&scene, &file, &[]);
-    assert!(look.stderr.contains("nothing was written: 11 cycles already there"), "{}", look.transcript());
+    assert!(look.stderr.contains("nothing was written: 11 cycles already imported"), "{}", look.transcript());
 }
 
-/// Reports a valid output for its phase.
+/// Reports a valid output for every phase.
 const AGENT: &str = r#"#!/bin/sh
 case "$STEP_ID" in
     review) output='{"quality_score": 85}' ;;
@@ -87,11 +87,11 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 "#;
 
 #[test]
-fn an_imported_cycle_that_was_in_progress_waits_for_resume() {
+fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
     let scene = scene();
     assert_eq!(import(&scene, &dump(&scene, G3), &["--write"]).code, 0);
     let cycle = "peer:spec:user-auth:cycle:3";
-    assert_eq!(scene.callboard(&["resume", "--all"]).run().code, 0, "nobody has asked for it yet");
+    assert_eq!(scene.callboard(&["resume", "--all"]).run().code, 0, "a paused run is not resumed");
     assert_snapshot!(scene.callboard(&["show", cycle]).run().transcript(), @"
     $ callboard show peer:spec:user-auth:cycle:3
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
@@ -121,64 +121,58 @@ fn an_imported_cycle_that_was_in_progress_waits_for_resume() {
     assert!(checked.stdout.contains("is intact"), "{}", checked.transcript());
     // The document has changed since, and still counts as imported.
     assert_eq!(
-        fates(&import(&scene, &dump(&scene, G3), &["--json"]))[2],
-        (cycle.to_owned(), "there".to_owned())
+        results(&import(&scene, &dump(&scene, G3), &["--json"]))[2],
+        (cycle.to_owned(), "exists".to_owned())
     );
 }
 
 #[test]
-fn a_cycle_that_exists_with_other_content_is_left_alone() {
+fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
     let scene = scene();
     assert_eq!(import(&scene, &dump(&scene, NEVER_EXECUTED), &["--write"]).code, 0);
     let changed = NEVER_EXECUTED.replace("All is done", "Most is done");
     let session = import(&scene, &dump(&scene, &format!("{changed}{G3}")), &["--write", "--json"]);
     assert_eq!(session.code, 3, "{}", session.transcript());
-    let fates = fates(&session);
-    assert!(fates.contains(&("peer:spec:committer:cycle:1".to_owned(), "differs".to_owned())), "{fates:?}");
-    assert_eq!(fates.iter().filter(|(_, fate)| fate == "entered").count(), 5, "{fates:?}");
-    let told = import(&scene, &dump(&scene, &changed), &[]);
-    assert_snapshot!(told.stderr, @"
-    note: `peer:spec:committer:cycle:1` is there with other content and is left alone: `callboard show peer.spec.committer.cycle.1`; `--store DIR` imports elsewhere
+    let results = results(&session);
+    assert!(
+        results.contains(&("peer:spec:committer:cycle:1".to_owned(), "differs".to_owned())),
+        "{results:?}"
+    );
+    assert_eq!(results.iter().filter(|(_, result)| result == "imported").count(), 5, "{results:?}");
+    let report = import(&scene, &dump(&scene, &changed), &[]);
+    assert_snapshot!(report.stderr, @"
+    note: `peer:spec:committer:cycle:1` was not imported: its run exists with other content; see `callboard show peer.spec.committer.cycle.1`, or import into another store with `--store DIR`
     note: nothing was written: 1 cycle different
     ");
 }
 
 #[test]
-fn bad_lines_are_named_and_the_rest_is_imported() {
+fn bad_lines_are_reported_and_the_rest_is_imported() {
     let scene = scene();
     let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
     let session = import(&scene, &dump(&scene, &text), &["--write"]);
     assert_eq!(session.code, 2, "{}", session.transcript());
     let kit = scene.kit().to_str().unwrap().to_owned();
     assert_snapshot!(session.stderr.replace(&kit, "KIT"), @"
-    unread: KIT/dump.jsonl:2:28: expected value
-    unread: KIT/dump.jsonl:3:2: expected ident
-    note: 1 cycle entered
+    unreadable: KIT/dump.jsonl:2:28: expected value
+    unreadable: KIT/dump.jsonl:3:2: expected ident
+    note: 1 cycle imported
     ");
-    assert!(session.stdout.contains("execute failed  entered"), "{}", session.stdout);
+    assert!(session.stdout.contains("execute failed  imported"), "{}", session.stdout);
 }
 
 #[test]
-fn a_directory_and_the_temp_files_beside_it_are_read() {
+fn a_directory_of_keys_is_imported() {
     let scene = scene();
     let keys = scene.kit().join("keys");
     fs::create_dir_all(keys.join("peer/spec/login/cycle/7")).unwrap();
     fs::write(keys.join("peer/spec/login/cycle/7/status"), "planning\n").unwrap();
     fs::write(keys.join("peer:spec:login:cycle:8:status"), "EXECUTION_FAILED").unwrap();
-    let temp = scene.kit().join("temp");
-    fs::create_dir_all(&temp).unwrap();
-    let none = import(&scene, &keys, &["--temp-files", temp.to_str().unwrap()]);
-    assert_eq!(none.code, 2, "{}", none.transcript());
-    fs::write(temp.join("peer_args.txt"), "INSTRUCTION=refine-spec\nEVIL=$(touch pwned)\n").unwrap();
-    fs::write(temp.join("peer_cycle.txt"), "CURRENT_CYCLE=7\nKEY_PREFIX=peer.spec.login\n").unwrap();
-    let session = import(&scene, &keys, &["--temp-files", temp.to_str().unwrap(), "--json"]);
+    let session = import(&scene, &keys, &["--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = session.json();
-    assert_eq!(told["cycles"][0]["document"]["metadata"]["instruction"], "refine-spec");
-    assert_eq!(told["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
-    assert_eq!(told["cycles"][1]["document"]["phases"]["plan"]["status"], "failed");
-    assert_eq!(told["ignored"][0]["why"], "it was read for cycle 7 of `peer:spec:login`");
-    assert!(!scene.repo().join("pwned").exists() && !temp.join("pwned").exists());
+    let report = session.json();
+    assert_eq!(report["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
+    assert_eq!(report["cycles"][1]["document"]["phases"]["plan"]["status"], "failed");
 }
 
 #[test]
@@ -189,29 +183,29 @@ fn a_document_of_version_2_is_imported_unchanged() {
     fs::write(keys.join("cycle.json"), CURRENT).unwrap();
     let session = import(&scene, &keys, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = session.json();
-    assert_eq!(told["cycles"][0]["origin"], "current");
+    let report = session.json();
+    assert_eq!(report["cycles"][0]["origin"], "current");
     let current: Value = serde_json::from_str(CURRENT).unwrap();
-    assert_eq!(told["cycles"][0]["document"], current);
+    assert_eq!(report["cycles"][0]["document"], current);
     assert_eq!(scene.callboard(&["state", "get", "peer:spec:feature-name:cycle:1"]).run().json(), current);
-    assert_eq!(fates(&import(&scene, &keys, &["--write", "--json"]))[0].1, "there");
+    assert_eq!(results(&import(&scene, &keys, &["--write", "--json"]))[0].1, "exists");
 }
 
 #[test]
-fn a_file_that_is_not_a_dump_is_refused_with_the_expected_form() {
+fn a_file_that_is_no_dump_is_refused_with_a_hint() {
     let scene = scene();
     let file = dump(&scene, CURRENT);
     let session = import(&scene, &file, &["--json"]);
     assert_eq!((session.code, session.json()["cycles"].clone()), (2, json!([])), "{}", session.transcript());
-    let told = import(&scene, &file, &[]);
+    let report = import(&scene, &file, &[]);
     assert!(
-        told.stderr.contains("give a directory if your files are named by keys"),
+        report.stderr.contains("give a directory if your files are named by keys"),
         "{}",
-        told.transcript()
+        report.transcript()
     );
-    let nowhere = import(&scene, &scene.kit().join("nowhere"), &[]);
-    assert_eq!(nowhere.code, 2);
-    assert!(nowhere.stderr.contains("cannot read the dump"), "{}", nowhere.transcript());
+    let missing = import(&scene, &scene.kit().join("missing"), &[]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.stderr.contains("cannot read the dump"), "{}", missing.transcript());
     for wrong in [&["import"][..], &["import", "--write", "x.tar"], &["import", "x.tar", "--peer", "y"]] {
         assert_eq!(scene.callboard(wrong).run().code, 2, "{wrong:?}");
     }

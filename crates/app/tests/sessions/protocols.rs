@@ -319,7 +319,7 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
     let archive = archive.to_str().unwrap();
     assert_eq!(there.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
     let renamed = here.callboard(&["import", archive, "--as", "mine"]).run();
-    assert!(renamed.stderr.contains("it cannot be `mine` here"), "{}", renamed.transcript());
+    assert!(renamed.stderr.contains("cannot rename the run to `mine`"), "{}", renamed.transcript());
     let session = here.callboard(&["import", archive]).run();
     assert_eq!(
         (session.code, session.stdout.as_str()),

@@ -1,12 +1,12 @@
-//! The seed's rules for a cycle's document: any JSON → every rule it breaks, under the names the seed's tables give them.
+//! Checks a document against the seed's rules. Reports every violation under the id that the seed's tables give the rule.
 //!
-//! Works on plain JSON and not on [`Document`], which could not hold most of what is wrong. `F` are the fields, `P` the
-//! order of phases, `S` the sequences. F8 (fields that the seed does not know are kept) and most of S4 cannot be broken by a
-//! document alone: they hold between two, and [`transition`](super::transition) sees to them.
+//! Works on JSON, because most invalid documents cannot be parsed into a [`Document`]. The rules F are about fields, P about
+//! the order of phases, S about sequences. F8 (unknown fields are preserved) and most of S4 relate two documents;
+//! [`transition`](super::transition) checks them.
 
-mod facts;
 mod fields;
 mod order;
+mod parsed;
 mod phases;
 mod sequences;
 
@@ -14,43 +14,43 @@ use serde_json::Value;
 
 use super::document::{Document, VERSION};
 use crate::check::{At, Findings, Violation};
-use facts::Facts;
+use parsed::ParsedDocument;
 
-/// What checking a document has shown, in the order of the seed's tables.
+/// The result of a check, in the order of the seed's tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
     pub violations: Vec<Violation>,
-    /// What is accepted, but would not be by a stricter reader.
+    /// Accepted here, but not by a stricter reading of the seed.
     pub warnings: Vec<Violation>,
 }
 
-/// Checks our own document as a reader of its text would.
+/// Checks a parsed document.
 pub fn check_document(document: &Document) -> Checked {
     check(&document.to_value())
 }
 
-/// Checks a document from anywhere.
+/// Checks any JSON value.
 pub fn check(document: &Value) -> Checked {
-    let (mut broken, mut doubtful) = (Findings::default(), Findings::default());
+    let (mut violations, mut warnings) = (Findings::default(), Findings::default());
     let at = At::document();
     match document.as_object() {
-        None => broken.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
+        None => violations.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
         // The other rules are those of version 2.
-        Some(head) if !is_current(&at, head.get("version"), &mut broken) => {}
+        Some(head) if !is_current(&at, head.get("version"), &mut violations) => {}
         Some(head) => {
-            fields::check(&at, head, &mut broken);
-            phases::check(&at, head, &mut broken);
-            let facts = Facts::read(document);
-            fields::check_identity(&at, &facts, &mut broken);
-            order::check(&at, &facts, &mut broken);
-            sequences::check(&at, &facts, &mut broken);
-            sequences::doubt(&at, &facts, &mut doubtful);
+            fields::check(&at, head, &mut violations);
+            phases::check(&at, head, &mut violations);
+            let parsed = ParsedDocument::read(document);
+            fields::check_identity(&at, &parsed, &mut violations);
+            order::check(&at, &parsed, &mut violations);
+            sequences::check(&at, &parsed, &mut violations);
+            sequences::warn(&at, &parsed, &mut warnings);
         }
     }
-    Checked { violations: broken.0, warnings: doubtful.0 }
+    Checked { violations: violations.0, warnings: warnings.0 }
 }
 
-/// F1. Another version breaks no rule: it has to be migrated first.
+/// F1. A document of another version is not checked further: it must be migrated first.
 fn is_current(at: &At, version: Option<&Value>, findings: &mut Findings) -> bool {
     const MIGRATE: &str = "leave it as it is; `callboard import --peer` turns it into version 2";
     let Some(version) = version else {

@@ -1,7 +1,7 @@
-//! The table of `peer`: four phases in a line, and what becomes of the cycle when one fails or somebody stops it.
+//! The transition table of `peer`: four phases in a row, and how the cycle ends if a phase fails or the run is stopped.
 //!
-//! Each transition of the seed's matrix is a write of its own. So a report only completes its phase; asking the next step,
-//! and closing the cycle after the review, is due afterwards, in entries of their own.
+//! Each transition of the seed's matrix is one write. So a report only completes its phase. The next phase, and the close
+//! after the review, are deferred transitions with entries of their own.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use super::definition::Definition;
 use super::document::Phase;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
-/// How far a cycle is.
+/// The state of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// All before this phase is completed; nobody has been asked for it.
-    Before(Phase),
-    /// Its step is in its turn.
-    Asked(Phase),
-    /// It is entered as begun and will not be played: its output comes from the cycle that this one continues.
-    Entered(Phase),
-    /// All four are completed; the cycle is still to be closed.
+    /// All earlier phases are completed; this one is not queued yet.
+    Ready(Phase),
+    /// The phase has its turn.
+    Active(Phase),
+    /// The phase is started, but not run: its output comes from the cycle that this one continues.
+    Reusing(Phase),
+    /// All four phases are completed; the cycle is not closed yet.
     Reviewed {
         success: bool,
     },
@@ -34,64 +34,64 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    Asked(Phase),
-    Entered(Phase),
-    /// Any phase but the review.
+    Activated(Phase),
+    ReuseStarted(Phase),
+    /// Any phase except the review.
     Completed(Phase),
     Reviewed {
         success: bool,
     },
     Closed,
     Failed(Phase),
-    /// The cycle was begun elsewhere and stands here.
-    Stands(State),
+    /// The cycle was imported in this state.
+    Imported(State),
 }
 
-/// What a step's report can say.
+/// What a report says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The phase is completed.
     Completed,
-    /// The review is completed, and this is what it amounts to. It never changes the path.
+    /// The review is completed. `success` does not change the next transition.
     Reviewed { success: bool },
 }
 
 impl State {
     pub(super) fn apply(&mut self, change: Change) {
         *self = match (change, *self) {
-            (Change::Asked(phase), _) => Self::Asked(phase),
-            (Change::Entered(phase), _) => Self::Entered(phase),
+            (Change::Activated(phase), _) => Self::Active(phase),
+            (Change::ReuseStarted(phase), _) => Self::Reusing(phase),
             (Change::Completed(phase), _) => match phase.next() {
-                Some(next) => Self::Before(next),
+                Some(next) => Self::Ready(next),
                 None => Self::Reviewed { success: false },
             },
             (Change::Reviewed { success }, _) => Self::Reviewed { success },
             (Change::Closed, Self::Reviewed { success }) => Self::Closed { success },
             (Change::Closed, _) => Self::Closed { success: false },
             (Change::Failed(phase), _) => Self::Failed(phase),
-            (Change::Stands(state), _) => state,
+            (Change::Imported(state), _) => state,
         };
     }
 
-    /// Whether a change can come next.
+    /// Whether this change can come next.
     pub(super) fn admits(self, change: Change) -> bool {
         match change {
-            Change::Asked(phase) | Change::Entered(phase) => self == Self::Before(phase),
+            Change::Activated(phase) | Change::ReuseStarted(phase) => self == Self::Ready(phase),
             Change::Completed(phase) => {
-                phase.next().is_some() && (self == Self::Asked(phase) || self == Self::Entered(phase))
+                phase.next().is_some() && (self == Self::Active(phase) || self == Self::Reusing(phase))
             }
-            Change::Reviewed { .. } => self == Self::Asked(Phase::Review),
+            Change::Reviewed { .. } => self == Self::Active(Phase::Review),
             Change::Closed => matches!(self, Self::Reviewed { .. }),
-            Change::Failed(phase) => self.open() == Some(phase),
-            Change::Stands(_) => true,
+            Change::Failed(phase) => self.open_phase() == Some(phase),
+            Change::Imported(_) => true,
         }
     }
 
-    /// The first phase that is not completed, while there is one to complete.
-    pub fn open(self) -> Option<Phase> {
+    /// The first phase that is not completed; `None` if no phase can be completed any more.
+    pub fn open_phase(self) -> Option<Phase> {
         match self {
-            Self::Before(phase) | Self::Asked(phase) | Self::Entered(phase) => Some(phase),
+            Self::Ready(phase) | Self::Active(phase) | Self::Reusing(phase) => Some(phase),
             Self::Reviewed { .. } | Self::Closed { .. } | Self::Failed(_) => None,
         }
     }
@@ -99,7 +99,7 @@ impl State {
     /// How many phases are completed.
     pub(super) fn completed(self) -> usize {
         match self {
-            Self::Before(phase) | Self::Asked(phase) | Self::Entered(phase) | Self::Failed(phase) => {
+            Self::Ready(phase) | Self::Active(phase) | Self::Reusing(phase) | Self::Failed(phase) => {
                 phase as usize
             }
             Self::Reviewed { .. } | Self::Closed { .. } => Phase::ALL.len(),
@@ -125,48 +125,49 @@ fn close(success: bool) -> Move<Change, Phase> {
 
 pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change, Phase> {
     match (event, state) {
-        (Event::Reported { step, verdict }, State::Asked(phase)) if step == phase => wait(vec![match verdict {
+        (Event::Reported { step, verdict }, State::Active(phase)) if step == phase => wait(vec![match verdict {
             Verdict::Completed => Change::Completed(phase),
             Verdict::Reviewed { success } => Change::Reviewed { success },
         }]),
-        (Event::Exhausted { step }, State::Asked(phase)) if step == phase => failed(phase),
-        // The cycle was stopped, and whoever was at work reports after all: there is no way out of `failed`.
+        (Event::Exhausted { step }, State::Active(phase)) if step == phase => failed(phase),
+        // The cycle was stopped, and its attempt reports after all: `failed` is final.
         (Event::Reported { .. } | Event::Exhausted { .. }, _)
-        // A phase that failed is tried again in a new cycle, and none is ever skipped.
+        // A failed phase is retried in a new cycle, and no phase is ever skipped.
         | (Event::Opened | Event::Retried { .. } | Event::Skipped { .. }, _) => wait(Vec::new()),
     }
 }
 
 pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred<Change, Phase>> {
     let then = match state {
-        State::Before(phase) if definition.reused(phase).is_some() => wait(vec![Change::Entered(phase)]),
-        State::Before(phase) => Move { changes: vec![Change::Asked(phase)], next: Next::Queue(vec![phase]) },
-        State::Entered(phase) => wait(vec![Change::Completed(phase)]),
+        State::Ready(phase) if definition.reused(phase).is_some() => wait(vec![Change::ReuseStarted(phase)]),
+        State::Ready(phase) => {
+            Move { changes: vec![Change::Activated(phase)], next: Next::Queue(vec![phase]) }
+        }
+        State::Reusing(phase) => wait(vec![Change::Completed(phase)]),
         State::Reviewed { success } => close(success),
-        State::Asked(_) | State::Closed { .. } | State::Failed(_) => return None,
+        State::Active(_) | State::Closed { .. } | State::Failed(_) => return None,
     };
-    // Nobody is at work then, unless the cycle was put back to an earlier place.
+    // No step is running then, unless a recovery put the cycle back to an earlier state.
     Some(Deferred { quiet: BTreeSet::from(Phase::ALL), then })
 }
 
-/// A stop ends the cycle: the phase in progress fails, or the first that is not completed. When all are completed there is
-/// nothing left to fail.
+/// Ends the cycle: the first phase that is not completed fails. If all are completed, the cycle is closed.
 pub(super) fn stopped(state: State) -> Move<Change, Phase> {
     match state {
-        State::Before(phase) | State::Asked(phase) | State::Entered(phase) => failed(phase),
+        State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => failed(phase),
         State::Reviewed { success } => close(success),
         State::Closed { success } => Move { changes: Vec::new(), next: Next::Finish(outcome(success)) },
         State::Failed(_) => Move { changes: Vec::new(), next: Next::Finish(Outcome::Failed) },
     }
 }
 
-/// What is next in a cycle that was begun elsewhere.
-pub(super) fn stands(state: State) -> Move<Change, Phase> {
-    let changes = vec![Change::Stands(state)];
+/// Starts an imported cycle in its state.
+pub(super) fn import(state: State) -> Move<Change, Phase> {
+    let changes = vec![Change::Imported(state)];
     let next = match state {
         State::Closed { success } => Next::Finish(outcome(success)),
         State::Failed(_) => Next::Finish(Outcome::Failed),
-        State::Before(_) | State::Asked(_) | State::Entered(_) | State::Reviewed { .. } => {
+        State::Ready(_) | State::Active(_) | State::Reusing(_) | State::Reviewed { .. } => {
             Next::Queue(Vec::new())
         }
     };

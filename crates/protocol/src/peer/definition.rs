@@ -1,4 +1,4 @@
-//! What a cycle is opened with, frozen.
+//! What a cycle is started with.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,33 +6,33 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::change::Opening;
+use super::change::NewCycle;
 use super::document::{Mode, Phase};
-use super::name::CycleId;
+use super::names::CycleId;
 
-/// What a cycle is opened with.
+/// What a cycle is started with. It never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub cycle: CycleId,
-    /// An [`Instruction`](super::Instruction); of a cycle that was begun elsewhere, any text.
+    /// An [`Instruction`](super::Instruction). An imported cycle may have any text.
     pub instruction: String,
     pub mode: Mode,
     pub instruction_args: String,
     /// Verbatim.
     pub user_requirements: String,
-    /// The failed cycle that this one goes on with, and what had been completed there.
+    /// The failed cycle that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continued>,
-    /// What an earlier review recommended.
+    /// What the review of an earlier cycle recommends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
     pub max_attempts: NonZeroU32,
-    /// How long an attempt may take, if it is not left to its player.
+    /// The timeout of an attempt; `None` for the adapter's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
 
-/// A failed cycle that another one goes on with.
+/// A failed cycle that another one continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
     pub cycle: CycleId,
@@ -48,13 +48,13 @@ pub struct Advice {
 }
 
 impl Definition {
-    /// The output of a phase that is taken over instead of played.
+    /// The output of a phase that is reused instead of run.
     pub fn reused(&self, phase: Phase) -> Option<&Value> {
         self.continues.as_ref()?.outputs.get(phase as usize)
     }
 
-    pub(super) fn opening(&self) -> Opening {
-        Opening {
+    pub(super) fn new_cycle(&self) -> NewCycle {
+        NewCycle {
             cycle: self.cycle.clone(),
             instruction: self.instruction.clone(),
             mode: self.mode,

@@ -1,24 +1,28 @@
-//! The document of `peer`: one per cycle, typed. Fields we do not know are kept and written back.
+//! The document of `peer`, one per cycle. Unknown fields are written back unchanged.
 //!
-//! What reads without an error here may still break the rules of the seed.
+//! A document that can be parsed may still break rules of the seed; see [`check`](mod@super::check).
 
 mod history;
+pub(super) mod parts;
 mod phase;
+mod position;
+pub(super) mod progress;
 mod second;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::name::{CycleId, Scope, SpecName};
+use super::names::{CycleId, Scope, SpecName};
 
 pub use history::{Event, HistoryEntry};
 pub use phase::{Phase, PhaseDocument, PhaseError, PhaseStatus, Phases};
+pub use position::{InvalidTransition, Position};
 pub use second::{BadSecond, Second};
 
 /// The version of the format.
 pub const VERSION: u64 = 2;
 
-/// Fields the seed does not know, in their order.
+/// Fields that the seed does not define, in their order.
 pub type Unknown = Map<String, Value>;
 
 /// One cycle.
@@ -27,27 +31,27 @@ pub struct Document {
     /// Always [`VERSION`].
     pub version: u64,
     pub cycle_id: CycleId,
-    /// How often this document was changed; not the store's number.
+    /// How often this document was written. Not the store's revision.
     pub sequence: u64,
     pub metadata: Metadata,
     pub context: Context,
     pub phases: Phases,
-    /// Only ever appended to, but for the compacting of old progress.
+    /// Append-only, except that old progress entries may be compacted.
     pub history: Vec<HistoryEntry>,
     /// The reviewer's summary.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub cycle_summary: Option<Value>,
-    /// What the reviewer learnt, and what is asked of the user.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    /// What the reviewer learnt, and its questions to the user.
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub insights: Option<Value>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What cycle this is, and how far it is.
+/// The cycle's name and status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Any text: what could be asked in another version is still a cycle.
+    /// Any text: other versions may have other instructions.
     pub instruction: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_name: Option<SpecName>,
@@ -56,13 +60,13 @@ pub struct Metadata {
     pub created_at: Second,
     pub updated_at: Second,
     pub status: CycleStatus,
-    /// The phase in progress, else the last that was; `plan` before the first.
+    /// The phase in progress, else the last one that was; `plan` before the first.
     pub current_phase: Phase,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What the cycle was opened with.
+/// What the cycle was started with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     pub peer_mode: Mode,
@@ -70,7 +74,7 @@ pub struct Context {
     pub instruction_args: String,
     /// What the user wants, verbatim.
     pub user_requirements: String,
-    /// The failed cycle that this one goes on with.
+    /// The failed cycle that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<CycleId>,
     #[serde(flatten)]
@@ -120,20 +124,22 @@ impl Mode {
 }
 
 impl Document {
-    /// Its text: two-space JSON with a final newline.
+    /// Renders the document as JSON, indented by two spaces, with a final newline.
     pub fn render(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("BUG: a document is plain data");
+        let mut text = serde_json::to_string_pretty(self).expect("BUG: a document cannot be serialized");
         text.push('\n');
         text
     }
 
-    /// The same as plain JSON.
+    /// Converts the document to JSON.
     pub fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect("BUG: a document is plain data")
+        serde_json::to_value(self).expect("BUG: a document cannot be serialized")
     }
 }
 
-/// Keeps a null that was written apart from a field that was not.
-pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Deserializes a field that is present, so that null differs from a missing field.
+pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -1,16 +1,16 @@
-//! A foreign document → a run: where a cycle stands that was begun elsewhere.
+//! Imports a document: determines the state of a run that starts with it.
 
 use serde_json::Value;
 
 use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
-use super::document::{Document, Phase};
-use super::name::LARGEST;
+use super::document::{Document, Phase, Position};
+use super::names::MAX_SAFE_INTEGER;
 use super::output;
-use super::position::Position;
 use crate::rules::{ImportRefusal, Move};
 
+/// Imports a document. Fails if it breaks rules, is about another cycle, or leaves no room for more writes.
 pub(super) fn import(
     definition: &Definition,
     document: &Value,
@@ -20,31 +20,31 @@ pub(super) fn import(
         return Err(ImportRefusal::Broken(violations));
     }
     let document: Document =
-        serde_json::from_value(document.clone()).expect("BUG: a document that keeps the rules can be read");
+        serde_json::from_value(document.clone()).expect("BUG: a valid document cannot be parsed");
     if document.cycle_id != definition.cycle {
         return Err(ImportRefusal::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
     }
-    if document.sequence > LARGEST - ROOM {
+    if document.sequence > MAX_SAFE_INTEGER - RESERVED_WRITES {
         return Err(ImportRefusal::NoRoom(document.sequence));
     }
-    Ok(decide::stands(stands(&document)))
+    Ok(decide::import(state_of(&document)))
 }
 
-/// More writes than any cycle has.
-const ROOM: u64 = 1 << 40;
+/// More writes than any cycle makes.
+const RESERVED_WRITES: u64 = 1 << 40;
 
-/// Where the cycle stands. A phase in progress has nobody at work: it is asked again, and goes on with what it has.
-pub(super) fn stands(document: &Document) -> State {
+/// The state of a cycle with this document. A phase in progress has no attempt here: it is run again, with its output so far.
+pub(super) fn state_of(document: &Document) -> State {
     let output = |phase| document.phases[phase].output.clone().unwrap_or_default();
     let success = || {
         let summary = document.cycle_summary.as_ref();
         output::succeeded(&output(Phase::Execute), &output(Phase::Review), summary)
     };
     match document.position() {
-        Position::Initialized => State::Before(Phase::Plan),
-        Position::Working(phase) => State::Before(phase),
-        Position::Resting(phase) => match phase.next() {
-            Some(next) => State::Before(next),
+        Position::Initialized => State::Ready(Phase::Plan),
+        Position::InProgress(phase) => State::Ready(phase),
+        Position::PhaseCompleted(phase) => match phase.next() {
+            Some(next) => State::Ready(next),
             None => State::Reviewed { success: success() },
         },
         Position::Completed => State::Closed { success: success() },
@@ -61,7 +61,7 @@ mod tests {
     use crate::Stamp;
 
     #[test]
-    fn a_document_that_could_not_be_written_once_more_is_not_taken_over() {
+    fn a_document_at_the_highest_sequence_is_refused() {
         let definition = Definition {
             cycle: "peer:global:cycle:1".parse().unwrap(),
             instruction: "plan-product".to_owned(),
@@ -73,10 +73,10 @@ mod tests {
             max_attempts: NonZeroU32::MIN,
             timeout: None,
         };
-        let mut document = change::initialise(definition.opening(), Stamp::from_micros(0).into());
+        let mut document = change::initialise(definition.new_cycle(), Stamp::from_micros(0).into());
         assert!(import(&definition, &document.to_value()).is_ok());
-        document.sequence = LARGEST;
-        let refused = import(&definition, &document.to_value()).unwrap_err().to_string();
-        assert!(refused.contains("cannot be increased"), "{refused}");
+        document.sequence = MAX_SAFE_INTEGER;
+        let refused = import(&definition, &document.to_value()).unwrap_err();
+        assert_eq!(refused, ImportRefusal::NoRoom(MAX_SAFE_INTEGER));
     }
 }

@@ -1,13 +1,16 @@
-//! `peer`: plan, execute, express, review; four phases in a line, and one document for the whole cycle.
+//! `peer`: plan, execute, express, review. Four phases in a row, and one document for the whole cycle.
 //!
-//! A cycle is opened with an [instruction](Instruction), for a spec or for the repository as a whole. Each phase is played
-//! by a step of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
-//! ends the cycle like a successful one, and improvement is a new cycle.
+//! A cycle is started with an [instruction](Instruction), for a spec or for the repository as a whole. Each phase is a step
+//! and produces an output that the next phases build on. No phase runs twice: an unsuccessful review ends the cycle like a
+//! successful one, and improvement is a new cycle.
 //!
-//! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
-//! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), what others may edit (`edit`), what each step is told ([`prompts`]), and how
-//! [older formats](old) become this one.
+//! `decide` has the transition table, `record` the write that an entry makes in the document. The other modules:
+//!
+//! * [`document`] and its rules in [`check`](mod@check)
+//! * [`change`]: the writes there are; [`transition`]: whether a given write is one of them; `edit`: what agents and other
+//!   clients may write
+//! * [`output`]: what each phase must produce; [`prompts`]: the prompt of each agent
+//! * [`names`]: specs, cycle ids and keys; [`migrate`]: documents of earlier formats
 
 pub mod change;
 pub mod check;
@@ -16,13 +19,9 @@ mod definition;
 pub mod document;
 mod edit;
 mod import;
-mod lean;
-pub mod name;
-pub mod old;
+pub mod migrate;
+pub mod names;
 pub mod output;
-mod parts;
-mod position;
-pub mod prompts;
 mod record;
 mod step;
 pub mod transition;
@@ -33,12 +32,11 @@ pub use check::{Checked, check, check_document};
 pub use decide::{Change, State, Verdict};
 pub use definition::{Advice, Continued, Definition};
 pub use document::{
-    Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,
-    PhaseStatus, Phases, Second,
+    Context, CycleStatus, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, Phase,
+    PhaseDocument, PhaseError, PhaseStatus, Phases, Position, Second,
 };
-pub use name::{CycleId, Instruction, Scope, SpecName};
-pub use position::{InvalidTransition, Position};
-pub use step::{BUCKET, check_report};
+pub use names::{CycleId, Instruction, Scope, SpecName};
+pub use step::{BUCKET, check_report, prompts};
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
@@ -65,15 +63,15 @@ impl Protocol for Peer {
     type Definition = Definition;
     type State = State;
     type Change = Change;
-    /// Each phase is played by a step of its own: the phase is its name, [`Phase::step`] the agent's.
+    /// Each phase is a step, run by the agent [`Phase::agent`].
     type Step = Phase;
     type Verdict = Verdict;
     type Document = Document;
-    /// From the old document to the new one, but for what every write does.
+    /// Leads from the old document to the new one, without `sequence`, `updated_at` and the history.
     type Edit = json_patch::Patch;
 
     fn begin(_: &Definition) -> State {
-        State::Before(Phase::Plan)
+        State::Ready(Phase::Plan)
     }
 
     fn decide(_: &Definition, state: &State, event: RunEvent<Phase, Verdict>) -> Move<Change, Phase> {
@@ -96,7 +94,7 @@ impl Protocol for Peer {
         decide::step_status(*state, *step)
     }
 
-    /// A failed phase is not tried again in its cycle: a new one continues it.
+    /// A failed phase is never retried in its cycle: a new cycle continues it.
     fn failed_steps(_: &Definition, _: &State) -> Vec<Phase> {
         Vec::new()
     }
@@ -118,7 +116,7 @@ impl Protocol for Peer {
     }
 
     fn step_id(step: &Phase) -> StepId {
-        StepId::new(step.as_str()).expect("BUG: a phase is a name")
+        StepId::new(step.as_str()).expect("BUG: a phase is not a step id")
     }
 
     fn parse_report(
@@ -147,7 +145,7 @@ impl Protocol for Peer {
 
     fn last_change(document: &Document) -> Option<serde_json::Value> {
         let entry = document.history.last()?;
-        Some(serde_json::to_value(entry).expect("BUG: an entry is plain data"))
+        Some(serde_json::to_value(entry).expect("BUG: an entry cannot be serialized"))
     }
 
     fn edit(
@@ -174,7 +172,7 @@ impl Protocol for Peer {
     }
 
     fn open_document(definition: &Definition, _: &RunLocation, at: Stamp) -> Document {
-        change::initialise(definition.opening(), at.into())
+        change::initialise(definition.new_cycle(), at.into())
     }
 
     fn record(
@@ -186,19 +184,19 @@ impl Protocol for Peer {
     }
 
     fn part(document: &Document, path: &str) -> String {
-        parts::part(document, path)
+        document::parts::part(document, path)
     }
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
-        parts::assemble(parts)
+        document::parts::assemble(parts)
     }
 
     fn assemble_without_definition(parts: &[(String, String)]) -> Option<Document> {
-        parts::assemble(parts)
+        document::parts::assemble(parts)
     }
 
     fn check_write(old: Option<&Document>, new: &Document) -> Result<(), RecordError> {
-        let checked = match old.and_then(|old| lean::lean_both(old, new)) {
+        let checked = match old.and_then(|old| document::progress::without_progress_pair(old, new)) {
             Some((old, new)) => check_write(Some(&old), &new.to_value()),
             None => check_write(old, &new.to_value()),
         };

@@ -1,46 +1,47 @@
-//! Entry → document: which write of the seed's matrix an entry makes, if it makes one.
+//! Records an entry in the document.
 //!
-//! An entry makes at most one: `sequence` grows by one, or the entry is the engine's own affair and leaves the document
-//! alone. Everything is done by [`change`], whose results keep the rules.
+//! An entry makes at most one write of the seed's matrix. Other entries concern only the engine and leave the document
+//! unchanged. [`change`] makes the writes, so the result keeps the rules.
 
 use serde_json::Value;
 
-use super::change::{self, ChangeError, Closing, Fault};
+use super::change::{self, ChangeError, ErrorDetail, ReviewFields};
 use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
+use super::document::Position;
+use super::document::parts;
 use super::document::{Document, Second};
 use super::edit;
-use super::parts;
-use super::position::Position;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
 use crate::rules::RecordError;
 use crate::run::{Change, Exit};
 
-/// Writes the entry into the document; answers the parts that changed.
+/// Records the entry in the document. Returns the parts that changed.
 pub(super) fn record(
     definition: &Definition,
     document: &mut Document,
     entry: &Entry<Peer>,
 ) -> Result<Vec<String>, RecordError> {
-    let Some(written) = written(definition, document, entry) else { return Ok(Vec::new()) };
+    let Some(written) = write(definition, document, entry) else { return Ok(Vec::new()) };
     let new = written.map_err(|error| RecordError(error.to_string()))?;
     let old = std::mem::replace(document, new);
-    // After these, nothing that a store may hold of an earlier document is to be relied on.
-    let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
-    Ok(if whole { parts::all(document) } else { parts::changed(&old, document) })
+    // The store may hold parts of another document.
+    let is_whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
+    Ok(if is_whole { parts::all(document) } else { parts::changed(&old, document) })
 }
 
-fn written(
+/// The document after the entry; `None` if the entry does not write.
+fn write(
     definition: &Definition,
     document: &Document,
     entry: &Entry<Peer>,
 ) -> Option<Result<Document, ChangeError>> {
     let at = Second::from(entry.at);
     match &entry.input {
-        Input::Opened { .. } => return Some(Ok(change::initialise(definition.opening(), at))),
+        Input::Opened { .. } => return Some(Ok(change::initialise(definition.new_cycle(), at))),
         Input::Edited { edit, from } => {
-            let by = from.as_ref().map_or_else(|| who(&entry.by), ToString::to_string);
+            let by = from.as_ref().map_or_else(|| author_name(&entry.by), ToString::to_string);
             return edit::apply(document, edit, by, at).map(Ok);
         }
         Input::Recovered {
@@ -49,7 +50,7 @@ fn written(
         } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);
         }
-        // Numbers that were lost are never given again.
+        // The numbers of lost writes are not used again.
         Input::Recovered { source: RecoverySource::Journal { gap: Some((last, newest)), .. } } => {
             let highest = document.sequence + newest.0.saturating_sub(last.0);
             return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
@@ -72,11 +73,11 @@ fn written(
     let evidence = entry.input.evidence();
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
-        // A phase in which somebody was still at work may have been put back: then there is nothing to write it to.
+        // A recovery may have put the document back to before the phase; then there is nothing to write.
         Change::Ended { attempt, exit: Exit::WillRetry { .. } }
-            if document.position() == Position::Working(attempt.step) =>
+            if document.position() == Position::InProgress(attempt.step) =>
         {
-            Some(change::fail_attempt(document, attempt.step, fault(evidence), at))
+            Some(change::fail_attempt(document, attempt.step, error_detail(evidence), at))
         }
         Change::Started { attempt, .. } if document.position().startable() == Some(attempt.step) => {
             Some(change::start(document, attempt.step, at))
@@ -100,56 +101,59 @@ fn record_transition(
 ) -> Option<Result<Document, ChangeError>> {
     let evidence = entry.input.evidence();
     Some(match transition {
-        ProtocolChange::Asked(_) | ProtocolChange::Stands(_) => return None,
-        ProtocolChange::Entered(phase) => {
-            change::start_as(document, phase, document.context.continues.clone(), at)
+        ProtocolChange::Activated(_) | ProtocolChange::Imported(_) => return None,
+        ProtocolChange::ReuseStarted(phase) => {
+            change::start_with(document, phase, document.context.continues.clone(), at)
         }
         ProtocolChange::Completed(phase) => {
-            let output = definition.reused(phase).cloned().unwrap_or_else(|| said(evidence, "output"));
+            let output =
+                definition.reused(phase).cloned().unwrap_or_else(|| reported(evidence, output::OUTPUT));
             change::complete(document, phase, output, at)
         }
         ProtocolChange::Reviewed { .. } => {
-            let also = |field| Some(said(evidence, field)).filter(|value| !value.is_null());
-            let closing =
-                Closing { cycle_summary: also(output::CYCLE_SUMMARY), insights: also(output::INSIGHTS) };
-            change::complete_review(document, said(evidence, output::OUTPUT), closing, at)
+            let optional = |field| Some(reported(evidence, field)).filter(|value| !value.is_null());
+            let fields = ReviewFields {
+                cycle_summary: optional(output::CYCLE_SUMMARY),
+                insights: optional(output::INSIGHTS),
+            };
+            change::complete_review(document, reported(evidence, output::OUTPUT), fields, at)
         }
         ProtocolChange::Closed => change::complete_cycle(document, at),
-        ProtocolChange::Failed(phase) => change::fail(document, phase, why(entry), at),
+        ProtocolChange::Failed(phase) => change::fail(document, phase, reason(entry), at),
     })
 }
 
-/// A field of the report beyond those that every report has.
-fn said(evidence: Option<&Evidence>, field: &str) -> Value {
+/// A field of the report that belongs to this protocol; null if it is missing.
+fn reported(evidence: Option<&Evidence>, field: &str) -> Value {
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
     report.and_then(|report| report.others.get(field)).cloned().unwrap_or_default()
 }
 
-fn fault(evidence: Option<&Evidence>) -> Fault {
+fn error_detail(evidence: Option<&Evidence>) -> ErrorDetail {
     let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FailureKind::Interrupted);
     let message = evidence.and_then(|evidence| evidence.error.clone());
     let message = message.unwrap_or_else(|| "The attempt was interrupted too often".to_owned());
-    Fault { kind: kind.as_str().to_owned(), message }
+    ErrorDetail { kind: kind.as_str().to_owned(), message }
 }
 
-/// Why the cycle fails: somebody stopped it, or the last attempt failed.
-fn why(entry: &Entry<Peer>) -> Fault {
+/// Why the cycle fails: the user stopped it, or the last attempt failed.
+fn reason(entry: &Entry<Peer>) -> ErrorDetail {
     match &entry.input {
         Input::Request { reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let kind = FailureKind::Cancelled.as_str().to_owned();
-            Fault { kind, message: format!("Stopped by {}{reason}", who(&entry.by)) }
+            ErrorDetail { kind, message: format!("Stopped by {}{reason}", author_name(&entry.by)) }
         }
         Input::Opened { .. }
         | Input::Fact { .. }
         | Input::Refused { .. }
         | Input::Edited { .. }
         | Input::Deferred
-        | Input::Recovered { .. } => fault(entry.input.evidence()),
+        | Input::Recovered { .. } => error_detail(entry.input.evidence()),
     }
 }
 
-fn who(author: &Author) -> String {
+fn author_name(author: &Author) -> String {
     match author {
         Author::Engine { .. } => "the engine".to_owned(),
         Author::Person { name, .. } => name.clone(),

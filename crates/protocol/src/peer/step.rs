@@ -1,17 +1,19 @@
-//! The four steps: what each is told, and what its report says.
+//! The four steps: the brief of each, and what its report must have.
+
+pub mod prompts;
 
 use serde_json::Value;
 
 use super::decide::Verdict;
 use super::definition::Definition;
 use super::document::{Document, Phase};
-use super::{output, prompts};
+use super::output;
 use crate::brief::{Brief, StateLocation};
 use crate::check::Violation;
 use crate::report::{Form, Report, Status};
 use crate::rules::ParsedReport;
 
-/// The bucket in which the seed keeps its documents.
+/// The seed's bucket for the documents.
 pub const BUCKET: &str = "agent-os-peer-state";
 
 pub(super) fn brief(
@@ -23,7 +25,7 @@ pub(super) fn brief(
     let shown = &document.phases[phase];
     Brief {
         workflow: definition.instruction.clone(),
-        agent: phase.step().to_owned(),
+        agent: phase.agent().to_owned(),
         prompt: prompts::prompt(phase, document, definition.advice.as_ref()),
         model: None,
         timeout: definition.timeout,
@@ -44,9 +46,9 @@ pub(super) fn brief(
 
 pub(super) fn parse_report(document: &Document, phase: Phase, report: &Report) -> ParsedReport<Verdict> {
     match report.status {
-        Status::Completed => match completed(document, phase, report) {
+        Status::Completed => match read_completed(document, phase, report) {
             Ok(verdict) => ParsedReport::Verdict(verdict),
-            Err(unfit) => ParsedReport::Invalid(unfit),
+            Err(invalid) => ParsedReport::Invalid(invalid),
         },
         Status::Failed => ParsedReport::Failed(match report.logs.last() {
             Some(last) => format!("Agent reported failure: {last}"),
@@ -55,45 +57,45 @@ pub(super) fn parse_report(document: &Document, phase: Phase, report: &Report) -
     }
 }
 
-/// A phase is completed by its output, not by the word.
-fn completed(document: &Document, phase: Phase, report: &Report) -> Result<Verdict, String> {
+/// Reads a report of completion. Fails if its output is missing or invalid.
+fn read_completed(document: &Document, phase: Phase, report: &Report) -> Result<Verdict, String> {
     check_report(phase, report)?;
     if phase != Phase::Review {
         return Ok(Verdict::Completed);
     }
-    let produced = given(report, output::OUTPUT).cloned().unwrap_or_default();
+    let produced = field(report, output::OUTPUT).cloned().unwrap_or_default();
     let executed = document.phases.execute.output.clone().unwrap_or_default();
-    let success = output::succeeded(&executed, &produced, given(report, output::CYCLE_SUMMARY));
+    let success = output::succeeded(&executed, &produced, field(report, output::CYCLE_SUMMARY));
     Ok(Verdict::Reviewed { success })
 }
 
-/// Whether a report has what its phase must hand in. It needs no document, so whoever hands it in can be told at once.
+/// Checks that a report has what its phase must produce. Needs no document, so that `report` can refuse it at once.
 pub fn check_report(phase: Phase, report: &Report) -> Result<(), String> {
     if report.status == Status::Failed {
         return Ok(());
     }
-    let unfit = |field: &str, violations: Vec<Violation>| {
+    let invalid = |field: &str, violations: Vec<Violation>| {
         let first = violations.first();
         let (at, message) = first.map_or(("", ""), |first| (&first.pointer, &first.message));
-        format!("Agent reported completion with an unfit `{field}`: {message} (at `/{field}{at}`)")
+        format!("Agent reported completion with an invalid `{field}`: {message} (at `/{field}{at}`)")
     };
-    let Some(produced) = given(report, output::OUTPUT) else {
+    let Some(produced) = field(report, output::OUTPUT) else {
         return Err("Agent reported completion without the field `output`".to_owned());
     };
-    output::verify(phase, produced).map_err(|violations| unfit(output::OUTPUT, violations))?;
+    output::verify(phase, produced).map_err(|violations| invalid(output::OUTPUT, violations))?;
     if phase != Phase::Review {
         return Ok(());
     }
-    if let Some(summary) = given(report, output::CYCLE_SUMMARY) {
-        output::verify_summary(summary).map_err(|violations| unfit(output::CYCLE_SUMMARY, violations))?;
+    if let Some(summary) = field(report, output::CYCLE_SUMMARY) {
+        output::verify_summary(summary).map_err(|violations| invalid(output::CYCLE_SUMMARY, violations))?;
     }
-    if let Some(insights) = given(report, output::INSIGHTS) {
-        output::verify_insights(insights).map_err(|violations| unfit(output::INSIGHTS, violations))?;
+    if let Some(insights) = field(report, output::INSIGHTS) {
+        output::verify_insights(insights).map_err(|violations| invalid(output::INSIGHTS, violations))?;
     }
     Ok(())
 }
 
-/// Null is as good as nothing.
-fn given<'a>(report: &'a Report, field: &str) -> Option<&'a Value> {
+/// A field of the report that is present and not null.
+fn field<'a>(report: &'a Report, field: &str) -> Option<&'a Value> {
     report.others.get(field).filter(|value| !value.is_null())
 }

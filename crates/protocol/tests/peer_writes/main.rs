@@ -1,5 +1,4 @@
-//! The writes of a cycle's document: what the changes make keeps every rule and is recognised, whatever their order; what
-//! they would not make is refused.
+//! The writes of a cycle's document: every change keeps the rules and is recognised, in any order; any other write is refused.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -8,19 +7,19 @@ mod refusals;
 mod walk;
 
 use protocol::Stamp;
-use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, Opening};
+use protocol::peer::change::{self, ChangeError, ErrorDetail, NewCycle, ReviewFields, UnknownFields};
 use protocol::peer::{
     CycleId, Document, Event, HistoryEntry, Mode, Phase, PhaseStatus, Position, Second, Transition,
 };
 use serde_json::{Value, json};
 
-/// So many seconds after the beginning.
+/// A time, this many seconds after the start.
 fn second(seconds: i64) -> Second {
     Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
-fn opening(cycle: &str, continues: Option<&str>) -> Opening {
-    Opening {
+fn new_cycle(cycle: &str, continues: Option<&str>) -> NewCycle {
+    NewCycle {
         cycle: cycle.parse().unwrap(),
         instruction: "create-spec".to_owned(),
         mode: if continues.is_some() { Mode::Continue } else { Mode::New },
@@ -30,16 +29,16 @@ fn opening(cycle: &str, continues: Option<&str>) -> Opening {
     }
 }
 
-/// A new cycle with foreign fields in it, so that every later write has something to keep.
+/// A new cycle with unknown fields, which every later write must preserve.
 fn opened() -> Document {
-    let mut document = change::initialise(opening("peer:spec:login:cycle:2", None), second(0));
+    let mut document = change::initialise(new_cycle("peer:spec:login:cycle:2", None), second(0));
     document.unknown.insert("x_owner".to_owned(), json!({"team": ["a"]}));
     document.metadata.unknown.insert("x_ticket".to_owned(), json!(7));
     document.phases.review.unknown.insert("x_note".to_owned(), json!(null));
     document
 }
 
-/// An output that will do.
+/// A valid output.
 fn output(phase: Phase) -> Value {
     match phase {
         Phase::Plan => {
@@ -51,7 +50,7 @@ fn output(phase: Phase) -> Value {
     }
 }
 
-/// One change that somebody may try.
+/// A change to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Start(Phase),
@@ -60,14 +59,14 @@ enum Step {
     Complete(Phase),
     Fail(Phase),
     CompleteCycle,
-    Foreign,
+    UnknownFields,
     Compact,
 }
 
 impl Step {
     fn all() -> Vec<Self> {
         let of = |step: fn(Phase) -> Self| Phase::ALL.map(step);
-        let mut all = [Self::CompleteCycle, Self::Foreign, Self::Compact].to_vec();
+        let mut all = [Self::CompleteCycle, Self::UnknownFields, Self::Compact].to_vec();
         for steps in
             [of(Self::Start), of(Self::Progress), of(Self::FailAttempt), of(Self::Complete), of(Self::Fail)]
         {
@@ -76,29 +75,29 @@ impl Step {
         all
     }
 
-    /// Tries it; the number makes what it writes different from what was written before.
+    /// Makes the change. The number makes its values unique.
     fn apply(self, old: &Document, number: i64) -> Result<Document, ChangeError> {
         let at = second(number);
-        let fault = Fault { kind: "timeout".to_owned(), message: format!("attempt {number}") };
+        let error = ErrorDetail { kind: "timeout".to_owned(), message: format!("attempt {number}") };
         match self {
             Self::Start(phase) => change::start(old, phase, at),
             Self::Progress(phase) => change::progress(old, phase, json!({ "progress": number }), at),
-            Self::FailAttempt(phase) => change::fail_attempt(old, phase, fault, at),
+            Self::FailAttempt(phase) => change::fail_attempt(old, phase, error, at),
             Self::Complete(Phase::Review) => {
-                let closing = Closing {
+                let fields = ReviewFields {
                     cycle_summary: Some(json!({"success": true, "highlights": ["a"]})),
                     insights: Some(json!({"questions_for_user": ["Which database?"]})),
                 };
-                change::complete_review(old, output(Phase::Review), closing, at)
+                change::complete_review(old, output(Phase::Review), fields, at)
             }
             Self::Complete(phase) => change::complete(old, phase, output(phase), at),
-            Self::Fail(phase) => change::fail(old, phase, fault, at),
+            Self::Fail(phase) => change::fail(old, phase, error, at),
             Self::CompleteCycle => change::complete_cycle(old, at),
-            Self::Foreign => {
-                let mut foreign = Foreign::of(old);
-                foreign.root.insert("x_count".to_owned(), json!(number));
-                foreign.phases[2].insert("x_mark".to_owned(), json!([number]));
-                Ok(change::set_foreign(old, foreign, at))
+            Self::UnknownFields => {
+                let mut fields = UnknownFields::of(old);
+                fields.root.insert("x_count".to_owned(), json!(number));
+                fields.phases[2].insert("x_mark".to_owned(), json!([number]));
+                Ok(change::set_unknown_fields(old, fields, at))
             }
             Self::Compact => {
                 let (from, to) = compactable(old).unwrap_or((1, 1));
@@ -107,40 +106,42 @@ impl Step {
         }
     }
 
-    /// What such a write is.
+    /// The transition that the change makes.
     fn transition(self) -> Transition {
         match self {
             Self::Start(phase) => Transition::Started(phase),
             Self::Progress(phase) | Self::FailAttempt(phase) => {
-                Transition::Progress { phase, foreign: false }
+                Transition::Progress { phase, unknown_fields: false }
             }
             Self::Complete(phase) => Transition::Completed(phase),
             Self::Fail(phase) => Transition::Failed(phase),
             Self::CompleteCycle => Transition::CycleCompleted,
-            Self::Foreign => Transition::Foreign,
+            Self::UnknownFields => Transition::UnknownFields,
             Self::Compact => Transition::Compacted,
         }
     }
 
-    /// The seed's matrix, once more and in other words: what the changes allow is held against it.
+    /// The seed's matrix, written a second time to compare with what the changes allow.
     fn is_legal(self, at: Position, old: &Document) -> bool {
         let first_open =
             || old.phases.iter().find(|(_, shown)| shown.status != PhaseStatus::Completed).map(|(p, _)| p);
         let open = !matches!(at, Position::Completed | Position::Failed(_));
         match self {
-            Self::Start(phase) => open && !matches!(at, Position::Working(_)) && first_open() == Some(phase),
+            Self::Start(phase) => {
+                open && !matches!(at, Position::InProgress(_)) && first_open() == Some(phase)
+            }
             Self::Progress(phase) | Self::FailAttempt(phase) | Self::Complete(phase) => {
-                at == Position::Working(phase)
+                at == Position::InProgress(phase)
             }
             Self::Fail(phase) => open && first_open() == Some(phase),
-            Self::CompleteCycle => at == Position::Resting(Phase::Review),
-            Self::Foreign => true,
+            Self::CompleteCycle => at == Position::PhaseCompleted(Phase::Review),
+            Self::UnknownFields => true,
             Self::Compact => compactable(old).is_some(),
         }
     }
 }
 
-/// The oldest run of mere progress before the last entry, as the numbers of its first and last one.
+/// The range of the oldest consecutive progress entries before the last entry.
 fn compactable(document: &Document) -> Option<(u64, u64)> {
     let (_, old) = document.history.split_last()?;
     let is_progress = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));

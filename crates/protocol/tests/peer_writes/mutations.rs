@@ -1,4 +1,4 @@
-//! From random legal histories: every write is accepted, and none with anything else changed along with it.
+//! Random legal histories: every write is accepted, and refused if anything else changes with it.
 
 use protocol::peer::transition::check_write;
 use protocol::peer::{Document, Phase, Transition};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Step, opened};
 
-/// A small generator of our own: the same numbers on every machine.
+/// A random generator that returns the same numbers in every run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -16,7 +16,7 @@ impl Lcg {
     }
 }
 
-/// A history of legal writes, until nothing moves any more or it is long enough.
+/// A history of legal writes.
 fn history(random: &mut Lcg) -> Vec<(Step, Document, Document)> {
     let mut old = opened();
     let mut writes = Vec::new();
@@ -25,7 +25,7 @@ fn history(random: &mut Lcg) -> Vec<(Step, Document, Document)> {
             Step::all().into_iter().filter(|step| step.is_legal(old.position(), &old)).collect();
         let step = loop {
             let step = legal[random.below(legal.len())];
-            // Failing ends the history: mostly something else happens.
+            // A failure ends the history, so it is rare.
             if !matches!(step, Step::Fail(_)) || random.below(8) == 0 {
                 break step;
             }
@@ -48,10 +48,10 @@ fn every_write_of_a_legal_history_is_accepted() {
     }
 }
 
-/// One mutation in so many is tried: all of them take minutes, and at 1 they pass.
+/// One mutation in this many is tried. All of them take minutes; they passed with 1.
 const SAMPLE: usize = 50;
 
-/// One thing that is different in a document.
+/// One change of a document.
 #[derive(Debug, Clone)]
 enum Mutation {
     Replace(String, Value),
@@ -60,25 +60,25 @@ enum Mutation {
 }
 
 impl Mutation {
-    fn place(&self) -> &str {
+    fn pointer(&self) -> &str {
         match self {
-            Self::Replace(place, _) | Self::Remove(place) | Self::Add(place) => place,
+            Self::Replace(pointer, _) | Self::Remove(pointer) | Self::Add(pointer) => pointer,
         }
     }
 
     fn apply(&self, document: &Value) -> Value {
         let mut document = document.clone();
         match self {
-            Self::Replace(place, value) => *document.pointer_mut(place).unwrap() = value.clone(),
-            Self::Add(place) => match document.pointer_mut(place).unwrap() {
+            Self::Replace(pointer, value) => *document.pointer_mut(pointer).unwrap() = value.clone(),
+            Self::Add(pointer) => match document.pointer_mut(pointer).unwrap() {
                 Value::Object(fields) => {
                     fields.insert("x_added".to_owned(), json!(1));
                 }
                 Value::Array(items) => items.push(items.last().cloned().unwrap_or(json!("x"))),
                 other => panic!("nothing can be added to {other}"),
             },
-            Self::Remove(place) => {
-                let (around, key) = place.rsplit_once('/').unwrap();
+            Self::Remove(pointer) => {
+                let (around, key) = pointer.rsplit_once('/').unwrap();
                 match document.pointer_mut(around).unwrap() {
                     Value::Object(fields) => drop(fields.shift_remove(key)),
                     Value::Array(items) => drop(items.remove(key.parse().unwrap())),
@@ -91,8 +91,8 @@ impl Mutation {
 }
 
 /// Every single mutation of a document.
-fn mutations(value: &Value, place: &str, found: &mut Vec<Mutation>) {
-    let mut replace = |other: Value| found.push(Mutation::Replace(place.to_owned(), other));
+fn mutations(value: &Value, pointer: &str, found: &mut Vec<Mutation>) {
+    let mut replace = |other: Value| found.push(Mutation::Replace(pointer.to_owned(), other));
     match value {
         Value::Null => replace(json!("plan")),
         Value::Bool(flag) => replace(json!(!flag)),
@@ -120,50 +120,50 @@ fn mutations(value: &Value, place: &str, found: &mut Vec<Mutation>) {
             replace(json!(format!("{text}x")));
         }
         Value::Array(items) => {
-            found.push(Mutation::Add(place.to_owned()));
+            found.push(Mutation::Add(pointer.to_owned()));
             for (index, item) in items.iter().enumerate() {
-                mutations(item, &format!("{place}/{index}"), found);
+                mutations(item, &format!("{pointer}/{index}"), found);
             }
         }
         Value::Object(fields) => {
-            found.push(Mutation::Add(place.to_owned()));
+            found.push(Mutation::Add(pointer.to_owned()));
             for (key, member) in fields {
-                mutations(member, &format!("{place}/{key}"), found);
+                mutations(member, &format!("{pointer}/{key}"), found);
             }
         }
     }
-    if !place.is_empty() {
-        found.push(Mutation::Remove(place.to_owned()));
+    if !pointer.is_empty() {
+        found.push(Mutation::Remove(pointer.to_owned()));
     }
 }
 
-/// Whether the transition may bring that along.
+/// Whether the transition may include the mutation.
 fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &Document) -> bool {
-    let place = mutation.place();
-    let within = |around: String| place == around || place.starts_with(&format!("{around}/"));
+    let pointer = mutation.pointer();
+    let within = |around: String| pointer == around || pointer.starts_with(&format!("{around}/"));
     let last = new.history.len() - 1;
-    // The write's own entry may say more.
-    let own = matches!(mutation, Mutation::Add(place) if *place == format!("/history/{last}"));
-    let is_foreign = place.split('/').any(|key| key.starts_with("x_"))
-        || matches!(mutation, Mutation::Add(place)
-            if ["", "/metadata", "/context"].contains(&place.as_str())
-                || Phase::ALL.iter().any(|phase| *place == format!("/phases/{phase}")));
-    // Progress may go without an entry, and be about the phase or about the cycle.
+    // The entry of the write may have unknown fields.
+    let own = matches!(mutation, Mutation::Add(pointer) if *pointer == format!("/history/{last}"));
+    let is_unknown = pointer.split('/').any(|key| key.starts_with("x_"))
+        || matches!(mutation, Mutation::Add(pointer)
+            if ["", "/metadata", "/context"].contains(&pointer.as_str())
+                || Phase::ALL.iter().any(|phase| *pointer == format!("/phases/{phase}")));
+    // Progress may have no entry, or one of the phase or of the cycle.
     let entry = || {
-        matches!(mutation, Mutation::Remove(place) if *place == format!("/history/{last}"))
-            || place == format!("/history/{last}/phase")
+        matches!(mutation, Mutation::Remove(pointer) if *pointer == format!("/history/{last}"))
+            || pointer == format!("/history/{last}/phase")
     };
     own || match transition {
         Transition::Progress { phase, .. } => {
             let known = old.phases[phase].errors().len();
             let errors = (known..=new.phases[phase].errors().len())
                 .map(|index| format!("/phases/{phase}/errors/{index}"));
-            is_foreign
+            is_unknown
                 || entry()
                 || within(format!("/phases/{phase}/output"))
                 || errors.clone().any(within)
-                // More errors, or the empty list left out.
-                || place == format!("/phases/{phase}/errors")
+                // Added errors, or no empty list.
+                || pointer == format!("/phases/{phase}/errors")
         }
         Transition::Completed(phase) => {
             within(format!("/phases/{phase}/output"))
@@ -174,9 +174,9 @@ fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &
             let error = format!("/phases/{phase}/errors/{}", new.phases[phase].errors().len() - 1);
             within(format!("{error}/kind"))
                 || within(format!("{error}/message"))
-                || matches!(mutation, Mutation::Add(place) if *place == error)
+                || matches!(mutation, Mutation::Add(pointer) if *pointer == error)
         }
-        Transition::Foreign => is_foreign || entry(),
+        Transition::UnknownFields => is_unknown || entry(),
         Transition::Started(_) | Transition::CycleCompleted | Transition::Compacted => false,
         Transition::Unchanged | Transition::Initialized | Transition::Migrated | Transition::Recovered => {
             true
@@ -185,7 +185,7 @@ fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &
 }
 
 #[test]
-fn nothing_that_a_transition_may_not_touch_can_come_with_it() {
+fn a_write_with_any_other_change_is_refused() {
     let mut random = Lcg(5);
     let mut refused = 0;
     for _ in 0..8 {
@@ -204,7 +204,7 @@ fn nothing_that_a_transition_may_not_touch_can_come_with_it() {
                 let written = check_write(Some(&old), &mutated);
                 assert!(
                     written.is_err(),
-                    "{step:?} with {mutation:?} was taken for {:?}",
+                    "{step:?} with {mutation:?} was recognised as {:?}",
                     written.map(|(t, _)| t)
                 );
                 refused += 1;

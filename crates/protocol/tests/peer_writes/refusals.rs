@@ -1,13 +1,13 @@
-//! What is refused, and how it is said; and the writes that the walk does not make.
+//! Refused writes and their messages, and the writes that the walk does not make.
 
-use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, NotReusable};
+use protocol::peer::change::{self, ChangeError, ErrorDetail, ReviewFields, UnknownFields};
 use protocol::peer::transition::{check_write, recognise};
 use protocol::peer::{Document, Event, Phase, PhaseStatus, Refusal, Transition, check_document};
 use serde_json::{Value, json};
 
-use super::{opened, opening, output, second};
+use super::{new_cycle, opened, output, second};
 
-fn said(result: Result<Document, ChangeError>) -> String {
+fn message(result: Result<Document, ChangeError>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -21,53 +21,50 @@ fn completed(until: Phase) -> Document {
     document
 }
 
-fn fault() -> Fault {
-    Fault { kind: "crash".to_owned(), message: "it broke".to_owned() }
+fn error() -> ErrorDetail {
+    ErrorDetail { kind: "crash".to_owned(), message: "it broke".to_owned() }
 }
 
 #[test]
-fn what_is_not_in_the_matrix_is_refused_with_from_to_and_the_cycle() {
+fn a_change_outside_the_matrix_is_refused_with_cycle_and_positions() {
     let planned = completed(Phase::Plan);
     assert_eq!(
-        said(change::start(&planned, Phase::Express, second(3))),
+        message(change::start(&planned, Phase::Express, second(3))),
         "cycle `peer:spec:login:cycle:2` cannot go from plan completed to express in_progress"
     );
     assert_eq!(
-        said(change::complete_cycle(&planned, second(3))),
+        message(change::complete_cycle(&planned, second(3))),
         "cycle `peer:spec:login:cycle:2` cannot go from plan completed to completed"
     );
-    let failed = change::fail(&planned, Phase::Execute, fault(), second(3)).unwrap();
+    let failed = change::fail(&planned, Phase::Execute, error(), second(3)).unwrap();
     assert_eq!(
-        said(change::start(&failed, Phase::Execute, second(4))),
+        message(change::start(&failed, Phase::Execute, second(4))),
         "cycle `peer:spec:login:cycle:2` cannot go from execute failed to execute in_progress"
     );
     assert_eq!(failed.phases.execute.started_at, None, "it failed before it started");
     let reviewed = completed(Phase::Review);
-    assert!(
-        change::fail(&reviewed, Phase::Review, fault(), second(3)).is_err(),
-        "all are completed: nothing can fail"
-    );
+    assert!(change::fail(&reviewed, Phase::Review, error(), second(3)).is_err(), "all phases are completed");
 }
 
 #[test]
-fn a_phase_is_not_completed_without_an_output_that_will_do() {
+fn a_phase_is_not_completed_without_a_valid_output() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     let error = change::complete(&started, Phase::Plan, json!({"phases": []}), second(2)).unwrap_err();
     let ChangeError::Output { violations, .. } = error else { panic!("{error}") };
-    let places: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
-    assert_eq!(places, ["/phases/plan/output/phases", "/phases/plan/output"]);
+    let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    assert_eq!(pointers, ["/phases/plan/output/phases", "/phases/plan/output"]);
     let reviewing = change::start(&completed(Phase::Express), Phase::Review, second(3)).unwrap();
-    let closing = Closing { insights: Some(json!({"learnings": 7})), ..Closing::default() };
-    let error = change::complete_review(&reviewing, output(Phase::Review), closing, second(4)).unwrap_err();
+    let fields = ReviewFields { insights: Some(json!({"learnings": 7})), ..ReviewFields::default() };
+    let error = change::complete_review(&reviewing, output(Phase::Review), fields, second(4)).unwrap_err();
     assert!(error.to_string().contains("`learnings`"), "{error}");
 }
 
 #[test]
-fn time_never_runs_backwards() {
+fn the_time_of_a_write_never_goes_back() {
     let started = change::start(&opened(), Phase::Plan, second(10)).unwrap();
     let progressed = change::progress(&started, Phase::Plan, json!({}), second(5)).unwrap();
     assert_eq!(progressed.metadata.updated_at, second(10));
-    let tried = change::fail_attempt(&progressed, Phase::Plan, fault(), second(5)).unwrap();
+    let tried = change::fail_attempt(&progressed, Phase::Plan, error(), second(5)).unwrap();
     assert_eq!(tried.phases.plan.errors()[0].timestamp, second(10));
     let mut earlier = tried.clone();
     earlier.sequence += 1;
@@ -76,37 +73,20 @@ fn time_never_runs_backwards() {
 }
 
 #[test]
-fn a_phase_of_the_continued_cycle_is_taken_over_in_two_writes() {
-    let failed = change::fail(&completed(Phase::Plan), Phase::Execute, fault(), second(3)).unwrap();
-    let next =
-        change::initialise(opening("peer:spec:login:cycle:3", Some("peer:spec:login:cycle:2")), second(4));
-    let [started, reused] = change::reuse(&next, Phase::Plan, &failed, second(5)).unwrap();
-    assert_eq!(recognise(Some(&next), &started), Ok(Transition::Started(Phase::Plan)));
-    assert_eq!(recognise(Some(&started), &reused), Ok(Transition::Completed(Phase::Plan)));
-    assert_eq!(check_document(&reused), protocol::peer::Checked::default());
-    assert_eq!(reused.phases.plan.reused_from, Some(failed.cycle_id.clone()));
-    assert_eq!(reused.phases.plan.output, failed.phases.plan.output);
-    assert_eq!((reused.sequence, reused.history.len()), (3, 3));
-
-    let refused = |result: Result<[Document; 2], ChangeError>| match result.unwrap_err() {
-        ChangeError::Reuse { because, .. } => because,
-        other => panic!("{other}"),
+fn a_phase_is_reused_only_from_the_cycle_that_is_continued() {
+    let failed = change::fail(&completed(Phase::Plan), Phase::Execute, error(), second(3)).unwrap();
+    let reuse = |continues: Option<&str>| {
+        let next = change::initialise(new_cycle("peer:spec:login:cycle:3", continues), second(4));
+        let mut started = change::start(&next, Phase::Plan, second(5)).unwrap();
+        started.phases.plan.reused_from = Some(failed.cycle_id.clone());
+        recognise(Some(&next), &started)
     };
-    assert_eq!(
-        refused(change::reuse(&reused, Phase::Execute, &failed, second(6))),
-        NotReusable::NotCompleted
-    );
-    let stranger = change::initialise(opening("peer:spec:login:cycle:4", None), second(4));
-    assert_eq!(refused(change::reuse(&stranger, Phase::Plan, &failed, second(5))), NotReusable::NotContinued);
-    // Nor by hand.
-    let mut forged = change::start(&stranger, Phase::Plan, second(5)).unwrap();
-    forged.phases.plan.reused_from = Some(failed.cycle_id);
-    let refusal = recognise(Some(&stranger), &forged).unwrap_err();
-    assert_eq!(refusal.because[0].pointer, "/phases/plan/reused_from");
+    assert_eq!(reuse(Some("peer:spec:login:cycle:2")), Ok(Transition::Started(Phase::Plan)));
+    assert_eq!(reuse(None).unwrap_err().because[0].pointer, "/phases/plan/reused_from");
 }
 
 #[test]
-fn a_recovery_goes_on_from_the_highest_number_ever_seen() {
+fn a_recovery_continues_from_the_highest_sequence() {
     let good = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     let newer = change::progress(&good, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
     let recovered = change::recover(&good, newer.sequence + 4, 2, 7, second(9));
@@ -118,13 +98,13 @@ fn a_recovery_goes_on_from_the_highest_number_ever_seen() {
     let rewritten =
         change::recover(&change::start(&opened(), Phase::Plan, second(0)).unwrap(), 6, 2, 7, second(9));
     assert!(recognise(Some(&newer), &rewritten).is_err(), "another history");
-    // It works on from there.
+    // The cycle continues from there.
     let done = change::complete(&recovered, Phase::Plan, output(Phase::Plan), second(10)).unwrap();
     assert_eq!(recognise(Some(&recovered), &done), Ok(Transition::Completed(Phase::Plan)));
 }
 
 #[test]
-fn a_migrated_cycle_begins_with_its_old_transitions_numbered_from_one() {
+fn the_history_of_a_migrated_cycle_is_numbered_from_1() {
     let mut migrated = completed(Phase::Plan);
     let mut entry = migrated.history.last().unwrap().clone();
     (entry.phase, entry.event, entry.sequence) = (None, Event::Migrated, 4);
@@ -140,28 +120,28 @@ fn a_migrated_cycle_begins_with_its_old_transitions_numbered_from_one() {
 }
 
 #[test]
-fn progress_may_come_without_an_entry_and_with_foreign_fields() {
+fn progress_may_come_without_an_entry_and_with_unknown_fields() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     let mut silent = change::progress(&started, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
     silent.history.pop();
-    let plain = Transition::Progress { phase: Phase::Plan, foreign: false };
+    let plain = Transition::Progress { phase: Phase::Plan, unknown_fields: false };
     assert_eq!(recognise(Some(&started), &silent), Ok(plain));
-    assert_eq!(check_document(&silent).warnings.len(), 1, "a gap, for who reads literally");
+    assert_eq!(check_document(&silent).warnings.len(), 1, "a gap in the literal reading");
     silent.context.unknown.insert("x".to_owned(), json!(1));
-    let both = Transition::Progress { phase: Phase::Plan, foreign: true };
+    let both = Transition::Progress { phase: Phase::Plan, unknown_fields: true };
     assert_eq!(recognise(Some(&started), &silent), Ok(both));
-    let mut foreign = change::set_foreign(&started, Foreign::of(&silent), second(2));
-    foreign.history.pop();
-    assert_eq!(recognise(Some(&started), &foreign), Ok(Transition::Foreign));
+    let mut noted = change::set_unknown_fields(&started, UnknownFields::of(&silent), second(2));
+    noted.history.pop();
+    assert_eq!(recognise(Some(&started), &noted), Ok(Transition::UnknownFields));
 }
 
 #[test]
-fn each_forbidden_touch_is_named_with_its_rule_and_place() {
+fn each_forbidden_change_is_reported_with_rule_and_pointer() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     let done = change::complete(&started, Phase::Plan, output(Phase::Plan), second(2)).unwrap();
-    let touched = |touch: &dyn Fn(&mut Value)| {
+    let because = |change: &dyn Fn(&mut Value)| {
         let mut value = done.to_value();
-        touch(&mut value);
+        change(&mut value);
         match check_write(Some(&started), &value).unwrap_err() {
             Refusal::Invalid(invalid) => {
                 let found = invalid.because.iter().map(|found| format!("{} {}", found.rule, found.pointer));
@@ -170,16 +150,16 @@ fn each_forbidden_touch_is_named_with_its_rule_and_place() {
             Refusal::Violations(violations) => format!("{violations:?}"),
         }
     };
-    assert_eq!(touched(&|value| value["sequence"] = json!(9)), "S1 /sequence");
-    assert_eq!(touched(&|value| value["x_owner"] = json!("me")), "F8 /x_owner");
-    assert_eq!(touched(&|value| value["phases"]["review"]["x_new"] = json!(1)), "F8 /phases/review/x_new");
+    assert_eq!(because(&|value| value["sequence"] = json!(9)), "S1 /sequence");
+    assert_eq!(because(&|value| value["x_owner"] = json!("me")), "F8 /x_owner");
+    assert_eq!(because(&|value| value["phases"]["review"]["x_new"] = json!(1)), "F8 /phases/review/x_new");
     assert_eq!(
-        touched(&|value| value["context"]["user_requirements"] = json!("else")),
+        because(&|value| value["context"]["user_requirements"] = json!("else")),
         "matrix /context/user_requirements"
     );
-    assert_eq!(touched(&|value| value["history"][0]["by"] = json!("me")), "matrix /history/0/by");
+    assert_eq!(because(&|value| value["history"][0]["by"] = json!("me")), "matrix /history/0/by");
     assert_eq!(
-        touched(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
+        because(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
         "matrix /phases/execute/output"
     );
     let mut late = done.clone();
@@ -190,32 +170,32 @@ fn each_forbidden_touch_is_named_with_its_rule_and_place() {
 }
 
 #[test]
-fn failed_tries_are_evidence_that_progress_cannot_rewrite() {
+fn progress_cannot_remove_the_errors_of_failed_attempts() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
-    let tried = change::fail_attempt(&started, Phase::Plan, fault(), second(2)).unwrap();
-    let mut washed = change::progress(&tried, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
-    washed.phases.plan.errors = Some(Vec::new());
-    assert_eq!(recognise(Some(&tried), &washed).unwrap_err().because[0].pointer, "/phases/plan/errors/0");
-    let again = change::fail_attempt(&tried, Phase::Plan, fault(), second(4)).unwrap();
+    let tried = change::fail_attempt(&started, Phase::Plan, error(), second(2)).unwrap();
+    let mut cleared = change::progress(&tried, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
+    cleared.phases.plan.errors = Some(Vec::new());
+    assert_eq!(recognise(Some(&tried), &cleared).unwrap_err().because[0].pointer, "/phases/plan/errors/0");
+    let again = change::fail_attempt(&tried, Phase::Plan, error(), second(4)).unwrap();
     assert_eq!(again.phases.plan.errors().len(), 2);
     assert_eq!(again.phases.plan.status, PhaseStatus::InProgress);
 }
 
 #[test]
-fn only_progress_is_compacted_and_its_numbers_leave_no_gap() {
+fn only_progress_is_compacted_and_its_range_is_no_gap() {
     let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     for number in 0..5 {
         document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
     }
-    assert!(change::compact(&document, 3, 3, second(3)).is_err(), "a single entry is not worth it");
-    assert!(change::compact(&document, 2, 5, second(3)).is_err(), "the start must stay");
+    assert!(change::compact(&document, 3, 3, second(3)).is_err(), "a single entry");
+    assert!(change::compact(&document, 2, 5, second(3)).is_err(), "a transition in the range");
     let compacted = change::compact(&document, 3, 5, second(3)).unwrap();
     let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
     assert_eq!(numbers, [1, 2, 6, 7, 8]);
     assert_eq!(check_document(&compacted), protocol::peer::Checked::default());
     assert_eq!(recognise(Some(&document), &compacted), Ok(Transition::Compacted));
-    assert!(change::compact(&compacted, 6, 8, second(4)).is_err(), "what was compacted once stays");
+    assert!(change::compact(&compacted, 6, 8, second(4)).is_err(), "a compacted entry in the range");
     let mut lost = compacted.clone();
     lost.history.remove(2);
-    assert!(recognise(Some(&document), &lost).is_err(), "more is gone than the entry says");
+    assert!(recognise(Some(&document), &lost).is_err(), "more is missing than the range");
 }

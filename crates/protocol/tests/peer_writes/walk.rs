@@ -1,11 +1,11 @@
-//! Every order of changes, of small length.
+//! Every short sequence of changes.
 
 use protocol::peer::transition::recognise;
 use protocol::peer::{Document, Position, Transition, check_document};
 
 use super::{Step, opened};
 
-/// Follows every legal change from here; `extras` is how many more may leave the cycle where it stands.
+/// Follows every legal change from here. `extras` is how many more changes may keep the position.
 fn walk(old: &Document, extras: usize, seen: &mut Seen) {
     seen.documents += 1;
     for step in Step::all() {
@@ -28,7 +28,7 @@ fn walk(old: &Document, extras: usize, seen: &mut Seen) {
         match new.position() {
             Position::Completed => seen.completed += 1,
             Position::Failed(_) => seen.failed += 1,
-            Position::Initialized | Position::Working(_) | Position::Resting(_) => {}
+            Position::Initialized | Position::InProgress(_) | Position::PhaseCompleted(_) => {}
         }
         let extras = extras - usize::from(new.position() == old.position());
         walk(&new, extras, seen);
@@ -44,7 +44,7 @@ struct Seen {
 }
 
 #[test]
-fn whatever_the_order_of_changes_every_document_keeps_the_rules_and_every_write_is_recognised() {
+fn in_any_order_of_changes_documents_keep_the_rules_and_writes_are_recognised() {
     let first = opened();
     assert_eq!(check_document(&first), protocol::peer::Checked::default());
     assert_eq!(recognise(None, &first), Ok(Transition::Initialized));

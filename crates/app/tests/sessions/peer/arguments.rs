@@ -47,13 +47,13 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
     For more information, try '--help'.
 
     error: the instruction is empty
-    hint: it is one of `create-spec`, `execute-tasks`, `refine-spec`, `analyze-product`, `plan-product`, `git-commit`
+    hint: use one of `create-spec`, `execute-tasks`, `refine-spec`, `analyze-product`, `plan-product`, `git-commit`
 
     error: `creat-spec` is not an instruction
     hint: did you mean `create-spec`?
 
     error: `deploy` is not an instruction
-    hint: it is one of `create-spec`, `execute-tasks`, `refine-spec`, `analyze-product`, `plan-product`, `git-commit`
+    hint: use one of `create-spec`, `execute-tasks`, `refine-spec`, `analyze-product`, `plan-product`, `git-commit`
 
     error: ` ` cannot name a spec
       caused by: it is empty
@@ -61,15 +61,15 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
     error: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` cannot name a spec
       caused by: it takes 300 bytes as a key, the limit is 200
 
-    error: `refine-spec` is about a spec that exists, and none is named
-    hint: `callboard peer refine-spec --spec NAME`
+    error: `refine-spec` needs an existing spec
+    hint: name the spec: `callboard peer refine-spec --spec NAME`
 
-    error: `git-commit` is about the whole repository, not about a spec
+    error: `git-commit` takes no spec: it is about the whole repository
     hint: leave out `--spec`: `callboard peer git-commit`
 
     error: there is no spec in `[REPO]/.agent-os/specs`
     hint: create a spec first: `callboard peer create-spec 'what you want'`
-    hint: or name one that is kept elsewhere: `callboard peer execute-tasks --spec NAME`
+    hint: or name a spec in another folder: `callboard peer execute-tasks --spec NAME`
 
     error: invalid value 'soon' for '--timeout <TIME>': `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`
     For more information, try '--help'.

@@ -246,7 +246,7 @@ fn embedded_an_unreadable_cycle_does_not_block_others() {
     // A new cycle of its spec starts without its recommendations.
     let (code, told) = ended("y", "refine-spec");
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("what was recommended in cycle `peer:spec:y:cycle:1` is not known"), "{told}");
+    assert!(told.contains("cannot read the recommendations of cycle `peer:spec:y:cycle:1`"), "{told}");
     let session = scene.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());

@@ -1,23 +1,23 @@
-//! Compacting the history: a run of mere progress becomes one entry that names its range. Callboard makes no such write
-//! itself; whoever does must be understood.
+//! Compacts the history: one entry replaces a range of progress entries. Callboard never makes this write, but accepts it from
+//! other clients.
 
-use super::{ChangeError, no_way, written};
+use super::{ChangeError, next_write, not_in_matrix};
 use crate::peer::document::{Document, Event, HistoryEntry, Second};
 
-/// A run shorter than this would not become shorter.
-const WORTH_IT: usize = 2;
+/// A shorter range would not get shorter.
+const MIN_ENTRIES: usize = 2;
 
-/// Puts one entry in the place of those from `from` to `to`; it is appended like that of any write. Only progress is
-/// compacted: no transition may be missing from the history, and what was compacted once stays as it is.
+/// Replaces the entries `from` to `to` by one, which is appended like that of any write. Refuses a range with other entries than
+/// progress: no transition may be missing from the history.
 pub fn compact(old: &Document, from: u64, to: u64, at: Second) -> Result<Document, ChangeError> {
     let within = |entry: &HistoryEntry| (from..=to).contains(&entry.sequence);
     let compacted = old.history.iter().filter(|entry| within(entry)).count();
-    if compacted < WORTH_IT || old.history.iter().any(|entry| within(entry) && !is_progress(entry)) {
-        return Err(no_way(old, old.position()));
+    if compacted < MIN_ENTRIES || old.history.iter().any(|entry| within(entry) && !is_progress(entry)) {
+        return Err(not_in_matrix(old, old.position()));
     }
-    let (mut new, _) = written(old, at, None, Event::Compacted);
+    let (mut new, _) = next_write(old, at, None, Event::Compacted);
     new.history.retain(|entry| !within(entry));
-    let entry = new.history.last_mut().expect("BUG: every write has its entry");
+    let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from".to_owned(), from.into());
     entry.unknown.insert("to".to_owned(), to.into());
     Ok(new)

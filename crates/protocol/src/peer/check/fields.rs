@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::facts::Facts;
+use super::parsed::ParsedDocument;
 use crate::check::{At, Findings};
 use crate::closest;
 use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
-use crate::peer::name::{BadId, CycleId, LARGEST, Scope, SpecName};
+use crate::peer::names::{BadId, CycleId, MAX_SAFE_INTEGER, Scope, SpecName};
 
 pub(super) type Object = Map<String, Value>;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     /// A text that is not blank.
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Text,
     Flag,
     Time,
-    /// A whole number from 1.
+    /// A positive integer.
     Count,
     Cycle,
     Prefix,
@@ -33,61 +33,61 @@ pub(super) enum Kind {
     List,
 }
 
-/// A field and the rule that wants it.
+/// A field and its rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     pub(super) name: &'static str,
     kind: Kind,
     rule: &'static str,
-    needed: bool,
+    required: bool,
 }
 
-pub(super) const fn needed(name: &'static str, kind: Kind, rule: &'static str) -> Field {
-    Field { name, kind, rule, needed: true }
+pub(super) const fn required(name: &'static str, kind: Kind, rule: &'static str) -> Field {
+    Field { name, kind, rule, required: true }
 }
 
 pub(super) const fn optional(name: &'static str, kind: Kind, rule: &'static str) -> Field {
-    Field { name, kind, rule, needed: false }
+    Field { name, kind, rule, required: false }
 }
 
 const HEAD: [Field; 6] = [
-    needed("cycle_id", Kind::Cycle, "F2"),
-    needed("sequence", Kind::Count, "F3"),
-    needed("metadata", Kind::Object, "F5"),
-    needed("context", Kind::Object, "F5"),
-    needed("phases", Kind::Object, "F5"),
-    needed("history", Kind::List, "F5"),
+    required("cycle_id", Kind::Cycle, "F2"),
+    required("sequence", Kind::Count, "F3"),
+    required("metadata", Kind::Object, "F5"),
+    required("context", Kind::Object, "F5"),
+    required("phases", Kind::Object, "F5"),
+    required("history", Kind::List, "F5"),
 ];
 
 const METADATA: [Field; 8] = [
-    needed("instruction", Kind::Name, "F5"),
+    required("instruction", Kind::Name, "F5"),
     optional("spec_name", Kind::Spec, "F5"),
-    needed("key_prefix", Kind::Prefix, "F5"),
-    needed("cycle_number", Kind::Count, "F5"),
-    needed("created_at", Kind::Time, "F5"),
-    needed("updated_at", Kind::Time, "F5"),
-    needed("status", Kind::CycleStatus, "F4"),
-    needed("current_phase", Kind::Phase, "F5"),
+    required("key_prefix", Kind::Prefix, "F5"),
+    required("cycle_number", Kind::Count, "F5"),
+    required("created_at", Kind::Time, "F5"),
+    required("updated_at", Kind::Time, "F5"),
+    required("status", Kind::CycleStatus, "F4"),
+    required("current_phase", Kind::Phase, "F5"),
 ];
 
 const CONTEXT: [Field; 5] = [
-    needed("peer_mode", Kind::Mode, "F5"),
-    needed("spec_aware", Kind::Flag, "F5"),
-    needed("instruction_args", Kind::Text, "F5"),
-    needed("user_requirements", Kind::Text, "F5"),
+    required("peer_mode", Kind::Mode, "F5"),
+    required("spec_aware", Kind::Flag, "F5"),
+    required("instruction_args", Kind::Text, "F5"),
+    required("user_requirements", Kind::Text, "F5"),
     optional("continues", Kind::Cycle, "F5"),
 ];
 
 const ENTRY: [Field; 4] = [
-    needed("timestamp", Kind::Time, "F5"),
-    needed("phase", Kind::PhaseOrNull, "F5"),
-    needed("event", Kind::Name, "F5"),
-    needed("sequence", Kind::Count, "S4"),
+    required("timestamp", Kind::Time, "F5"),
+    required("phase", Kind::PhaseOrNull, "F5"),
+    required("event", Kind::Name, "F5"),
+    required("sequence", Kind::Count, "S4"),
 ];
 
-const COMPACTED: [Field; 2] = [needed("from", Kind::Count, "F5"), needed("to", Kind::Count, "F5")];
+const COMPACTED: [Field; 2] = [required("from", Kind::Count, "F5"), required("to", Kind::Count, "F5")];
 
-/// F2 to F5 and F7, as far as each field can be judged alone.
+/// F2 to F5 and F7 for each field alone.
 pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
     check_fields(at, head, &HEAD, findings);
     if let Some(metadata) = head.get("metadata").and_then(Value::as_object) {
@@ -119,25 +119,25 @@ pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
     }
 }
 
-/// The rest of F2: what names the cycle agrees with itself.
-pub(super) fn check_identity(at: &At, facts: &Facts, findings: &mut Findings) {
+/// The rest of F2: the fields that name the cycle agree.
+pub(super) fn check_identity(at: &At, document: &ParsedDocument, findings: &mut Findings) {
     let metadata = at.field("metadata");
-    if let (Some(cycle), Some(scope)) = (&facts.cycle, &facts.scope)
+    if let (Some(cycle), Some(scope)) = (&document.cycle, &document.scope)
         && cycle.scope != *scope
     {
         let at = metadata.field("key_prefix");
         let message = format!("{} is `{scope}`, but the cycle is `{cycle}`", at.owner);
         findings.add("F2", &at, message, format!("write `{}`", cycle.scope));
     }
-    if let (Some(cycle), Some(number)) = (&facts.cycle, facts.number)
+    if let (Some(cycle), Some(number)) = (&document.cycle, document.number)
         && cycle.number != number
     {
         let at = metadata.field("cycle_number");
         let message = format!("{} is {number}, but the cycle is `{cycle}`", at.owner);
         findings.add("F2", &at, message, format!("write `{}`", cycle.number));
     }
-    let Some(cycle) = &facts.cycle else { return };
-    match (cycle.scope.spec(), &facts.spec) {
+    let Some(cycle) = &document.cycle else { return };
+    match (cycle.scope.spec(), &document.spec) {
         (Some(name), None) => {
             let message = format!("{} has no `spec_name`, but the cycle is `{cycle}`", metadata.owner);
             findings.add("F5", &metadata, message, format!("add `\"spec_name\": \"{name}\"`"));
@@ -155,7 +155,7 @@ pub(super) fn check_identity(at: &At, facts: &Facts, findings: &mut Findings) {
         (Some(_), Some(_)) | (None, None) => {}
     }
     let is_aware = cycle.scope.spec().is_some();
-    if facts.spec_aware.is_some_and(|said| said != is_aware) {
+    if document.spec_aware.is_some_and(|said| said != is_aware) {
         let at = at.field("context").field("spec_aware");
         let message = format!("{} is {}, but the cycle is `{cycle}`", at.owner, !is_aware);
         findings.add("F2", &at, message, format!("write `{is_aware}`"));
@@ -166,7 +166,7 @@ pub(super) fn check_fields(at: &At, fields: &Object, known: &[Field], findings: 
     for field in known {
         match fields.get(field.name) {
             Some(value) => check_value(&at.field(field.name), field, value, findings),
-            None if field.needed => missing(at, fields, field, known, findings),
+            None if field.required => missing(at, fields, field, known, findings),
             None => {}
         }
     }
@@ -174,10 +174,10 @@ pub(super) fn check_fields(at: &At, fields: &Object, known: &[Field], findings: 
 
 fn missing(at: &At, fields: &Object, field: &Field, known: &[Field], findings: &mut Findings) {
     let Field { name, rule, .. } = field;
-    let strangers = fields.keys().map(String::as_str);
-    let strangers = strangers.filter(|key| !known.iter().any(|field| field.name == *key));
-    let repair = match closest(name, strangers) {
-        Some(slip) => format!("rename `{slip}` to `{name}`"),
+    let unknown = fields.keys().map(String::as_str);
+    let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
+    let repair = match closest(name, unknown) {
+        Some(typo) => format!("rename `{typo}` to `{name}`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
     findings.add(rule, at, format!("{} has no `{name}`", at.owner), repair);
@@ -218,7 +218,7 @@ fn check_value(at: &At, field: &Field, value: &Value, findings: &mut Findings) {
     match value.as_str() {
         Some(text) if expected.starts_with("a text") => check_text(at, field, text, findings),
         Some(_) | None => {
-            let repair = if value.is_null() && !field.needed {
+            let repair = if value.is_null() && !field.required {
                 "leave it out until there is one".to_owned()
             } else {
                 format!("write `{}`", example(field.kind))
@@ -229,21 +229,22 @@ fn check_value(at: &At, field: &Field, value: &Value, findings: &mut Findings) {
 }
 
 fn check_count(at: &At, rule: &'static str, value: &Value, findings: &mut Findings) {
-    if !value.as_u64().is_some_and(|number| (1..=LARGEST).contains(&number)) {
-        let message = format!("{} is {value}; it must be a whole number from 1 to {LARGEST}", at.owner);
-        findings.add(rule, at, message, "count writes and cycles from 1");
+    if !value.as_u64().is_some_and(|number| (1..=MAX_SAFE_INTEGER).contains(&number)) {
+        let message =
+            format!("{} is {value}; it must be a whole number from 1 to {MAX_SAFE_INTEGER}", at.owner);
+        findings.add(rule, at, message, "write a number from 1");
     }
 }
 
 fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
     let rule = field.rule;
-    let no_id = |reason: BadId, rule, findings: &mut Findings| {
+    let invalid_id = |reason: BadId, rule, findings: &mut Findings| {
         let message = format!("{} is `{text}`: {reason}", at.owner);
         findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
     };
     match field.kind {
         Kind::Name if text.trim().is_empty() => {
-            findings.add(rule, at, format!("{} is empty", at.owner), "write what it is");
+            findings.add(rule, at, format!("{} is empty", at.owner), "write a text");
         }
         Kind::Time => {
             if let Err(reason @ BadSecond) = text.parse::<Second>() {
@@ -253,17 +254,17 @@ fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
         }
         Kind::Cycle => {
             if let Err(reason) = text.parse::<CycleId>() {
-                no_id(reason, rule, findings);
+                invalid_id(reason, rule, findings);
             }
         }
         Kind::Prefix => {
             if let Err(reason) = text.parse::<Scope>() {
-                no_id(reason, "F2", findings);
+                invalid_id(reason, "F2", findings);
             }
         }
         Kind::Spec => {
             if let Err(reason) = SpecName::new(text) {
-                let message = format!("{} is `{text}`, which cannot be a name: {reason}", at.owner);
+                let message = format!("{} is `{text}`, which is not a valid name: {reason}", at.owner);
                 findings.add("F2", at, message, "write the name as it is in `cycle_id`");
             }
         }
@@ -273,7 +274,7 @@ fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
             check_word(at, rule, text, &Phase::ALL.map(Phase::as_str), findings);
         }
         Kind::Mode => check_word(at, rule, text, &Mode::ALL.map(Mode::as_str), findings),
-        // Any text will do; the others are none.
+        // Any text is valid; the other types are not texts.
         Kind::Name | Kind::Text | Kind::Flag | Kind::Count | Kind::Object | Kind::List => {}
     }
 }
@@ -284,11 +285,11 @@ fn check_word(at: &At, rule: &'static str, text: &str, words: &[&str], findings:
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("use one of {}", words.join(", ")),
         };
-        findings.add(rule, at, format!("{} is `{text}`, which is no word for it", at.owner), repair);
+        findings.add(rule, at, format!("{} is `{text}`, which is not a valid value", at.owner), repair);
     }
 }
 
-/// The second half of F7: what comes first is not later. Equal is allowed: two writes may fall into one second.
+/// F7: the first time is not after the second. They may be equal, since two writes may fall into one second.
 pub(super) fn check_times(at: &At, fields: &Object, first: &str, second: &str, findings: &mut Findings) {
     let time =
         |name: &str| fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Second>().ok());

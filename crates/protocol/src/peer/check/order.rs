@@ -1,21 +1,27 @@
-//! P1 to P5: the order of phases, and the cycle's status beside it.
+//! P1 to P5: the order of phases, and the status of the cycle.
 
-use super::facts::{Facts, PhaseFacts};
+use super::parsed::{ParsedDocument, ParsedPhase};
 use crate::check::{At, Findings};
 use crate::peer::document::{CycleStatus, Phase, PhaseStatus};
 
-pub(super) fn check(at: &At, facts: &Facts, findings: &mut Findings) {
+pub(super) fn check(at: &At, document: &ParsedDocument, findings: &mut Findings) {
     for (rule, before) in [("P1", Phase::Plan), ("P2", Phase::Execute), ("P3", Phase::Express)] {
         if let Some(after) = before.next() {
-            check_pair(at, rule, facts.phase(before), facts.phase(after), findings);
+            check_pair(at, rule, document.phase(before), document.phase(after), findings);
         }
     }
-    check_current(at, facts, findings);
-    check_status(at, facts, findings);
+    check_current(at, document, findings);
+    check_status(at, document, findings);
 }
 
 /// P1 to P3: one phase completes before the next starts.
-fn check_pair(at: &At, rule: &'static str, before: &PhaseFacts, after: &PhaseFacts, findings: &mut Findings) {
+fn check_pair(
+    at: &At,
+    rule: &'static str,
+    before: &ParsedPhase,
+    after: &ParsedPhase,
+    findings: &mut Findings,
+) {
     let (Some(first), Some(second)) = (before.status, after.status) else { return };
     let at = at.field("phases").field(after.phase.as_str());
     if second == PhaseStatus::Pending {
@@ -44,32 +50,33 @@ fn check_pair(at: &At, rule: &'static str, before: &PhaseFacts, after: &PhaseFac
     }
 }
 
-/// P4: at most one phase is in progress, and `current_phase` is where the cycle is.
-fn check_current(at: &At, facts: &Facts, findings: &mut Findings) {
-    let working: Vec<_> = facts.phases.iter().filter(|phase| phase.is(PhaseStatus::InProgress)).collect();
-    if let [_, second, ..] = working[..] {
+/// P4: at most one phase is in progress, and `current_phase` is right.
+fn check_current(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+    let in_progress: Vec<_> =
+        document.phases.iter().filter(|phase| phase.is(PhaseStatus::InProgress)).collect();
+    if let [_, second, ..] = in_progress[..] {
         let at = at.field("phases").field(second.phase.as_str()).field("status");
-        let names: Vec<_> = working.iter().map(|phase| format!("`{}`", phase.phase)).collect();
+        let names: Vec<_> = in_progress.iter().map(|phase| format!("`{}`", phase.phase)).collect();
         let message = format!("{} are in progress at once", names.join(" and "));
-        return findings.add("P4", &at, message, "only one phase works at a time");
+        return findings.add("P4", &at, message, "only one phase may be in progress");
     }
-    let Some(current) = facts.current else { return };
-    // Who cannot be read may be anywhere.
-    if facts.phases.iter().any(|phase| phase.status.is_none()) {
+    let Some(current) = document.current else { return };
+    // A phase whose status cannot be parsed may be the current one.
+    if document.phases.iter().any(|phase| phase.status.is_none()) {
         return;
     }
-    let started = facts.phases.iter().rev().find(|phase| match phase.status {
+    let started = document.phases.iter().rev().find(|phase| match phase.status {
         Some(PhaseStatus::InProgress | PhaseStatus::Completed) => true,
         Some(PhaseStatus::Failed) => phase.start.is_some(),
         Some(PhaseStatus::Pending) | None => false,
     });
     let last = started.map_or(Phase::Plan, |phase| phase.phase);
-    // A phase that failed before it started was not current, but may well be called so.
-    let failed = facts.phases.iter().any(|phase| phase.is(PhaseStatus::Failed) && phase.phase == current);
+    // A phase that failed before it started may be called current, too.
+    let failed = document.phases.iter().any(|phase| phase.is(PhaseStatus::Failed) && phase.phase == current);
     if current != last && !failed {
         let at = at.field("metadata").field("current_phase");
-        let message = match working.first() {
-            Some(working) => format!("{} is `{current}`, but `{}` is in progress", at.owner, working.phase),
+        let message = match in_progress.first() {
+            Some(other) => format!("{} is `{current}`, but `{}` is in progress", at.owner, other.phase),
             None => format!("{} is `{current}`, but the last that started is `{last}`", at.owner),
         };
         findings.add("P4", &at, message, format!("write `{last}`"));
@@ -77,12 +84,12 @@ fn check_current(at: &At, facts: &Facts, findings: &mut Findings) {
 }
 
 /// P5: the cycle's status agrees with its phases.
-fn check_status(at: &At, facts: &Facts, findings: &mut Findings) {
-    let Some(status) = facts.status else { return };
-    if facts.phases.iter().any(|phase| phase.status.is_none()) {
+fn check_status(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+    let Some(status) = document.status else { return };
+    if document.phases.iter().any(|phase| phase.status.is_none()) {
         return;
     }
-    let [pending, working, completed, failed] = PhaseStatus::ALL.map(|status| facts.count(status));
+    let [pending, in_progress, completed, failed] = PhaseStatus::ALL.map(|status| document.count(status));
     let wrong = match status {
         CycleStatus::Initialized if pending < 4 => Some("a phase is no longer pending"),
         CycleStatus::InProgress if failed > 0 => Some("a phase has failed"),
@@ -90,7 +97,7 @@ fn check_status(at: &At, facts: &Facts, findings: &mut Findings) {
         CycleStatus::Completed if completed < 4 => Some("not all phases are completed"),
         CycleStatus::Failed if failed == 0 => Some("no phase has failed"),
         CycleStatus::Failed if failed > 1 => Some("more than one phase has failed"),
-        CycleStatus::Failed if working > 0 => Some("a phase is in progress"),
+        CycleStatus::Failed if in_progress > 0 => Some("a phase is in progress"),
         CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Completed | CycleStatus::Failed => {
             None
         }

@@ -1,15 +1,15 @@
-//! F6: the phase objects, each for itself.
+//! F6: each phase object alone.
 
 use serde_json::Value;
 
-use super::fields::{Field, Kind, Object, check_fields, check_times, needed, optional};
+use super::fields::{Field, Kind, Object, check_fields, check_times, optional, required};
 use crate::check::{At, Findings, Violation};
 use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
 
 const PHASE: [Field; 7] = [
-    needed("status", Kind::PhaseStatus, "F6"),
+    required("status", Kind::PhaseStatus, "F6"),
     optional("started_at", Kind::Time, "F6"),
     optional("completed_at", Kind::Time, "F6"),
     optional("sequence_at_start", Kind::Count, "F6"),
@@ -19,15 +19,15 @@ const PHASE: [Field; 7] = [
 ];
 
 const ERROR: [Field; 3] = [
-    needed("kind", Kind::Name, "F6"),
-    needed("message", Kind::Text, "F6"),
-    needed("timestamp", Kind::Time, "F6"),
+    required("kind", Kind::Name, "F6"),
+    required("message", Kind::Text, "F6"),
+    required("timestamp", Kind::Time, "F6"),
 ];
 
 const START: [&str; 2] = ["started_at", "sequence_at_start"];
 const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
 
-/// F6, and of F5 that there are exactly the four phases.
+/// F6, and F5 for the names of the phases.
 pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
     let Some(phases) = head.get("phases").and_then(Value::as_object) else { return };
     let at = at.field("phases");
@@ -51,19 +51,20 @@ pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
     }
     for name in phases.keys().filter(|name| Phase::from_word(name).is_none()) {
         let absent = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
-        // Its absence has been reported, with the same repair.
+        // `missing` has reported it, with the same repair.
         if closest(name, absent).is_none() {
             let at = at.field(name);
-            let message = format!("{} is no phase; they are plan, execute, express and review", at.owner);
-            findings.add("F5", &at, message, "take it out, or keep it outside `phases`");
+            let message =
+                format!("{} is not a phase; the phases are plan, execute, express and review", at.owner);
+            findings.add("F5", &at, message, "remove it, or move it out of `phases`");
         }
     }
 }
 
 fn missing(at: &At, phases: &Object, phase: Phase, findings: &mut Findings) {
-    let strangers = phases.keys().map(String::as_str).filter(|name| Phase::from_word(name).is_none());
-    let repair = match closest(phase.as_str(), strangers) {
-        Some(slip) => format!("rename `{slip}` to `{phase}`"),
+    let unknown = phases.keys().map(String::as_str).filter(|name| Phase::from_word(name).is_none());
+    let repair = match closest(phase.as_str(), unknown) {
+        Some(typo) => format!("rename `{typo}` to `{phase}`"),
         None => format!("add `\"{phase}\": {{\"status\": \"pending\"}}`"),
     };
     findings.add("F5", at, format!("{} has no `{phase}`", at.owner), repair);
@@ -81,25 +82,25 @@ fn check_phase(at: &At, phase: Phase, fields: &Object, findings: &mut Findings) 
             forbid(at, fields, COMPLETE, "is pending", findings);
         }
         PhaseStatus::InProgress => {
-            want(at, fields, START, "is in_progress", findings);
+            require(at, fields, START, "is in_progress", findings);
             forbid(at, fields, COMPLETE, "is in_progress", findings);
         }
         PhaseStatus::Completed => {
-            want(at, fields, START, "is completed", findings);
-            want(at, fields, COMPLETE, "is completed", findings);
+            require(at, fields, START, "is completed", findings);
+            require(at, fields, COMPLETE, "is completed", findings);
             check_output(at, phase, fields.get("output"), findings);
         }
         PhaseStatus::Failed => {
-            // It may have failed before it started: then it has neither.
+            // A phase that failed before it started has neither field.
             if START.iter().any(|name| fields.contains_key(*name)) {
-                want(at, fields, START, "has started", findings);
+                require(at, fields, START, "has started", findings);
             }
             forbid(at, fields, COMPLETE, "is failed", findings);
         }
     }
 }
 
-fn want(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+fn require(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
     for name in names.into_iter().filter(|name| !fields.contains_key(*name)) {
         let message = format!("{} {because}, but has no `{name}`", at.owner);
         findings.add("F6", at, message, format!("add `{name}` of the write that did it"));
@@ -107,10 +108,10 @@ fn want(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mu
 }
 
 fn forbid(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
-    // A null was reported already.
+    // `check_fields` has reported a null.
     for name in names.into_iter().filter(|name| fields.get(*name).is_some_and(|value| !value.is_null())) {
         let message = format!("{} {because}, but has `{name}`", at.owner);
-        findings.add("F6", &at.field(name), message, "take it out, or correct the `status`");
+        findings.add("F6", &at.field(name), message, "remove it, or correct the `status`");
     }
 }
 
@@ -126,11 +127,11 @@ fn check_errors(at: &At, fields: &Object, findings: &mut Findings) {
     }
 }
 
-/// A completed phase has an output that will do: the next one builds on it.
+/// A completed phase has a valid output.
 fn check_output(at: &At, phase: Phase, output: Option<&Value>, findings: &mut Findings) {
     let Some(output) = output else {
         let message = format!("{} is completed, but has no `output`", at.owner);
-        return findings.add("F6", at, message, "add what it produced, or correct the `status`");
+        return findings.add("F6", at, message, "add its output, or correct the `status`");
     };
     let prefix = at.field("output").pointer;
     for violation in output::verify(phase, output).err().into_iter().flatten() {

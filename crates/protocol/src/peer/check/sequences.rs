@@ -1,53 +1,53 @@
-//! S1 to S3: the numbers of writes, in the history and in the phases. That numbers start at 1 (S4) is checked as a field.
+//! S1 to S3: the numbers of writes in the history and in the phases. The check of fields covers S4.
 
-use super::facts::{EntryFacts, Facts, PhaseFacts};
+use super::parsed::{ParsedDocument, ParsedEntry, ParsedPhase};
 use crate::check::{At, Findings};
 use crate::closest;
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
 
-pub(super) fn check(at: &At, facts: &Facts, findings: &mut Findings) {
-    check_growth(at, facts, findings);
-    for phase in &facts.phases {
-        check_mark(at, facts, phase, &Event::Started, "sequence_at_start", phase.start, findings);
-        check_mark(at, facts, phase, &Event::Completed, "sequence_at_complete", phase.complete, findings);
-        check_inside(at, phase, findings);
-        check_failed(at, facts, phase, findings);
+pub(super) fn check(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+    check_growth(at, document, findings);
+    for phase in &document.phases {
+        check_mark(at, document, phase, &Event::Started, "sequence_at_start", phase.start, findings);
+        check_mark(at, document, phase, &Event::Completed, "sequence_at_complete", phase.complete, findings);
+        check_phase_order(at, phase, findings);
+        check_failed(at, document, phase, findings);
     }
-    check_end(at, facts, findings);
+    check_end(at, document, findings);
 }
 
-fn place(at: &At, entry: &EntryFacts) -> At {
+fn entry_at(at: &At, entry: &ParsedEntry) -> At {
     at.field("history").entry(entry.index)
 }
 
 /// S1: in the history each number is higher than the one before, and none is higher than the document's.
-fn check_growth(at: &At, facts: &Facts, findings: &mut Findings) {
+fn check_growth(at: &At, document: &ParsedDocument, findings: &mut Findings) {
     let mut last = 0;
-    for entry in &facts.history {
+    for entry in &document.history {
         if let Some((from, to)) = entry.compacted.filter(|(from, to)| from > to) {
-            let message = format!("the entry stands for the writes {from} to {to}, which are none");
-            findings.add("S1", &place(at, entry).field("to"), message, "`to` is not lower than `from`");
+            let message = format!("the entry replaces the writes {from} to {to}, an empty range");
+            findings.add("S1", &entry_at(at, entry).field("to"), message, "write `to` not lower than `from`");
         }
         let Some(sequence) = entry.sequence else { continue };
         if sequence <= last {
-            let at = place(at, entry).field("sequence");
+            let at = entry_at(at, entry).field("sequence");
             let message = format!("{} is {sequence}, after an entry with {last}", at.owner);
             findings.add("S1", &at, message, "every write has a higher number than the one before");
         }
         last = last.max(sequence);
     }
-    if facts.sequence.is_some_and(|sequence| last > sequence) {
+    if document.sequence.is_some_and(|sequence| last > sequence) {
         let message =
             format!("`sequence` of the document is lower than {last}, the last number in its history");
         findings.add("S1", &at.field("sequence"), message, format!("write at least {last}"));
     }
 }
 
-/// S2, and of S3 that a start or a completion is not missing: a phase's number and the entry of that event say the same.
+/// S2, and S3 for starts and completions: the number in the phase and the history entry of the event agree.
 fn check_mark(
     at: &At,
-    facts: &Facts,
-    phase: &PhaseFacts,
+    document: &ParsedDocument,
+    phase: &ParsedPhase,
     event: &Event,
     field: &str,
     mark: Option<u64>,
@@ -56,22 +56,22 @@ fn check_mark(
     let name = phase.phase;
     let shown =
         At { pointer: at.field("phases").field(name.as_str()).pointer, owner: format!("phase `{name}`") };
-    let entries: Vec<_> = facts.entries(Some(name), event.clone()).collect();
+    let entries: Vec<_> = document.entries(Some(name), event.clone()).collect();
     let word = event.as_str();
     let Some(mark) = mark else {
-        // A status that wants the number, and has none or a bad one, was reported as such.
-        let wanted = phase.is(PhaseStatus::Completed)
+        // F6 has reported a number that is required, and missing or invalid.
+        let is_required = phase.is(PhaseStatus::Completed)
             || phase.is(PhaseStatus::InProgress) && *event == Event::Started
             || phase.status.is_none();
-        for entry in entries.into_iter().filter(|_| !wanted) {
+        for entry in entries.into_iter().filter(|_| !is_required) {
             let message = format!("the history says that `{name}` {word}, but `{name}` has no `{field}`");
-            let repair = "correct the phase, or take the entry out";
-            findings.add("S2", &place(at, entry), message, repair);
+            let repair = "correct the phase, or remove the entry";
+            findings.add("S2", &entry_at(at, entry), message, repair);
         }
         return;
     };
     match entries[..] {
-        [] if !facts.has_whole_history() => {}
+        [] if !document.has_complete_history() => {}
         [] => {
             let message = format!("`{name}` {word} in write {mark}, but the history has no entry for it");
             let repair = format!(
@@ -88,13 +88,13 @@ fn check_mark(
         }
         [_, second, ..] => {
             let message = format!("`{name}` {word} more than once in the history");
-            findings.add("S2", &place(at, second), message, "a phase runs once in a cycle");
+            findings.add("S2", &entry_at(at, second), message, "a phase runs once in a cycle");
         }
     }
 }
 
-/// Of S3 the order inside a phase.
-fn check_inside(at: &At, phase: &PhaseFacts, findings: &mut Findings) {
+/// S3: a phase completes after its start.
+fn check_phase_order(at: &At, phase: &ParsedPhase, findings: &mut Findings) {
     if let (Some(start), Some(complete)) = (phase.start, phase.complete)
         && complete <= start
     {
@@ -104,20 +104,20 @@ fn check_inside(at: &At, phase: &PhaseFacts, findings: &mut Findings) {
     }
 }
 
-/// Of S3: every phase that failed has its entry, and no other has one.
-fn check_failed(at: &At, facts: &Facts, phase: &PhaseFacts, findings: &mut Findings) {
+/// S3: every failed phase has one `failed` entry, and no other phase has one.
+fn check_failed(at: &At, document: &ParsedDocument, phase: &ParsedPhase, findings: &mut Findings) {
     let Some(status) = phase.status else { return };
     let name = phase.phase;
-    let entries: Vec<_> = facts.entries(Some(name), Event::Failed).collect();
+    let entries: Vec<_> = document.entries(Some(name), Event::Failed).collect();
     if status != PhaseStatus::Failed {
         for entry in entries {
             let message = format!("the history says that `{name}` failed, but it is {}", status.as_str());
-            findings.add("S3", &place(at, entry), message, "correct the phase, or take the entry out");
+            findings.add("S3", &entry_at(at, entry), message, "correct the phase, or remove the entry");
         }
         return;
     }
     match entries[..] {
-        [] if !facts.has_whole_history() => {}
+        [] if !document.has_complete_history() => {}
         [] => {
             let at = at.field("phases").field(name.as_str());
             let message = format!("`{name}` has failed, but the history has no entry for it");
@@ -128,14 +128,14 @@ fn check_failed(at: &At, facts: &Facts, phase: &PhaseFacts, findings: &mut Findi
                 && failed <= start
             {
                 let message = format!("`{name}` failed in write {failed}, but started in {start}");
-                findings.add("S3", &place(at, entry), message, "it fails in a later write");
+                findings.add("S3", &entry_at(at, entry), message, "it fails in a later write");
             }
         }
         [_, second, ..] => {
             let message = format!("`{name}` failed more than once in the history");
             findings.add(
                 "S3",
-                &place(at, second),
+                &entry_at(at, second),
                 message,
                 "a failed attempt is an entry of `errors`, not of the history",
             );
@@ -143,53 +143,53 @@ fn check_failed(at: &At, facts: &Facts, phase: &PhaseFacts, findings: &mut Findi
     }
 }
 
-/// Of S3: a cycle is completed by a write of its own, after its review.
-fn check_end(at: &At, facts: &Facts, findings: &mut Findings) {
-    let Some(status) = facts.status else { return };
-    let entries: Vec<_> = facts.entries(None, Event::Completed).collect();
+/// S3: a completed cycle has one `completed` entry of its own, after its review.
+fn check_end(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+    let Some(status) = document.status else { return };
+    let entries: Vec<_> = document.entries(None, Event::Completed).collect();
     if status != CycleStatus::Completed {
         for entry in entries {
             let message = format!("the history says that the cycle completed, but it is {}", status.as_str());
-            findings.add("S3", &place(at, entry), message, "correct the status, or take the entry out");
+            findings.add("S3", &entry_at(at, entry), message, "correct the status, or remove the entry");
         }
         return;
     }
     match entries[..] {
-        [] if !facts.has_whole_history() => {}
+        [] if !document.has_complete_history() => {}
         [] => {
             let message = "the cycle is completed, but the history has no entry for it".to_owned();
             let repair = "add an entry with phase null and event `completed`";
             findings.add("S3", &at.field("metadata").field("status"), message, repair);
         }
         [entry] => {
-            if let (Some(review), Some(closed)) = (facts.phase(Phase::Review).complete, entry.sequence)
+            if let (Some(review), Some(closed)) = (document.phase(Phase::Review).complete, entry.sequence)
                 && closed <= review
             {
                 let message = format!("the cycle completed in write {closed}, but its review in {review}");
-                findings.add("S3", &place(at, entry), message, "it completes in a later write");
+                findings.add("S3", &entry_at(at, entry), message, "it completes in a later write");
             }
         }
         [_, second, ..] => {
             let message = "the cycle completed more than once in the history".to_owned();
-            findings.add("S3", &place(at, second), message, "take one of the entries out");
+            findings.add("S3", &entry_at(at, second), message, "remove one of the entries");
         }
     }
 }
 
-/// What only the literal reading of "no sequence gaps in history" minds, and events we do not know.
-pub(super) fn doubt(at: &At, facts: &Facts, doubts: &mut Findings) {
-    for entry in &facts.history {
+/// Warns about gaps in the history, which only the literal reading of the seed forbids, and about unknown events.
+pub(super) fn warn(at: &At, document: &ParsedDocument, warnings: &mut Findings) {
+    for entry in &document.history {
         match &entry.event {
             Some(Event::Other(word)) => {
-                let at = place(at, entry).field("event");
-                let message = format!("{} is `{word}`, an event that is not known here", at.owner);
-                let repair = match closest(word, Event::WORDS) {
+                let at = entry_at(at, entry).field("event");
+                let message = format!("{} is `{word}`, an unknown event", at.owner);
+                let repair = match closest(word, Event::KNOWN) {
                     Some(meant) => {
-                        format!("did you mean `{meant}`? As it is, it is kept and counts for nothing")
+                        format!("did you mean `{meant}`? Unknown events are kept and ignored")
                     }
-                    None => "it is kept, and counts for nothing".to_owned(),
+                    None => "unknown events are kept and ignored".to_owned(),
                 };
-                doubts.add("S3", &at, message, repair);
+                warnings.add("S3", &at, message, repair);
             }
             Some(
                 Event::Initialized
@@ -204,32 +204,28 @@ pub(super) fn doubt(at: &At, facts: &Facts, doubts: &mut Findings) {
             | None => {}
         }
     }
-    let single = |entry: &EntryFacts| entry.sequence.map(|sequence| (sequence, sequence));
-    let mut ranges: Vec<_> = facts.history.iter().filter_map(|entry| Some((single(entry)?, entry))).collect();
-    if ranges.len() < facts.history.len() || !ranges.is_sorted_by(|(one, _), (next, _)| one < next) {
+    let single = |entry: &ParsedEntry| entry.sequence.map(|sequence| (sequence, sequence));
+    let mut ranges: Vec<_> =
+        document.history.iter().filter_map(|entry| Some((single(entry)?, entry))).collect();
+    if ranges.len() < document.history.len() || !ranges.is_sorted_by(|(one, _), (next, _)| one < next) {
         return;
     }
-    ranges.extend(facts.history.iter().filter_map(|entry| Some((entry.compacted?, entry))));
+    ranges.extend(document.history.iter().filter_map(|entry| Some((entry.compacted?, entry))));
     ranges.sort_by_key(|(range, _)| *range);
     let mut next = 1;
     for ((from, to), entry) in ranges {
         if from > next {
-            gap(&place(at, entry).field("sequence"), next, from - 1, doubts);
+            gap(&entry_at(at, entry).field("sequence"), next, from - 1, warnings);
         }
         next = next.max(to.saturating_add(1));
     }
-    if let Some(sequence) = facts.sequence.filter(|sequence| *sequence >= next) {
-        gap(&at.field("sequence"), next, sequence, doubts);
+    if let Some(sequence) = document.sequence.filter(|sequence| *sequence >= next) {
+        gap(&at.field("sequence"), next, sequence, warnings);
     }
 }
 
-fn gap(at: &At, from: u64, to: u64, doubts: &mut Findings) {
+fn gap(at: &At, from: u64, to: u64, warnings: &mut Findings) {
     let writes = if from == to { format!("write {from}") } else { format!("the writes {from} to {to}") };
-    let message = format!("the history says nothing of {writes}");
-    doubts.add(
-        "S3",
-        at,
-        message,
-        "accepted as long as no transition is missing; Callboard itself leaves no gaps",
-    );
+    let message = format!("the history has no entry for {writes}");
+    warnings.add("S3", at, message, "accepted if no transition is missing; Callboard itself leaves no gaps");
 }

@@ -1,4 +1,4 @@
-//! The history: one entry for each write that we make, with the number of that write.
+//! The history: one entry per write of Callboard, with the number of that write.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{Phase, Second, Unknown};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryEntry {
     pub timestamp: Second,
-    /// Null for what concerns the cycle as a whole.
+    /// Null for the cycle as a whole.
     pub phase: Option<Phase>,
     pub event: Event,
     /// The document's `sequence` in the write that first had this entry.
@@ -28,15 +28,15 @@ pub enum Event {
     Failed,
     Recovered,
     Migrated,
-    /// Stands for the entries `from` to `to`, which were mere progress.
+    /// Replaces the progress entries `from` to `to`.
     Compacted,
-    /// A word of somebody else's, or of a later version.
+    /// An event of another program or of a later version.
     Other(String),
 }
 
 impl Event {
-    /// The words that we know.
-    pub const WORDS: [&str; 8] =
+    /// The known events.
+    pub const KNOWN: [&str; 8] =
         ["initialized", "started", "progress", "completed", "failed", "recovered", "migrated", "compacted"];
 
     pub fn as_str(&self) -> &str {
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_reads_as_it_is_written_and_only_known_words_are_ours() {
-        for word in Event::WORDS {
+    fn every_known_event_parses_as_it_prints() {
+        for word in Event::KNOWN {
             let event = Event::from(word.to_owned());
             assert_eq!(event.as_str(), word);
             assert!(!matches!(event, Event::Other(_)), "{word}");

@@ -1,4 +1,4 @@
-//! The four phases, and what the document says of each.
+//! The four phases, and what the document has for each.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -6,9 +6,9 @@ use std::ops::{Index, IndexMut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CycleId, Second, Unknown, given};
+use super::{CycleId, Second, Unknown, deserialize_present};
 
-/// A phase of a cycle. In the order in which they are played.
+/// A phase of a cycle, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -18,7 +18,7 @@ pub enum Phase {
     Review,
 }
 
-/// What the document says of one phase. Fields that do not apply yet are left out.
+/// One phase in the document. Fields that do not apply yet are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseDocument {
     pub status: PhaseStatus,
@@ -30,13 +30,13 @@ pub struct PhaseDocument {
     pub sequence_at_start: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence_at_complete: Option<u64>,
-    /// Anything while the phase works; what the phase must produce once it is completed.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    /// Anything while the phase is in progress; a valid output once it is completed.
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Every attempt that failed, oldest first.
+    /// The failed attempts, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Vec<PhaseError>>,
-    /// The cycle whose output was taken over: this phase did not run.
+    /// The cycle whose output was reused: this phase did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<CycleId>,
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub struct PhaseDocument {
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseError {
-    /// A word for programs, such as `timeout` or `cancelled`.
+    /// A machine-readable word, such as `timeout` or `cancelled`.
     pub kind: String,
     pub message: String,
     pub timestamp: Second,
@@ -63,7 +63,7 @@ pub enum PhaseStatus {
     Failed,
 }
 
-/// All four. There are no others, so nothing unknown is kept here: it is refused.
+/// The four phases. Unlike in other objects, unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phases {
@@ -86,8 +86,8 @@ impl Phase {
         }
     }
 
-    /// Who plays it.
-    pub fn step(self) -> &'static str {
+    /// The agent that runs it.
+    pub fn agent(self) -> &'static str {
         match self {
             Self::Plan => "planner",
             Self::Execute => "executor",
@@ -105,7 +105,7 @@ impl Phase {
         }
     }
 
-    /// Reads the seed's word.
+    /// Parses the seed's word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == word)
     }
@@ -157,12 +157,12 @@ impl Phases {
         Self { plan: pending(), execute: pending(), express: pending(), review: pending() }
     }
 
-    /// In the order in which they are played.
+    /// The phases in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = (Phase, &PhaseDocument)> {
         Phase::ALL.into_iter().map(|phase| (phase, &self[phase]))
     }
 
-    /// The phase that has this status, the first if there are several.
+    /// The first phase that has this status.
     pub fn find(&self, status: PhaseStatus) -> Option<Phase> {
         self.iter().find(|(_, shown)| shown.status == status).map(|(phase, _)| phase)
     }

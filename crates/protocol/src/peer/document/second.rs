@@ -1,4 +1,4 @@
-//! Time as the seed writes it: UTC in whole seconds.
+//! Timestamps of the seed: UTC in whole seconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Stamp;
 
-/// A run_at in whole seconds. Prints as `2025-08-05T10:00:00Z`, and reads nothing else.
+/// A timestamp in whole seconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Second(jiff::Timestamp);
 
-/// A text that is not a time as the seed writes it.
+/// The text is not a timestamp of the seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
 pub struct BadSecond;
 
 impl From<Stamp> for Second {
-    /// Cuts engine time to the second: what came later never becomes earlier.
+    /// Truncates to the second, so that the order of two stamps is preserved.
     fn from(stamp: Stamp) -> Self {
         let second = stamp.as_micros().div_euclid(1_000_000);
         let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
         let second = second.clamp(*bounds.start(), *bounds.end());
-        Self(jiff::Timestamp::from_second(second).expect("BUG: it was brought within the bounds"))
+        Self(jiff::Timestamp::from_second(second).expect("BUG: a clamped second is out of range"))
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_prints_as_the_seed_writes_it_and_nothing_else_is_read() {
+    fn only_the_spelling_of_the_seed_is_accepted() {
         let text = "2025-08-05T10:00:00Z";
         assert_eq!(text.parse::<Second>().unwrap().to_string(), text);
         for text in [
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_time_is_cut_never_rounded_up() {
+    fn a_stamp_is_truncated_to_the_second() {
         for (micros, text) in
             [(1_999_999, "1970-01-01T00:00:01Z"), (0, "1970-01-01T00:00:00Z"), (-1, "1969-12-31T23:59:59Z")]
         {

@@ -1,27 +1,27 @@
-//! Edits by other clients of the store, who write the whole document as the seed tells them to: with the next number, the time
-//! and an entry of the history; or who change only what they are about.
+//! Edits by other clients of the store. A client writes the whole document as the seed says, with the next sequence, the time
+//! and a history entry; or it changes single fields only.
 
 use serde_json::Value;
 
-use super::{MATRIX, edit};
+use super::edit;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
-use crate::peer::transition::{Refusal, Transition, check_write};
+use crate::peer::transition::{MATRIX, Transition, check_write};
 
-/// Turns what a client made of the document, as it could read it, into an edit of the document as it is. What every write
-/// does is ours to do: it may be there, if it is right, and is not taken over. An edit without operations is a write that
-/// only counts.
+/// Turns what a client wrote into an edit of the current document. `shown` is the document that the client could read. The
+/// sequence, the time and the history are the engine's: they may be present if they are right, and are not part of the edit.
+/// An edit without operations is a write that only increases the sequence.
 pub(in crate::peer) fn external_edit(
     current: &Document,
     shown: &Value,
     found: &Value,
 ) -> Result<json_patch::Patch, EditRefusal> {
     let old = current.to_value();
-    // What stood there as a blob is not in the difference, unless it was changed.
+    // `shown` has blobs where the document has large values. They are in the difference only if the client changed them.
     let mut wanted = Patch::Operations(json_patch::diff(shown, found)).apply(&old)?;
     if wanted["sequence"].as_u64() == Some(current.sequence + 1) {
-        refuse_steps(current, &wanted)?;
+        refuse_transitions(current, &wanted)?;
         for field in ["sequence", "history"] {
             wanted[field].clone_from(&old[field]);
         }
@@ -33,22 +33,19 @@ pub(in crate::peer) fn external_edit(
     Ok(edit(current, current, &EditAuthor::Outside, &patch)?.unwrap_or_default())
 }
 
-/// A whole write must be one of the seed's, and one that anybody may make: the steps from phase to phase are the engine's.
-fn refuse_steps(current: &Document, wanted: &Value) -> Result<(), EditRefusal> {
+/// Refuses a whole write that is not valid, or that is a transition between phases: only the engine makes those.
+fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefusal> {
     match check_write(Some(current), wanted) {
-        Ok((Transition::Progress { .. } | Transition::Foreign | Transition::Unchanged, _)) => Ok(()),
-        Ok((step, _)) => {
-            let message = format!("`{step}` is the engine's to write");
+        Ok((Transition::Progress { .. } | Transition::UnknownFields | Transition::Unchanged, _)) => Ok(()),
+        Ok((transition, _)) => {
+            let message = format!("only the engine writes `{transition}`");
             let repair = "leave it to the engine".to_owned();
             let because = vec![Violation { rule: MATRIX, pointer: String::new(), message, repair }];
             let message =
                 format!("cycle `{}` is at {}: {}", current.cycle_id, current.position(), because[0].message);
             Err(EditRefusal::InvalidTransition { message, because })
         }
-        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
-        Err(Refusal::Invalid(invalid)) => {
-            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
-        }
+        Err(refusal) => Err(refusal.into()),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Who may change what, and what happens if others were faster.
+//! Who may change what, and how concurrent edits are merged.
 
 use serde_json::{Value, json};
 
-use super::super::change::{Fault, Opening};
+use super::super::change::{ErrorDetail, NewCycle};
 use super::super::transition::{Transition, recognise};
 use super::super::{Instruction, Mode};
 use super::*;
@@ -13,9 +13,9 @@ pub(super) fn second(seconds: i64) -> Second {
     Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
-/// A cycle whose plan is made and whose execution has begun, with a field of somebody's own.
+/// A cycle whose execution is in progress, with an unknown field.
 pub(super) fn executing() -> Document {
-    let opening = Opening {
+    let new = NewCycle {
         cycle: "peer:spec:login:cycle:2".parse().unwrap(),
         instruction: Instruction::CreateSpec.to_string(),
         mode: Mode::New,
@@ -24,13 +24,13 @@ pub(super) fn executing() -> Document {
         continues: None,
     };
     let plan = json!({ "phases": [{ "phase": "preparation" }], "success_criteria": "it works" });
-    let opened = change::initialise(opening, second(0));
+    let opened = change::initialise(new, second(0));
     let planned = change::start(&opened, Phase::Plan, second(1)).unwrap();
     let planned = change::complete(&planned, Phase::Plan, plan, second(2)).unwrap();
     let executing = change::start(&planned, Phase::Execute, second(3)).unwrap();
-    let mut foreign = Foreign::of(&executing);
-    foreign.root.insert("owner".to_owned(), json!("ada"));
-    let executing = change::set_foreign(&executing, foreign, second(4));
+    let mut fields = UnknownFields::of(&executing);
+    fields.root.insert("owner".to_owned(), json!("ada"));
+    let executing = change::set_unknown_fields(&executing, fields, second(4));
     let output = json!({ "progress": 10, "files_created": ["a.rs"] });
     change::progress(&executing, Phase::Execute, output, second(5)).unwrap()
 }
@@ -43,23 +43,23 @@ fn operations(list: Value) -> Patch {
     Patch::Operations(serde_json::from_value(list).unwrap())
 }
 
-/// What an outsider's patch makes of a document that nobody else has changed.
+/// The document after a patch from outside, without concurrent writes.
 fn written(document: &Document, patch: &Patch) -> Document {
     let edit = edit(document, document, &EditAuthor::Outside, patch).unwrap().expect("it changes something");
-    apply(document, &edit, "ada".to_owned(), second(9)).expect("it fits")
+    apply(document, &edit, "ada".to_owned(), second(9)).expect("the edit applies")
 }
 
 fn kind<T>(result: Result<T, EditRefusal>) -> &'static str {
-    result.err().map_or("fine", |error| error.kind())
+    result.err().map_or("ok", |error| error.kind())
 }
 
 #[test]
-fn progress_is_one_write_with_its_entry_and_the_name_of_who_made_it() {
+fn progress_is_one_write_with_an_entry_that_names_its_author() {
     let old = executing();
     let new = written(&old, &set("/phases/execute/output/progress", json!(20)));
     assert_eq!(
         recognise(Some(&old), &new),
-        Ok(Transition::Progress { phase: Phase::Execute, foreign: false })
+        Ok(Transition::Progress { phase: Phase::Execute, unknown_fields: false })
     );
     assert_eq!(new.phases.execute.output, Some(json!({ "progress": 20, "files_created": ["a.rs"] })));
     let entry = new.history.last().unwrap();
@@ -72,33 +72,33 @@ fn progress_is_one_write_with_its_entry_and_the_name_of_who_made_it() {
 }
 
 #[test]
-fn foreign_fields_are_a_write_of_the_cycle_or_go_along_with_progress() {
+fn unknown_fields_change_alone_or_together_with_progress() {
     let old = executing();
     let new = written(&old, &set("/owner", json!("grace")));
-    assert_eq!(recognise(Some(&old), &new), Ok(Transition::Foreign));
+    assert_eq!(recognise(Some(&old), &new), Ok(Transition::UnknownFields));
     assert_eq!(new.history.last().unwrap().phase, None);
     let both =
         Patch::Merge(json!({ "owner": null, "phases": { "execute": { "output": { "progress": 30 } } } }));
     let new = written(&old, &both);
     assert_eq!(
         recognise(Some(&old), &new),
-        Ok(Transition::Progress { phase: Phase::Execute, foreign: true })
+        Ok(Transition::Progress { phase: Phase::Execute, unknown_fields: true })
     );
     assert!(new.unknown.is_empty(), "{new:?}");
 }
 
 #[test]
-fn whose_a_place_is_decides_what_is_said() {
+fn the_owner_of_a_field_decides_the_error() {
     let old = executing();
     let error = json!({ "kind": "note", "message": "slow", "timestamp": "2025-08-05T10:00:06Z" });
     for (pointer, value, outside, inside) in [
-        ("/phases/execute/output/progress", json!(20), "fine", "fine"),
-        ("/phases/execute/errors/-", error.clone(), "fine", "fine"),
+        ("/phases/execute/output/progress", json!(20), "ok", "ok"),
+        ("/phases/execute/errors/-", error.clone(), "ok", "ok"),
         ("/phases/execute/errors/-", json!("slow"), "schema_validation_failed", "schema_validation_failed"),
-        ("/phases/execute/note", json!(1), "fine", "not_yours"),
-        ("/phases/review/note", json!(1), "fine", "not_yours"),
-        ("/note", json!(1), "fine", "not_yours"),
-        ("/metadata/note", json!(1), "fine", "not_yours"),
+        ("/phases/execute/note", json!(1), "ok", "not_yours"),
+        ("/phases/review/note", json!(1), "ok", "not_yours"),
+        ("/note", json!(1), "ok", "not_yours"),
+        ("/metadata/note", json!(1), "ok", "not_yours"),
         ("/phases/plan/output/risks", json!([]), "invalid_transition", "invalid_transition"),
         ("/phases/review/output", json!({}), "invalid_transition", "invalid_transition"),
         ("/phases/review/output/not/there", json!(1), "invalid_transition", "invalid_transition"),
@@ -125,9 +125,9 @@ fn whose_a_place_is_decides_what_is_said() {
 }
 
 #[test]
-fn errors_are_evidence_they_become_more_and_never_others() {
-    let fault = Fault { kind: "timeout".to_owned(), message: "too slow".to_owned() };
-    let old = change::fail_attempt(&executing(), Phase::Execute, fault, second(6)).unwrap();
+fn errors_can_be_added_but_not_changed_or_removed() {
+    let error = ErrorDetail { kind: "timeout".to_owned(), message: "too slow".to_owned() };
+    let old = change::fail_attempt(&executing(), Phase::Execute, error, second(6)).unwrap();
     for patch in [
         set("/phases/execute/errors", json!([])),
         set("/phases/execute/errors/0/message", json!("it was nothing")),
@@ -138,7 +138,7 @@ fn errors_are_evidence_they_become_more_and_never_others() {
 }
 
 #[test]
-fn a_refusal_names_every_place() {
+fn a_refusal_names_every_field() {
     let old = executing();
     let patch = Patch::Merge(json!({ "sequence": 9, "phases": { "plan": { "output": 1 } }, "note": 1 }));
     let refused = edit(&old, &old, &EditAuthor::Outside, &patch).unwrap_err();
@@ -146,13 +146,13 @@ fn a_refusal_names_every_place() {
     assert_eq!(named, ["/sequence", "/phases/plan/output"]);
     assert_eq!(
         refused.to_string(),
-        "cycle `peer:spec:login:cycle:2` is at execute in_progress: `/sequence` is the engine's to write"
+        "cycle `peer:spec:login:cycle:2` is at execute in_progress: only the engine writes `/sequence`"
     );
 }
 
-/// What became of the document since it was read, the patch, and what comes of it.
+/// What was written since the document was read, the patch, and the result.
 #[test]
-fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
+fn a_patch_applies_unless_its_section_was_changed_since() {
     let read = executing();
     let progress = |progress: u32| set("/phases/execute/output/progress", json!(progress));
     let note = set("/note", json!("mine"));
@@ -167,13 +167,13 @@ fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
 
     let engine_only = read.clone();
     let progressed = written(&read, &progress(20));
-    let foreign = written(&read, &set("/owner", json!("grace")));
+    let owner_changed = written(&read, &set("/owner", json!("grace")));
     let noted = written(&read, &set("/note", json!("theirs")));
     let result = json!({ "files_created": ["a.rs"] });
     let completed = change::complete(&read, Phase::Execute, result, second(6)).unwrap();
     let expressing = change::start(&completed, Phase::Express, second(7)).unwrap();
-    let fault = || Fault { kind: "cancelled".to_owned(), message: "stopped".to_owned() };
-    let failed = change::fail(&read, Phase::Execute, fault(), second(6)).unwrap();
+    let stopped = || ErrorDetail { kind: "cancelled".to_owned(), message: "stopped".to_owned() };
+    let failed = change::fail(&read, Phase::Execute, stopped(), second(6)).unwrap();
     let removed = written(&read, &operations(json!([{ "op": "remove", "path": "/owner" }])));
 
     let applies = "applies";
@@ -192,14 +192,14 @@ fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
             conflict,
         ),
         ("other progress", &progressed, &note, applies),
-        ("a foreign field", &foreign, &progress(30), applies),
-        ("a foreign field", &foreign, &note, applies),
-        ("the same foreign field", &noted, &note, conflict),
-        ("the same foreign field", &noted, &set("/note", json!("theirs")), done),
+        ("an unknown field", &owner_changed, &progress(30), applies),
+        ("an unknown field", &owner_changed, &note, applies),
+        ("the same unknown field", &noted, &note, conflict),
+        ("the same unknown field", &noted, &set("/note", json!("theirs")), done),
         ("the phase is completed", &completed, &progress(30), conflict),
         ("the phase is completed", &completed, &note, applies),
-        ("the next phase is at work", &expressing, &progress(30), conflict),
-        ("the next phase is at work", &expressing, &note, applies),
+        ("the next phase is in progress", &expressing, &progress(30), conflict),
+        ("the next phase is in progress", &expressing, &note, applies),
         ("the phase has failed", &failed, &progress(30), conflict),
         ("the phase has failed", &failed, &note, applies),
         (
@@ -208,10 +208,15 @@ fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
             &tested("/phases/execute/output/progress", json!(10)),
             conflict,
         ),
-        ("what is tested has not", &foreign, &tested("/phases/execute/output/progress", json!(10)), applies),
+        (
+            "what is tested has not",
+            &owner_changed,
+            &tested("/phases/execute/output/progress", json!(10)),
+            applies,
+        ),
         ("what is tested is gone", &removed, &tested("/owner", json!("ada")), conflict),
         ("what is copied has changed", &progressed, &copied, conflict),
-        ("what is copied has not", &foreign, &copied, applies),
+        ("what is copied has not", &owner_changed, &copied, applies),
     ] {
         let found = match edit(&read, current, &EditAuthor::Outside, patch) {
             Ok(Some(_)) => applies,
@@ -223,7 +228,7 @@ fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
 }
 
 #[test]
-fn what_was_refused_on_the_document_as_read_is_no_conflict() {
+fn a_patch_that_was_invalid_from_the_start_is_no_conflict() {
     let read = executing();
     let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
     for (patch, why) in [
@@ -236,7 +241,7 @@ fn what_was_refused_on_the_document_as_read_is_no_conflict() {
 }
 
 #[test]
-fn a_patch_that_still_applies_keeps_what_the_others_wrote() {
+fn a_patch_that_still_applies_keeps_the_other_writes() {
     let read = executing();
     let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
     let edit = edit(&read, &since, &EditAuthor::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
@@ -246,7 +251,7 @@ fn a_patch_that_still_applies_keeps_what_the_others_wrote() {
 }
 
 #[test]
-fn a_conflict_says_what_is_in_the_way() {
+fn a_conflict_names_the_section_or_the_failed_operation() {
     let read = executing();
     let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
     let patch = set("/phases/execute/output/progress", json!(30));
@@ -259,8 +264,8 @@ fn a_conflict_says_what_is_in_the_way() {
     let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(
         conflict.to_string(),
-        "it does not apply any more: operation 1 of the patch failed: `/phases/execute/output/progress` does not \
-         have the tested value"
+        "it can no longer be applied: operation 1 of the patch failed: `/phases/execute/output/progress` does \
+         not have the tested value"
     );
     let never = edit(&since, &since, &EditAuthor::Outside, &patch).unwrap_err();
     let path = "/phases/execute/output/progress".to_owned();
@@ -283,7 +288,7 @@ fn an_edit_from_a_damaged_journal_changes_nothing() {
 }
 
 #[test]
-fn a_patch_may_test_the_history_and_not_change_it() {
+fn a_patch_may_test_the_history_but_not_change_it() {
     let old = executing();
     let test = |event: &str| {
         operations(json!([
@@ -291,8 +296,8 @@ fn a_patch_may_test_the_history_and_not_change_it() {
             { "op": "add", "path": "/note", "value": "mine" },
         ]))
     };
-    assert_eq!(old.history[4].event, Event::Progress, "entries that are mere progress count as well");
-    assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &test("progress"))), "fine");
+    assert_eq!(old.history[4].event, Event::Progress, "progress entries count as well");
+    assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &test("progress"))), "ok");
     assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &test("started"))), "unpatchable");
     let rewritten = set("/history/4/event", json!("started"));
     assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &rewritten)), "invalid_transition");
@@ -303,7 +308,7 @@ fn a_patch_may_test_the_history_and_not_change_it() {
 }
 
 #[test]
-fn a_copy_of_something_with_parts_rests_on_each_of_them() {
+fn a_copy_conflicts_with_a_change_of_any_part_of_its_source() {
     let old = executing();
     let theirs = written(&old, &set("/metadata/team", json!("blue")));
     let both = written(&theirs, &set("/phases/execute/output/progress", json!(20)));
@@ -316,6 +321,6 @@ fn a_copy_of_something_with_parts_rests_on_each_of_them() {
         assert_eq!(kind(tried), expected, "{from}");
     }
     for from in ["/metadata/status", "/phases/plan", "/context", "/owner"] {
-        assert_eq!(kind(edit(&old, &both, &EditAuthor::Outside, &copy(from))), "fine", "{from}");
+        assert_eq!(kind(edit(&old, &both, &EditAuthor::Outside, &copy(from))), "ok", "{from}");
     }
 }

@@ -1,11 +1,10 @@
-//! What a review amounts to: its score, and what it asks of the user. Scores are the reviewer's claims; what follows from
-//! them is ours to say.
+//! The result of a review: its score, whether the cycle succeeded, and the questions to the user.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// How good the reviewer finds the work.
+/// The score that the reviewer gives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Score {
     /// From 0 to 100.
@@ -22,12 +21,12 @@ pub enum Band {
     RequiresAttention,
 }
 
-/// What a cycle amounts to once it is reviewed.
+/// The result of a reviewed cycle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// None if the review gives neither a score nor all its parts.
+    /// `None` if the review gives neither a score nor all of its parts.
     pub score: Option<Score>,
-    /// Whether the execution says of itself that it succeeded; one that says nothing was completed, and that is enough.
+    /// Whether the execution succeeded. An execution without `execution_status` did.
     pub executed: bool,
 }
 
@@ -79,7 +78,7 @@ impl Score {
         }
     }
 
-    /// The score that the parts make, if all are there.
+    /// The weighted sum of the parts, if all are present.
     fn weigh(review: &Value) -> Option<Self> {
         let parts = WEIGHTS.map(|(name, weight)| review["scores"][name].as_f64().map(|part| part * weight));
         parts.into_iter().sum::<Option<f64>>().map(|sum| Self::Number(sum / 100.0))
@@ -96,28 +95,28 @@ impl fmt::Display for Score {
 }
 
 impl Judgement {
-    /// Whether the cycle succeeded: it was carried out, and the score is 70 or better. Without a score it did not.
+    /// Whether the cycle succeeded: the execution did, and the score is 70 or better. Without a score it did not.
     pub fn success(self) -> bool {
         self.executed && self.score.is_some_and(|score| score.band() <= Band::Medium)
     }
 }
 
-/// What the outputs of `execute` and `review` say together.
+/// Judges a cycle by the outputs of `execute` and `review`.
 pub fn judge(execute: &Value, review: &Value) -> Judgement {
     let executed =
         execute.get("execution_status").is_none_or(|status| status == "success" || status.is_null());
     Judgement { score: Score::read(review), executed }
 }
 
-/// Whether a reviewed cycle is a success: so say its outputs, and the reviewer does not say otherwise.
+/// Whether a reviewed cycle succeeded: its outputs say so, and the reviewer's summary does not deny it.
 pub fn succeeded(execute: &Value, review: &Value, summary: Option<&Value>) -> bool {
     let denied = summary.is_some_and(|summary| summary["success"] == false);
     judge(execute, review).success() && !denied
 }
 
-/// What the review's `insights` ask of the user.
+/// Returns the questions to the user in the review's `insights`.
 pub fn questions(insights: &Value) -> Vec<String> {
-    let asked = |value: &Value| match value {
+    let question = |value: &Value| match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Value::Object(fields) => match fields.get("question") {
             Some(Value::String(text)) => Some(text.clone()),
@@ -127,8 +126,8 @@ pub fn questions(insights: &Value) -> Vec<String> {
     };
     let questions = &insights["questions_for_user"];
     match questions.as_array() {
-        Some(several) => several.iter().filter_map(asked).collect(),
-        None => asked(questions).into_iter().collect(),
+        Some(several) => several.iter().filter_map(question).collect(),
+        None => question(questions).into_iter().collect(),
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_succeeds_from_seventy_on_if_it_was_carried_out() {
+    fn a_cycle_succeeds_from_a_score_of_70_if_its_execution_did() {
         for (score, band, success) in [
             (json!(100), Band::High, true),
             (json!(90), Band::High, true),
@@ -164,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_bands_are_those_that_are_accepted() {
+    fn the_words_of_the_bands_are_those_of_the_table() {
         assert_eq!(super::super::tables::QUALITY, Band::ALL.map(Band::as_str));
     }
 
     #[test]
-    fn the_parts_of_a_score_are_weighed_when_there_is_no_whole() {
+    fn without_a_score_its_parts_are_weighed() {
         let mut review = json!({"scores": {
             "completeness": 100, "accuracy": 80, "clarity": 60, "compliance": 40, "usability": 20,
         }});
@@ -180,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_found_in_every_form() {
-        for (asked, found) in [
+    fn questions_are_read_in_every_form() {
+        for (given, found) in [
             (json!(["Which database?", " "]), vec!["Which database?"]),
             (json!("Which database?"), vec!["Which database?"]),
             (json!([{"question": "Why?", "context": "x"}, {"ask": 1}]), vec!["Why?", "{\"ask\":1}"]),
             (json!([]), vec![]),
             (Value::Null, vec![]),
         ] {
-            assert_eq!(questions(&json!({ "questions_for_user": asked })), found);
+            assert_eq!(questions(&json!({ "questions_for_user": given })), found);
         }
         assert!(questions(&Value::Null).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Shapes of JSON, as data: a value is held against one, and a JSON Schema is made of it. So the two cannot disagree.
+//! Shapes of JSON as data. The check of a value and the JSON Schema both come from the shape, so that they agree.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::RULE;
 use crate::check::{At, Findings};
 use crate::closest;
 
-/// What a value looks like.
+/// The shape of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
     Text,
@@ -17,12 +17,12 @@ pub(super) enum Shape {
     /// One of these words.
     Word(&'static [&'static str]),
     List(&'static Shape),
-    /// A list with at most so many entries.
+    /// A list with at most this many entries.
     AtMost(usize, &'static Shape),
     Object(&'static [Field]),
-    /// The same, but not blank or empty.
+    /// The inner shape, not blank or empty.
     Filled(&'static Shape),
-    /// One of these; no two are of the same kind of JSON, so the kind says which is meant.
+    /// One of these. No two have the same JSON type, so the type selects the shape.
     Either(&'static [Shape]),
 }
 
@@ -31,23 +31,23 @@ pub(super) enum Shape {
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
-    /// Otherwise it may be left out, or be null.
-    pub(super) needed: bool,
-    /// What it is for; in the schema.
-    pub(super) says: &'static str,
+    /// An optional field may be left out, or be null.
+    pub(super) required: bool,
+    /// The description in the schema.
+    pub(super) description: &'static str,
 }
 
-pub(super) const fn needed(name: &'static str, shape: Shape, says: &'static str) -> Field {
-    Field { name, shape, needed: true, says }
+pub(super) const fn required(name: &'static str, shape: Shape, description: &'static str) -> Field {
+    Field { name, shape, required: true, description }
 }
 
-pub(super) const fn optional(name: &'static str, shape: Shape, says: &'static str) -> Field {
-    Field { name, shape, needed: false, says }
+pub(super) const fn optional(name: &'static str, shape: Shape, description: &'static str) -> Field {
+    Field { name, shape, required: false, description }
 }
 
 impl Shape {
-    /// What people call it.
-    fn word(&self) -> String {
+    /// The name of the shape in messages.
+    fn name(&self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
             Self::Number => "a number".to_owned(),
@@ -56,9 +56,9 @@ impl Shape {
             Self::Word(words) => format!("one of the words {}", words.join(", ")),
             Self::List(_) | Self::AtMost(..) => "a list".to_owned(),
             Self::Object(_) => "an object".to_owned(),
-            Self::Filled(inner) => inner.word(),
+            Self::Filled(inner) => inner.name(),
             Self::Either(shapes) => {
-                let words: Vec<_> = shapes.iter().map(Self::word).collect();
+                let words: Vec<_> = shapes.iter().map(Self::name).collect();
                 match words.split_last() {
                     Some((last, [])) => last.clone(),
                     Some((last, others)) => format!("{} or {last}", others.join(", ")),
@@ -68,23 +68,23 @@ impl Shape {
         }
     }
 
-    /// Whether the value is of the right kind of JSON, whatever is in it.
-    fn is_kind(&self, value: &Value) -> bool {
+    /// Whether the value has the right JSON type.
+    fn has_type(&self, value: &Value) -> bool {
         match self {
             Self::Text | Self::Word(_) => value.is_string(),
             Self::Number | Self::Percent => value.is_number(),
             Self::Flag => value.is_boolean(),
             Self::List(_) | Self::AtMost(..) => value.is_array(),
             Self::Object(_) => value.is_object(),
-            Self::Filled(inner) => inner.is_kind(value),
-            Self::Either(shapes) => shapes.iter().any(|shape| shape.is_kind(value)),
+            Self::Filled(inner) => inner.has_type(value),
+            Self::Either(shapes) => shapes.iter().any(|shape| shape.has_type(value)),
         }
     }
 
-    /// Adds all that is wrong with the value.
+    /// Adds every violation of the value.
     pub(super) fn verify(&self, at: &At, value: &Value, findings: &mut Findings) {
-        if !self.is_kind(value) {
-            let expected = self.word();
+        if !self.has_type(value) {
+            let expected = self.name();
             return findings.mistyped(RULE, at, value, &expected, format!("write {expected}"));
         }
         match self {
@@ -98,7 +98,7 @@ impl Shape {
             Self::Word(words) => {
                 let text = value.as_str().unwrap_or_default();
                 if !words.contains(&text) {
-                    let message = format!("{} is `{text}`, which is no word for it", at.owner);
+                    let message = format!("{} is `{text}`, which is not a valid value", at.owner);
                     let repair = match closest(text, words.iter().copied()) {
                         Some(meant) => format!("did you mean `{meant}`?"),
                         None => format!("use one of {}", words.join(", ")),
@@ -110,7 +110,7 @@ impl Shape {
             Self::AtMost(most, inner) => {
                 let count = value.as_array().map_or(0, Vec::len);
                 if count > *most {
-                    let message = format!("{} has {count} entries; {most} are enough", at.owner);
+                    let message = format!("{} has {count} entries; at most {most} are allowed", at.owner);
                     findings.add(RULE, at, message, "keep the most important ones");
                 }
                 verify_entries(at, inner, value, findings);
@@ -118,19 +118,19 @@ impl Shape {
             Self::Object(fields) => verify_fields(at, fields, value, findings),
             Self::Filled(inner) => {
                 if is_empty(value) {
-                    return findings.add(RULE, at, format!("{} is empty", at.owner), "say what there is");
+                    return findings.add(RULE, at, format!("{} is empty", at.owner), "write something");
                 }
                 inner.verify(at, value, findings);
             }
             Self::Either(shapes) => {
-                if let Some(shape) = shapes.iter().find(|shape| shape.is_kind(value)) {
+                if let Some(shape) = shapes.iter().find(|shape| shape.has_type(value)) {
                     shape.verify(at, value, findings);
                 }
             }
         }
     }
 
-    /// The same as a JSON Schema.
+    /// The shape as JSON Schema.
     pub(super) fn schema(&self) -> Value {
         match self {
             Self::Text => json!({ "type": "string" }),
@@ -175,18 +175,18 @@ fn verify_entries(at: &At, shape: &Shape, value: &Value, findings: &mut Findings
 }
 
 fn verify_fields(at: &At, fields: &[Field], value: &Value, findings: &mut Findings) {
-    for Field { name, shape, needed, .. } in fields {
+    for Field { name, shape, required, .. } in fields {
         match value.get(name) {
-            None if *needed => {
-                let strangers = value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-                let strangers = strangers.filter(|key| !fields.iter().any(|field| field.name == *key));
-                let repair = match closest(name, strangers) {
-                    Some(slip) => format!("rename `{slip}` to `{name}`"),
-                    None => format!("add `{name}`: {}", shape.word()),
+            None if *required => {
+                let unknown = value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+                let unknown = unknown.filter(|key| !fields.iter().any(|field| field.name == *key));
+                let repair = match closest(name, unknown) {
+                    Some(typo) => format!("rename `{typo}` to `{name}`"),
+                    None => format!("add `{name}`: {}", shape.name()),
                 };
                 findings.add(RULE, at, format!("{} has no `{name}`", at.owner), repair);
             }
-            Some(Value::Null) if !needed => {}
+            Some(Value::Null) if !required => {}
             None => {}
             Some(value) => shape.verify(&at.field(name), value, findings),
         }
@@ -196,17 +196,17 @@ fn verify_fields(at: &At, fields: &[Field], value: &Value, findings: &mut Findin
 fn object_schema(fields: &[Field]) -> Value {
     let property = |field: &Field| {
         let mut schema = field.shape.schema();
-        if !field.needed {
+        if !field.required {
             schema = json!({ "anyOf": [schema, { "type": "null" }] });
         }
-        schema["description"] = field.says.into();
+        schema["description"] = field.description.into();
         (field.name.to_owned(), schema)
     };
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    let needed: Vec<_> = fields.iter().filter(|field| field.needed).map(|field| field.name).collect();
-    if !needed.is_empty() {
-        schema.insert("required".to_owned(), json!(needed));
+    let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
     }
     schema.insert("properties".to_owned(), fields.iter().map(property).collect::<Map<_, _>>().into());
     schema.into()

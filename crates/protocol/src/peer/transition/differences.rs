@@ -1,99 +1,100 @@
-//! Where a document differs from what its transition would have made of the old one.
+//! The differences between a document and the one that its transition should have made.
 
 use serde_json::Value;
 
+use super::MATRIX;
 use crate::check::{Violation, entry, member};
-use crate::peer::change::{ChangeError, Foreign};
+use crate::peer::change::{ChangeError, UnknownFields};
 use crate::peer::document::{Document, Phase};
 
-/// What a transition may not touch has no rule of its own in the seed's lists: it follows from the matrix.
-const MATRIX: &str = "matrix";
-
-/// Every place where `new` is not as expected, under the rule that is broken there.
+/// Returns every difference, under the rule that it breaks.
 pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation> {
     if expected == new {
         return Vec::new();
     }
-    // Foreign fields first, under their own rule; then the same again as if they had been left alone.
+    // Unknown fields break F8. They are compared first, and then left out.
     let mut without = new.clone();
-    Foreign::of(expected).put(&mut without);
+    UnknownFields::of(expected).put(&mut without);
     let (expected, without, new) = (expected.to_value(), without.to_value(), new.to_value());
-    let mut places = Vec::new();
-    differ(&without, &new, "", &mut places);
-    let mut found: Vec<_> = places.into_iter().map(|place| violation("F8", place)).collect();
-    let mut places = Vec::new();
-    differ(&expected, &without, "", &mut places);
+    let mut unknown = Vec::new();
+    differ(&without, &new, "", &mut unknown);
+    let mut found: Vec<_> = unknown.into_iter().map(|difference| violation("F8", difference)).collect();
+    let mut others = Vec::new();
+    differ(&expected, &without, "", &mut others);
     let last = expected["history"].as_array().map_or(0, |history| history.len().saturating_sub(1));
-    found.extend(places.into_iter().map(|place| {
-        let rule = match place.pointer.as_str() {
+    found.extend(others.into_iter().map(|difference| {
+        let rule = match difference.pointer.as_str() {
             "/sequence" => "S1",
             pointer if pointer == format!("/history/{last}/sequence") => "S4",
             _ => MATRIX,
         };
-        violation(rule, place)
+        violation(rule, difference)
     }));
     found
 }
 
-struct Place {
+/// A value that differs; `None` if it is missing on that side.
+struct Difference {
     pointer: String,
     expected: Option<Value>,
     found: Option<Value>,
 }
 
-fn differ(expected: &Value, found: &Value, pointer: &str, places: &mut Vec<Place>) {
+fn differ(expected: &Value, found: &Value, pointer: &str, differences: &mut Vec<Difference>) {
     match (expected, found) {
         (Value::Object(one), Value::Object(other)) => {
             let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
             for key in keys {
-                between(one.get(key), other.get(key), member(pointer, key), places);
+                compare(one.get(key), other.get(key), member(pointer, key), differences);
             }
         }
         (Value::Array(one), Value::Array(other)) => {
             for index in 0..one.len().max(other.len()) {
-                between(one.get(index), other.get(index), entry(pointer, index), places);
+                compare(one.get(index), other.get(index), entry(pointer, index), differences);
             }
         }
-        (one, other) => between(Some(one), Some(other), pointer.to_owned(), places),
+        (one, other) => compare(Some(one), Some(other), pointer.to_owned(), differences),
     }
 }
 
-fn between(one: Option<&Value>, other: Option<&Value>, pointer: String, places: &mut Vec<Place>) {
+fn compare(one: Option<&Value>, other: Option<&Value>, pointer: String, differences: &mut Vec<Difference>) {
     match (one, other) {
         (Some(one), Some(other)) if one == other => {}
         (Some(one), Some(other))
             if one.is_object() && other.is_object() || one.is_array() && other.is_array() =>
         {
-            differ(one, other, &pointer, places);
+            differ(one, other, &pointer, differences);
         }
-        (one, other) => places.push(Place { pointer, expected: one.cloned(), found: other.cloned() }),
+        (one, other) => {
+            differences.push(Difference { pointer, expected: one.cloned(), found: other.cloned() })
+        }
     }
 }
 
-fn violation(rule: &'static str, place: Place) -> Violation {
-    let Place { pointer, expected, found } = place;
+fn violation(rule: &'static str, difference: Difference) -> Violation {
+    let Difference { pointer, expected, found } = difference;
     let (message, repair) = match (&expected, &found) {
         (Some(expected), Some(found)) => {
-            let (expected, found) = (short(expected), short(found));
+            let (expected, found) = (shortened(expected), shortened(found));
             (
-                format!("`{pointer}` is {found}; this write would have left or made it {expected}"),
+                format!("`{pointer}` is {found}, but must be {expected} after this write"),
                 format!("write {expected}"),
             )
         }
-        (None, Some(_)) => (format!("`{pointer}` is not this write's to add"), "leave it out".to_owned()),
+        (None, Some(_)) => (format!("this write may not add `{pointer}`"), "leave it out".to_owned()),
         (Some(expected), None) => {
-            (format!("`{pointer}` is not this write's to take away"), format!("write {}", short(expected)))
+            (format!("this write may not remove `{pointer}`"), format!("write {}", shortened(expected)))
         }
         (None, None) => (format!("`{pointer}` differs"), "leave it as it was".to_owned()),
     };
     Violation { rule, pointer, message, repair }
 }
 
-/// A value as far as it fits into a line.
-fn short(value: &Value) -> String {
-    const ROOM: usize = 60;
+/// The beginning of a value, for a message.
+fn shortened(value: &Value) -> String {
+    const LENGTH: usize = 60;
     let text = value.to_string();
-    match text.char_indices().nth(ROOM) {
+    match text.char_indices().nth(LENGTH) {
         Some((end, _)) => format!("`{}…`", &text[..end]),
         None => format!("`{text}`"),
     }

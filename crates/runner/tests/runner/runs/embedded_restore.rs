@@ -124,7 +124,7 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
     assert_eq!(
         (journal.state.run.status, journal.state.run.state),
-        (RunStatus::Running, State::Before(protocol::peer::Phase::Plan))
+        (RunStatus::Running, State::Ready(protocol::peer::Phase::Plan))
     );
     assert!(stopped.kept()?.to_string().contains("fai"));
     Ok(())

@@ -15,8 +15,8 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
     match input {
         None => Written::Initialized,
         Some(Input::Write(writing)) => match first_open(was) {
-            Some(phase) if writing.name != NOTE => Written::Progress { phase, foreign: false },
-            Some(_) | None => Written::Foreign,
+            Some(phase) if writing.name != NOTE => Written::Progress { phase, unknown_fields: false },
+            Some(_) | None => Written::UnknownFields,
         },
         Some(_) if is_over => Written::Unchanged,
         Some(Input::Fact(Fact::Ended { attempt, ending })) => {
@@ -25,7 +25,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             let failed = |used_up: bool| match (is_running, used_up) {
                 (false, _) => Written::Unchanged,
                 (true, true) => Written::Failed(attempt.step),
-                (true, false) => Written::Progress { phase: attempt.step, foreign: false },
+                (true, false) => Written::Progress { phase: attempt.step, unknown_fields: false },
             };
             match ending {
                 Ending::Reported(_) => Written::Completed(attempt.step),

@@ -80,7 +80,7 @@ impl Explored for Peer {
             schema: SCHEMA.to_owned(),
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
-            agent: step.step().to_owned(),
+            agent: step.agent().to_owned(),
             status: report::Status::Completed,
             started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
             ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
@@ -105,8 +105,8 @@ impl Explored for Peer {
 
     fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
-            State::Before(phase) | State::Asked(phase) => (Some(*phase), "·"),
-            State::Entered(phase) => (Some(*phase), "⇐"),
+            State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
+            State::Reusing(phase) => (Some(*phase), "⇐"),
             State::Failed(phase) => (Some(*phase), "✗"),
             State::Reviewed { success: true } | State::Closed { success: true } => (None, "✓"),
             State::Reviewed { success: false } | State::Closed { success: false } => (None, "!"),
@@ -123,14 +123,14 @@ impl Explored for Peer {
 
     fn say_change(change: &ProtocolChange) -> String {
         match change {
-            ProtocolChange::Asked(phase) => format!("{phase} next"),
-            ProtocolChange::Entered(phase) => format!("{phase} reused"),
+            ProtocolChange::Activated(phase) => format!("{phase} next"),
+            ProtocolChange::ReuseStarted(phase) => format!("{phase} reused"),
             ProtocolChange::Completed(phase) => format!("{phase} completed"),
             ProtocolChange::Reviewed { success: true } => "review completed".to_owned(),
             ProtocolChange::Reviewed { success: false } => "review completed, no success".to_owned(),
             ProtocolChange::Closed => "cycle completed".to_owned(),
             ProtocolChange::Failed(phase) => format!("{phase} failed"),
-            ProtocolChange::Stands(_) => "imported".to_owned(),
+            ProtocolChange::Imported(_) => "imported".to_owned(),
         }
     }
 
@@ -146,8 +146,8 @@ impl Explored for Peer {
         let started = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle) = match run.state {
             // An imported phase in progress is queued again, and shown as it was.
-            State::Before(phase) | State::Asked(phase) if !started(phase) => (Some((phase, None)), None),
-            State::Before(phase) | State::Asked(phase) | State::Entered(phase) => {
+            State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
+            State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }
             State::Failed(phase) => (Some((phase, Some(PhaseStatus::Failed))), Some(CycleStatus::Failed)),

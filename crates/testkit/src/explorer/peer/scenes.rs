@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use protocol::peer::change::{self, Closing, Fault, Opening};
+use protocol::peer::change::{self, ErrorDetail, NewCycle, ReviewFields};
 use protocol::peer::{
     Continued, CycleId, Definition, Document, Event, HistoryEntry, Mode, Peer, Phase, PhaseStatus, Second,
     check_document,
@@ -77,7 +77,7 @@ fn found() -> Vec<Document> {
     const FITS: &str = "BUG: it was built by the rules";
     let mut found = Vec::new();
     let mut document = change::initialise(opening(), second());
-    let fault = || Fault { kind: "timeout".to_owned(), message: "took too long".to_owned() };
+    let fault = || ErrorDetail { kind: "timeout".to_owned(), message: "took too long".to_owned() };
     for phase in ORDER {
         found.push(document.clone());
         found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
@@ -89,7 +89,8 @@ fn found() -> Vec<Document> {
                 change::complete(&document, phase, output(phase), second()).expect(FITS)
             }
             Phase::Review => {
-                change::complete_review(&document, output(phase), Closing::default(), second()).expect(FITS)
+                change::complete_review(&document, output(phase), ReviewFields::default(), second())
+                    .expect(FITS)
             }
         };
     }
@@ -98,9 +99,9 @@ fn found() -> Vec<Document> {
     found
 }
 
-fn opening() -> Opening {
+fn opening() -> NewCycle {
     let Definition { cycle, instruction, mode, instruction_args, user_requirements, .. } = cycle(1);
-    Opening { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
+    NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
 }
 
 fn second() -> Second {

@@ -93,29 +93,29 @@ const CYCLE: &str = include_str!("../../../../../protocol/tests/fixtures/peer/cy
 #[test]
 fn gaps_in_the_history_of_a_cycle_are_warnings() {
     assert_snapshot!(shown("cycle.json", CYCLE), @r#"
-    warning[S3]: the history says nothing of the writes 17 to 42
+    warning[S3]: the history has no entry for the writes 17 to 42
      --> cycle.json:4:15
       |
     4 |   "sequence": 42,
       |               ^^
       |
-      = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+      = hint: accepted if no transition is missing; Callboard itself leaves no gaps
 
-    warning[S3]: the history says nothing of the writes 1 to 9
+    warning[S3]: the history has no entry for the writes 1 to 9
       --> cycle.json:79:19
        |
     79 |       "sequence": 10
        |                   ^^
        |
-       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
 
-    warning[S3]: the history says nothing of the writes 11 to 14
+    warning[S3]: the history has no entry for the writes 11 to 14
       --> cycle.json:85:19
        |
     85 |       "sequence": 15
        |                   ^^
        |
-       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
 
     ok: peer:spec:feature-name:cycle:1 is execute in_progress
     "#);
@@ -136,7 +136,7 @@ fn errors_in_a_cycle_are_shown_at_their_position() {
       |
       = hint: write at least 16
 
-    error[F5]: `current_phase` of `metadata` of the document is `exceute`, which is no word for it
+    error[F5]: `current_phase` of `metadata` of the document is `exceute`, which is not a valid value
       --> cycle.json:13:22
        |
     13 |     "current_phase": "exceute"
@@ -152,29 +152,29 @@ fn errors_in_a_cycle_are_shown_at_their_position() {
        |
        = hint: add {"timestamp": …, "phase": "plan", "event": "completed", "sequence": 15}
 
-    warning[S3]: the history says nothing of the writes 1 to 9
+    warning[S3]: the history has no entry for the writes 1 to 9
       --> cycle.json:79:19
        |
     79 |       "sequence": 10
        |                   ^^
        |
-       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
 
-    warning[S3]: `event` of entry 2 in `history` of the document is `complete`, an event that is not known here
+    warning[S3]: `event` of entry 2 in `history` of the document is `complete`, an unknown event
       --> cycle.json:84:16
        |
     84 |       "event": "complete",
        |                ^^^^^^^^^^
        |
-       = hint: did you mean `completed`? As it is, it is kept and counts for nothing
+       = hint: did you mean `completed`? Unknown events are kept and ignored
 
-    warning[S3]: the history says nothing of the writes 11 to 14
+    warning[S3]: the history has no entry for the writes 11 to 14
       --> cycle.json:85:19
        |
     85 |       "sequence": 15
        |                   ^^
        |
-       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
     "#);
 }
 

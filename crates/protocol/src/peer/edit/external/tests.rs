@@ -1,4 +1,4 @@
-//! What other clients may write, and what not.
+//! What other clients of the store may write.
 
 use serde_json::json;
 
@@ -7,11 +7,11 @@ use super::super::{apply, change};
 use super::*;
 use crate::peer::Phase;
 
-/// What a client's document makes of ours.
-fn absorbed(found: &Value) -> Result<Document, EditRefusal> {
+/// Our document after a client has written this one.
+fn absorb(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
-    Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("an edit fits"))
+    Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("the edit applies"))
 }
 
 fn with(change: impl FnOnce(&mut Value)) -> Value {
@@ -21,12 +21,12 @@ fn with(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 fn kind(found: &Value) -> &'static str {
-    absorbed(found).err().map_or("fine", |error| error.kind())
+    absorb(found).err().map_or("ok", |error| error.kind())
 }
 
 #[test]
-fn a_client_that_only_changes_the_output_is_counted_by_us() {
-    let new = absorbed(&with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70))).unwrap();
+fn a_client_that_changes_only_the_output_gets_its_entry_from_the_engine() {
+    let new = absorb(&with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70))).unwrap();
     let old = executing();
     assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 70);
     assert_eq!((new.sequence, new.history.len()), (old.sequence + 1, old.history.len() + 1));
@@ -34,32 +34,32 @@ fn a_client_that_only_changes_the_output_is_counted_by_us() {
 }
 
 #[test]
-fn a_client_that_writes_as_the_seed_says_is_not_counted_twice() {
+fn a_whole_write_of_a_client_is_counted_once() {
     let old = executing();
     let output = json!({ "progress": 80 });
     let theirs = change::progress(&old, Phase::Execute, output, second(7)).unwrap();
-    let new = absorbed(&theirs.to_value()).unwrap();
+    let new = absorb(&theirs.to_value()).unwrap();
     assert_eq!((new.sequence, new.history.len()), (theirs.sequence, theirs.history.len()));
     assert_eq!(new.phases, theirs.phases);
-    assert_eq!(new.metadata.updated_at, second(9), "by our clock");
-    // The seed's example has progress without an entry, too.
+    assert_eq!(new.metadata.updated_at, second(9), "the engine's clock counts");
+    // Progress without an entry, as in the seed's example.
     let without = with(|found| {
         found["sequence"] = json!(old.sequence + 1);
         found["phases"]["execute"]["output"] = json!({ "progress": 80 });
     });
-    assert_eq!(absorbed(&without).unwrap(), new);
+    assert_eq!(absorb(&without).unwrap(), new);
 }
 
 #[test]
-fn a_write_that_changes_nothing_but_its_number_is_a_write() {
+fn a_write_that_changes_only_the_sequence_is_a_write() {
     let old = executing();
-    let theirs = change::set_foreign(&old, change::Foreign::of(&old), second(7));
-    let new = absorbed(&theirs.to_value()).unwrap();
+    let theirs = change::set_unknown_fields(&old, change::UnknownFields::of(&old), second(7));
+    let new = absorb(&theirs.to_value()).unwrap();
     assert_eq!((new.sequence, &new.phases), (old.sequence + 1, &old.phases));
 }
 
 #[test]
-fn what_is_the_engines_is_refused_whoever_counts() {
+fn fields_of_the_engine_are_refused_in_whole_and_partial_writes() {
     let number = executing().sequence;
     let output = json!({ "progress": "all", "files_created": ["a.rs"] });
     let complete = change::complete(&executing(), Phase::Execute, output, second(7)).unwrap();
@@ -83,7 +83,7 @@ fn what_is_the_engines_is_refused_whoever_counts() {
 }
 
 #[test]
-fn a_client_that_counts_its_write_must_leave_the_history_true() {
+fn a_whole_write_may_not_change_the_history() {
     let number = executing().sequence;
     for change in [
         &(|found: &mut Value| found["history"] = json!([])) as &dyn Fn(&mut Value),
@@ -95,12 +95,12 @@ fn a_client_that_counts_its_write_must_leave_the_history_true() {
             found["phases"]["execute"]["output"]["progress"] = json!(80);
             change(found);
         });
-        assert_ne!(kind(&found), "fine");
+        assert_ne!(kind(&found), "ok");
     }
 }
 
 #[test]
-fn what_stood_there_as_a_blob_is_not_taken_for_the_output() {
+fn a_blob_in_the_shown_document_does_not_become_the_output() {
     let current = executing();
     let mut shown = current.to_value();
     shown["phases"]["plan"]["output"] = json!({ "$blob": "sha256:…", "bytes": 200_000 });

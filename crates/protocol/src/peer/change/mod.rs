@@ -1,0 +1,287 @@
+//! The writes of a cycle's document, each a function from the old document to the new one.
+//!
+//! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write that is
+//! not in the seed's matrix is refused. The result keeps all rules, and [`transition`](super::transition) recognises it.
+
+mod compact;
+mod unknown_fields;
+
+use serde_json::{Map, Value};
+
+use super::document::{
+    Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseError, PhaseStatus,
+    Phases, Second, Unknown, VERSION,
+};
+use super::document::{InvalidTransition, Position};
+use super::names::CycleId;
+use super::output;
+use crate::check::Violation;
+pub use compact::compact;
+pub use unknown_fields::{UnknownFields, set_unknown_fields};
+
+/// What a cycle is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCycle {
+    pub cycle: CycleId,
+    pub instruction: String,
+    pub mode: Mode,
+    pub instruction_args: String,
+    /// Verbatim.
+    pub user_requirements: String,
+    /// The failed cycle that this one continues.
+    pub continues: Option<CycleId>,
+}
+
+/// An error. Its time is that of the write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorDetail {
+    /// A machine-readable word, such as `timeout` or `cancelled`.
+    pub kind: String,
+    pub message: String,
+}
+
+/// What the review adds at the root of the document.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReviewFields {
+    pub cycle_summary: Option<Value>,
+    pub insights: Option<Value>,
+}
+
+/// Why a change is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidTransition),
+    /// The pointers start at the root of the document.
+    #[error("the output of `{phase}` is invalid: {}", .violations.first().map_or("", |first| &first.message))]
+    Output { phase: Phase, violations: Vec<Violation> },
+    #[error("cannot reuse `{phase}` of `{from}`: this cycle does not continue it")]
+    Reuse { phase: Phase, from: CycleId },
+}
+
+/// Returns the document of a new cycle.
+pub fn initialise(new: NewCycle, at: Second) -> Document {
+    let NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues } = new;
+    let spec_name = cycle.scope.spec().cloned();
+    Document {
+        version: VERSION,
+        sequence: 1,
+        metadata: Metadata {
+            instruction,
+            spec_name: spec_name.clone(),
+            key_prefix: cycle.scope.clone(),
+            cycle_number: cycle.number,
+            created_at: at,
+            updated_at: at,
+            status: CycleStatus::Initialized,
+            current_phase: Phase::Plan,
+            unknown: Unknown::new(),
+        },
+        context: Context {
+            peer_mode: mode,
+            spec_aware: spec_name.is_some(),
+            instruction_args,
+            user_requirements,
+            continues,
+            unknown: Unknown::new(),
+        },
+        phases: Phases::pending(),
+        history: vec![HistoryEntry::new(at, None, Event::Initialized, 1)],
+        cycle_summary: None,
+        insights: None,
+        unknown: Unknown::new(),
+        cycle_id: cycle,
+    }
+}
+
+/// Starts a phase: the first one, or the one after the last completed phase.
+pub fn start(old: &Document, phase: Phase, at: Second) -> Result<Document, ChangeError> {
+    start_with(old, phase, None, at)
+}
+
+/// Starts a phase. With `reused_from` it will not run: its output comes from that cycle.
+pub(super) fn start_with(
+    old: &Document,
+    phase: Phase,
+    reused_from: Option<CycleId>,
+    at: Second,
+) -> Result<Document, ChangeError> {
+    if old.position().startable() != Some(phase) {
+        return Err(not_in_matrix(old, Position::InProgress(phase)));
+    }
+    if let Some(from) = reused_from.clone().filter(|from| old.context.continues.as_ref() != Some(from)) {
+        return Err(ChangeError::Reuse { phase, from });
+    }
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Started);
+    new.metadata.status = CycleStatus::InProgress;
+    new.metadata.current_phase = phase;
+    let sequence = new.sequence;
+    let shown = &mut new.phases[phase];
+    shown.status = PhaseStatus::InProgress;
+    shown.started_at = Some(at);
+    shown.sequence_at_start = Some(sequence);
+    // Present from the start, so that a JSON patch can add to them.
+    shown.output.get_or_insert_with(|| Value::Object(Map::new()));
+    shown.errors.get_or_insert_default();
+    shown.reused_from = reused_from;
+    Ok(new)
+}
+
+/// Sets the output of the phase in progress.
+pub fn progress(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
+    update_phase(old, phase, Some(output), old.phases[phase].errors.clone(), at)
+}
+
+/// Adds the error of a failed attempt to the phase in progress. Another attempt will follow.
+pub fn fail_attempt(
+    old: &Document,
+    phase: Phase,
+    error: ErrorDetail,
+    at: Second,
+) -> Result<Document, ChangeError> {
+    let shown = &old.phases[phase];
+    let mut errors = shown.errors().to_vec();
+    errors.push(error.at(at.max(old.metadata.updated_at)));
+    update_phase(old, phase, shown.output.clone(), Some(errors), at)
+}
+
+/// Replaces the output and the errors of the phase in progress.
+pub(super) fn update_phase(
+    old: &Document,
+    phase: Phase,
+    output: Option<Value>,
+    errors: Option<Vec<PhaseError>>,
+    at: Second,
+) -> Result<Document, ChangeError> {
+    if old.position() != Position::InProgress(phase) {
+        return Err(not_in_matrix(old, Position::InProgress(phase)));
+    }
+    let (mut new, _) = next_write(old, at, Some(phase), Event::Progress);
+    new.phases[phase].output = output;
+    new.phases[phase].errors = errors;
+    Ok(new)
+}
+
+/// Ends the cycle with an error: in the phase in progress, else in the first that is not completed, which then never
+/// starts.
+pub fn fail(old: &Document, phase: Phase, error: ErrorDetail, at: Second) -> Result<Document, ChangeError> {
+    fail_with(old, phase, error.at(at), at)
+}
+
+pub(super) fn fail_with(
+    old: &Document,
+    phase: Phase,
+    error: PhaseError,
+    at: Second,
+) -> Result<Document, ChangeError> {
+    if old.position().failable() != Some(phase) {
+        return Err(not_in_matrix(old, Position::Failed(phase)));
+    }
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Failed);
+    new.metadata.status = CycleStatus::Failed;
+    new.phases[phase].status = PhaseStatus::Failed;
+    new.phases[phase].errors.get_or_insert_default().push(PhaseError { timestamp: at, ..error });
+    Ok(new)
+}
+
+/// Completes the phase in progress with its output. Fails if the output is invalid.
+pub fn complete(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
+    if old.position() != Position::InProgress(phase) {
+        return Err(not_in_matrix(old, Position::PhaseCompleted(phase)));
+    }
+    check_output(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Completed);
+    let sequence = new.sequence;
+    let shown = &mut new.phases[phase];
+    shown.status = PhaseStatus::Completed;
+    shown.completed_at = Some(at);
+    shown.sequence_at_complete = Some(sequence);
+    shown.output = Some(output);
+    Ok(new)
+}
+
+/// Completes the review, with its fields at the root.
+pub fn complete_review(
+    old: &Document,
+    output: Value,
+    fields: ReviewFields,
+    at: Second,
+) -> Result<Document, ChangeError> {
+    let phase = Phase::Review;
+    let mut new = complete(old, phase, output, at)?;
+    if let Some(summary) = fields.cycle_summary {
+        check_output(phase, "/cycle_summary", output::verify_summary(&summary))?;
+        new.cycle_summary = Some(summary);
+    }
+    if let Some(insights) = fields.insights {
+        check_output(phase, "/insights", output::verify_insights(&insights))?;
+        new.insights = Some(insights);
+    }
+    Ok(new)
+}
+
+/// Closes a cycle whose four phases are completed, whatever the review says.
+pub fn complete_cycle(old: &Document, at: Second) -> Result<Document, ChangeError> {
+    if old.position() != Position::PhaseCompleted(Phase::Review) {
+        return Err(not_in_matrix(old, Position::Completed));
+    }
+    let (mut new, _) = next_write(old, at, None, Event::Completed);
+    new.metadata.status = CycleStatus::Completed;
+    Ok(new)
+}
+
+/// Replaces a corrupted document by a valid earlier one. `highest` is the highest sequence ever seen for the cycle, since the
+/// sequence never goes back.
+pub fn recover(
+    candidate: &Document,
+    highest: u64,
+    from_revision: u64,
+    bad_revision: u64,
+    at: Second,
+) -> Document {
+    let before = Document { sequence: candidate.sequence.max(highest), ..candidate.clone() };
+    let (mut new, _) = next_write(&before, at, None, Event::Recovered);
+    let entry = new.history.last_mut().expect("BUG: a write without a history entry");
+    entry.unknown.insert("from_revision".to_owned(), from_revision.into());
+    entry.unknown.insert("bad_revision".to_owned(), bad_revision.into());
+    new
+}
+
+/// Finishes a cycle that was replayed from these keys of an earlier format. It is the first write of its document.
+pub(super) fn migrate(replayed: &Document, keys: &[String], at: Second) -> Document {
+    let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
+    let entry = new.history.last_mut().expect("BUG: a write without a history entry");
+    entry.unknown.insert("from".to_owned(), keys.into());
+    new
+}
+
+/// Does what every write does. Returns the new document and the time of the write, which is never before the last one.
+fn next_write(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (Document, Second) {
+    let mut new = old.clone();
+    let at = at.max(old.metadata.updated_at);
+    new.sequence += 1;
+    new.metadata.updated_at = at;
+    new.history.push(HistoryEntry::new(at, phase, event, new.sequence));
+    (new, at)
+}
+
+fn not_in_matrix(old: &Document, to: Position) -> ChangeError {
+    let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
+    ChangeError::Invalid(InvalidTransition { cycle_id, from, to, because: Vec::new() })
+}
+
+/// Converts violations of an output, whose pointers start at the output, into an error with pointers into the document.
+fn check_output(phase: Phase, at: &str, verified: Result<(), Vec<Violation>>) -> Result<(), ChangeError> {
+    verified.map_err(|violations| {
+        let moved = violations
+            .into_iter()
+            .map(|found| Violation { pointer: format!("{at}{}", found.pointer), ..found });
+        ChangeError::Output { phase, violations: moved.collect() }
+    })
+}
+
+impl ErrorDetail {
+    fn at(self, timestamp: Second) -> PhaseError {
+        PhaseError { kind: self.kind, message: self.message, timestamp, unknown: Unknown::new() }
+    }
+}

@@ -1,0 +1,41 @@
+//! Fields that the seed does not define. Every other write preserves them.
+
+use super::next_write;
+use crate::peer::document::{Document, Event, Phase, Second, Unknown};
+
+/// All unknown fields that may be changed. Those of history entries and of errors may not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnknownFields {
+    pub root: Unknown,
+    pub metadata: Unknown,
+    pub context: Unknown,
+    pub phases: [Unknown; 4],
+}
+
+impl UnknownFields {
+    pub fn of(document: &Document) -> Self {
+        Self {
+            root: document.unknown.clone(),
+            metadata: document.metadata.unknown.clone(),
+            context: document.context.unknown.clone(),
+            phases: Phase::ALL.map(|phase| document.phases[phase].unknown.clone()),
+        }
+    }
+
+    /// Replaces the unknown fields of a document.
+    pub(in crate::peer) fn put(self, document: &mut Document) {
+        document.unknown = self.root;
+        document.metadata.unknown = self.metadata;
+        document.context.unknown = self.context;
+        for (phase, unknown) in Phase::ALL.into_iter().zip(self.phases) {
+            document.phases[phase].unknown = unknown;
+        }
+    }
+}
+
+/// Changes unknown fields and nothing else. Possible in every position of the cycle.
+pub fn set_unknown_fields(old: &Document, fields: UnknownFields, at: Second) -> Document {
+    let (mut new, _) = next_write(old, at, None, Event::Progress);
+    fields.put(&mut new);
+    new
+}

@@ -1,0 +1,133 @@
+//! The parts in which the document is stored: the head, each phase, and chunks of the history. A write stores only the parts
+//! that it changes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Context, Document, HistoryEntry, Metadata, Phase, PhaseDocument, Phases, Unknown};
+use crate::peer::names::CycleId;
+
+/// The path of the part with everything except phases and history.
+const HEAD: &str = "head";
+const PHASES: &str = "phases/";
+const HISTORY: &str = "history/";
+
+/// How many history entries a chunk has.
+const CHUNK: usize = 32;
+
+#[derive(Serialize)]
+struct HeadOf<'a> {
+    version: u64,
+    cycle_id: &'a CycleId,
+    sequence: u64,
+    metadata: &'a Metadata,
+    context: &'a Context,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cycle_summary: &'a Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insights: &'a Option<Value>,
+    #[serde(flatten)]
+    unknown: &'a Unknown,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    version: u64,
+    cycle_id: CycleId,
+    sequence: u64,
+    metadata: Metadata,
+    context: Context,
+    #[serde(default, deserialize_with = "super::deserialize_present")]
+    cycle_summary: Option<Value>,
+    #[serde(default, deserialize_with = "super::deserialize_present")]
+    insights: Option<Value>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+fn phase_part(phase: Phase) -> String {
+    format!("{PHASES}{phase}")
+}
+
+/// The path of a chunk. Paths sort like chunks.
+fn history_part(chunk: usize) -> String {
+    format!("{HISTORY}{chunk:06}")
+}
+
+fn chunks(document: &Document) -> usize {
+    document.history.len().div_ceil(CHUNK)
+}
+
+fn chunk(document: &Document, chunk: usize) -> &[HistoryEntry] {
+    let rest = document.history.get(chunk * CHUNK..).unwrap_or_default();
+    &rest[..rest.len().min(CHUNK)]
+}
+
+pub(in crate::peer) fn all(document: &Document) -> Vec<String> {
+    let phases = Phase::ALL.into_iter().map(phase_part);
+    let history = (0..chunks(document)).map(history_part);
+    std::iter::once(HEAD.to_owned()).chain(phases).chain(history).collect()
+}
+
+/// The parts that a write changed.
+pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
+    let phases = Phase::ALL.into_iter().filter(|phase| old.phases[*phase] != new.phases[*phase]);
+    let mut parts: Vec<_> = std::iter::once(HEAD.to_owned()).chain(phases.map(phase_part)).collect();
+    // Chunks that a shorter history no longer has are stored empty.
+    let most = chunks(old).max(chunks(new));
+    parts.extend((0..most).filter(|index| chunk(old, *index) != chunk(new, *index)).map(history_part));
+    parts
+}
+
+/// The JSON text of one part.
+pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
+    let text = if let Some(phase) = path.strip_prefix(PHASES).and_then(Phase::from_word) {
+        serde_json::to_string(&document.phases[phase])
+    } else if let Some(index) = path.strip_prefix(HISTORY).and_then(|index| index.parse().ok()) {
+        serde_json::to_string(chunk(document, index))
+    } else {
+        serde_json::to_string(&HeadOf {
+            version: document.version,
+            cycle_id: &document.cycle_id,
+            sequence: document.sequence,
+            metadata: &document.metadata,
+            context: &document.context,
+            cycle_summary: &document.cycle_summary,
+            insights: &document.insights,
+            unknown: &document.unknown,
+        })
+    };
+    text.expect("BUG: a document cannot be serialized")
+}
+
+/// Assembles a document from its parts; `None` if a part is missing or malformed.
+pub(in crate::peer) fn assemble(parts: &[(String, String)]) -> Option<Document> {
+    let (mut head, mut history) = (None, Vec::new());
+    let mut phases: [Option<PhaseDocument>; 4] = [const { None }; 4];
+    for (path, body) in parts {
+        if path == HEAD {
+            head = Some(serde_json::from_str::<Head>(body).ok()?);
+        } else if let Some(phase) = path.strip_prefix(PHASES) {
+            phases[Phase::from_word(phase)? as usize] = Some(serde_json::from_str(body).ok()?);
+        } else if path.starts_with(HISTORY) {
+            history.push((path, serde_json::from_str::<Vec<HistoryEntry>>(body).ok()?));
+        }
+    }
+    let [plan, execute, express, review] = phases;
+    history.sort_by_key(|(path, _)| *path);
+    let Head { version, cycle_id, sequence, metadata, context, cycle_summary, insights, unknown } = head?;
+    let phases = Phases { plan: plan?, execute: execute?, express: express?, review: review? };
+    let history = history.into_iter().flat_map(|(_, entries)| entries).collect();
+    Some(Document {
+        version,
+        cycle_id,
+        sequence,
+        metadata,
+        context,
+        phases,
+        history,
+        cycle_summary,
+        insights,
+        unknown,
+    })
+}

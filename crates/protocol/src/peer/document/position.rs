@@ -1,0 +1,96 @@
+//! Where a cycle is in the seed's transition matrix.
+
+use std::fmt;
+
+use super::{CycleStatus, Document, Phase, PhaseStatus};
+use crate::check::Violation;
+use crate::peer::names::CycleId;
+
+/// A row or a column of the transition matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    Initialized,
+    /// The phase is in progress.
+    InProgress(Phase),
+    /// The phase is completed, and the next one has not started.
+    PhaseCompleted(Phase),
+    Completed,
+    Failed(Phase),
+}
+
+/// `invalid_transition`: the change is not in the matrix. Nothing is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidTransition {
+    pub cycle_id: CycleId,
+    /// `None` if there was no document.
+    pub from: Option<Position>,
+    pub to: Position,
+    /// What the change may not touch. Empty if the matrix has no such transition at all.
+    pub because: Vec<Violation>,
+}
+
+impl Document {
+    /// The position of a valid document. That of an invalid one is a guess.
+    pub fn position(&self) -> Position {
+        match self.metadata.status {
+            CycleStatus::Initialized => Position::Initialized,
+            CycleStatus::InProgress => match self.phases.find(PhaseStatus::InProgress) {
+                Some(phase) => Position::InProgress(phase),
+                None => Position::PhaseCompleted(self.metadata.current_phase),
+            },
+            CycleStatus::Completed => Position::Completed,
+            CycleStatus::Failed => {
+                Position::Failed(self.phases.find(PhaseStatus::Failed).unwrap_or(self.metadata.current_phase))
+            }
+        }
+    }
+}
+
+impl Position {
+    /// The phase that may start here.
+    pub fn startable(self) -> Option<Phase> {
+        match self {
+            Self::Initialized => Some(Phase::Plan),
+            Self::PhaseCompleted(phase) => phase.next(),
+            Self::InProgress(_) | Self::Completed | Self::Failed(_) => None,
+        }
+    }
+
+    /// The phase that fails if the cycle fails here: the one in progress, else the first that is not completed. `None` if all
+    /// are completed.
+    pub fn failable(self) -> Option<Phase> {
+        match self {
+            Self::InProgress(phase) => Some(phase),
+            Self::Initialized | Self::PhaseCompleted(_) => self.startable(),
+            Self::Completed | Self::Failed(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Initialized => f.write_str("initialized"),
+            Self::InProgress(phase) => write!(f, "{phase} in_progress"),
+            Self::PhaseCompleted(phase) => write!(f, "{phase} completed"),
+            Self::Completed => f.write_str("completed"),
+            Self::Failed(phase) => write!(f, "{phase} failed"),
+        }
+    }
+}
+
+impl fmt::Display for InvalidTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cycle_id, from, to, because } = self;
+        match from {
+            Some(from) => write!(f, "cycle `{cycle_id}` cannot go from {from} to {to}")?,
+            None => write!(f, "cycle `{cycle_id}` cannot begin as {to}")?,
+        }
+        match because.first() {
+            Some(first) => write!(f, ": {}", first.message),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for InvalidTransition {}

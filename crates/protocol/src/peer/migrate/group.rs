@@ -1,0 +1,192 @@
+//! Groups the keys of a dump by cycle, and gives every cycle its id.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::key::{CycleKey, Key, Part, Prefix, parse};
+use super::read::time;
+use super::report::{Note, NoteKind, SkippedKey};
+use crate::peer::check;
+use crate::peer::document::{Document, Event, Second, VERSION};
+use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
+
+/// The keys of one cycle.
+#[derive(Debug, Default)]
+pub(super) struct CycleKeys {
+    pub(super) fragments: Vec<Fragment>,
+    /// Valid documents of version 2, with their keys.
+    pub(super) current: Vec<(String, Document)>,
+    /// The instruction that the prefix of the keys names.
+    pub(super) instruction: Option<String>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// One key of a cycle, or what `meta` says about the cycle.
+#[derive(Debug, Clone)]
+pub(super) struct Fragment {
+    pub(super) key: String,
+    pub(super) value: Value,
+    pub(super) part: Part,
+    archived: bool,
+}
+
+#[derive(Default)]
+struct Groups {
+    cycles: BTreeMap<(Prefix, u64), CycleKeys>,
+    skipped: Vec<SkippedKey>,
+}
+
+/// Groups the keys of a dump. Returns the keys of each cycle, and those that belong to no single cycle.
+pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
+    let mut groups = Groups::default();
+    for (key, value) in dump {
+        let broken = broken_rules(&value);
+        if broken.as_deref() == Some("") {
+            let document: Document =
+                serde_json::from_value(value).expect("BUG: a valid document cannot be read");
+            groups.of_cycle(&document.cycle_id).current.push((key, document));
+            continue;
+        }
+        match parse(&key) {
+            Key::Cycle(CycleKey { prefix, number, archived, part }) => {
+                let cycle = groups.cycles.entry((prefix, number)).or_default();
+                cycle.notes.extend(broken.map(|rules| {
+                    let message = format!("the document of version 2 breaks {rules}; it was rebuilt");
+                    Note::new(NoteKind::Converted, message).of(&key)
+                }));
+                cycle.fragments.push(Fragment { key, value, part, archived });
+            }
+            Key::Meta(prefix) => groups.add_meta(key, value, &prefix),
+            Key::Other(why) => groups.skipped.push(SkippedKey::new(key, value, why)),
+        }
+    }
+    groups.number()
+}
+
+/// The rules that a document of version 2 breaks; `None` if the value is not one.
+fn broken_rules(value: &Value) -> Option<String> {
+    is_current(value).then(|| {
+        let rules: BTreeSet<_> = check(value).violations.iter().map(|broken| broken.rule).collect();
+        rules.into_iter().collect::<Vec<_>>().join(", ")
+    })
+}
+
+fn is_current(value: &Value) -> bool {
+    value["version"].as_u64() == Some(VERSION)
+}
+
+impl Groups {
+    fn of_cycle(&mut self, cycle: &CycleId) -> &mut CycleKeys {
+        let prefix = match &cycle.scope {
+            Scope::Spec(name) => Prefix::Spec(name.clone()),
+            Scope::Global => Prefix::Global,
+        };
+        self.cycles.entry((prefix, cycle.number)).or_default()
+    }
+
+    /// Adds what `meta` says about each cycle to that cycle.
+    fn add_meta(&mut self, key: String, value: Value, prefix: &Prefix) {
+        let mut numbers = Vec::new();
+        for (number, about) in value["cycles"].as_object().into_iter().flatten() {
+            let Some(number) = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))
+            else {
+                continue;
+            };
+            numbers.push(number.to_string());
+            let key = format!("{key}#/cycles/{number}");
+            let fragment = Fragment { key, value: about.clone(), part: Part::Meta, archived: false };
+            self.cycles.entry((prefix.clone(), number)).or_default().fragments.push(fragment);
+        }
+        let why = match numbers.as_slice() {
+            [] => "it is about no cycle".to_owned(),
+            numbers => format!("its entries were read for cycle {}", numbers.join(", ")),
+        };
+        self.skipped.push(SkippedKey::new(key, value, why));
+    }
+
+    /// Gives every cycle its id. Each instruction once had a counter of its own; its cycles become cycles of the repository,
+    /// with the next free number if theirs is taken. A cycle that was migrated before keeps the number it got then.
+    fn number(self) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
+        let (mut numbered, mut unnumbered): (BTreeMap<_, CycleKeys>, _) = (BTreeMap::new(), Vec::new());
+        for ((prefix, number), keys) in self.cycles {
+            let scope = match prefix {
+                Prefix::Spec(name) => Scope::Spec(name),
+                Prefix::Global => Scope::Global,
+                Prefix::Instruction(name) => {
+                    unnumbered.push((keys.created(), name, number, keys));
+                    continue;
+                }
+            };
+            numbered.insert(scope.cycle(number), keys);
+        }
+        unnumbered.sort_by(|one, other| (&one.0, &one.1, one.2).cmp(&(&other.0, &other.1, other.2)));
+        let global = numbered.keys().filter(|id| id.scope == Scope::Global).map(|id| id.number);
+        let mut last = global.chain(unnumbered.iter().map(|(_, _, number, _)| *number)).max().unwrap_or(0);
+        for (_, name, number, mut keys) in unnumbered {
+            if let Some(migrated) = numbered.values_mut().find(|other| other.was_made_from(&keys)) {
+                migrated.fragments.append(&mut keys.fragments);
+                continue;
+            }
+            let mut id = Scope::Global.cycle(number);
+            if numbered.contains_key(&id) {
+                last += 1;
+                id.number = last;
+            }
+            let message = format!("it was cycle {number} of `peer:instruction:{name}`");
+            keys.notes.push(Note::new(NoteKind::Converted, message));
+            keys.instruction = Some(name);
+            numbered.insert(id, keys);
+        }
+        (numbered, self.skipped)
+    }
+}
+
+impl CycleKeys {
+    /// The keys that describe the cycle, in the order in which they count.
+    pub(super) fn describing(&self) -> Vec<&Fragment> {
+        let of = |archived: bool| -> Vec<&Fragment> {
+            let own = self.fragments.iter().filter(|it| it.part != Part::Meta && it.archived == archived);
+            own.collect()
+        };
+        let live = of(false);
+        let mut keys = if live.is_empty() { of(true) } else { live };
+        let documents = keys.iter().filter(|it| it.part == Part::Document && it.value.is_object());
+        if let Some(document) = documents.max_by_key(|it| (it.generation(), Reverse(&it.key))).copied() {
+            keys = vec![document];
+        }
+        keys.extend(self.fragments.iter().filter(|it| it.part == Part::Meta));
+        keys.sort_by(|one, other| (one.part, &one.key).cmp(&(other.part, &other.key)));
+        keys
+    }
+
+    /// Whether one of its documents was migrated from keys of the other cycle.
+    fn was_made_from(&self, other: &Self) -> bool {
+        let histories = self.current.iter().flat_map(|(_, document)| &document.history);
+        let migrations = histories.filter(|entry| entry.event == Event::Migrated);
+        let mut keys = migrations.filter_map(|entry| entry.unknown.get("from")?.as_array()).flatten();
+        keys.any(|key| other.fragments.iter().any(|fragment| key == fragment.key.as_str()))
+    }
+
+    fn created(&self) -> Option<Second> {
+        let pointers = ["/metadata/created_at", "/created_at", "/started_at"];
+        let times = self.fragments.iter().flat_map(|fragment| {
+            pointers.iter().filter_map(|pointer| fragment.value.pointer(pointer).and_then(time))
+        });
+        times.min()
+    }
+}
+
+impl Fragment {
+    /// The generation of a whole document. Versions 1 and 1.1 came after the designs with `schema_version` and version 2.
+    fn generation(&self) -> u8 {
+        if self.value.get("schema_version").is_some() || is_current(&self.value) {
+            2
+        } else if self.value.get("version").is_some() {
+            3
+        } else {
+            0
+        }
+    }
+}

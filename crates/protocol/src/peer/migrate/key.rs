@@ -1,0 +1,215 @@
+//! Parses the keys of earlier formats.
+//!
+//! Dots and colons both occurred as separators, and the name of a spec may contain either. A name therefore ends at the
+//! rightmost separator that is followed by a known suffix.
+
+use super::status::phase_word;
+use crate::peer::document::Phase;
+use crate::peer::names::{MAX_SAFE_INTEGER, SpecName};
+
+/// What precedes `meta` or `cycle` in a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Prefix {
+    Spec(SpecName),
+    Global,
+    /// The predecessor of `global`: one counter per instruction.
+    Instruction(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Key {
+    /// What is known about all cycles of a prefix.
+    Meta(Prefix),
+    Cycle(CycleKey),
+    /// Part of no cycle, and why.
+    Other(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CycleKey {
+    pub(super) prefix: Prefix,
+    pub(super) number: u64,
+    /// A copy of the cycle's own keys, which count more.
+    pub(super) archived: bool,
+    pub(super) part: Part,
+}
+
+/// The part of a cycle that a key holds. If two parts give the same value, the first in this order counts: it was written
+/// later, or is about one value only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// The whole cycle.
+    Document,
+    /// The entry of the cycle in `meta`.
+    Meta,
+    Output(Phase),
+    PhaseStatus(Phase),
+    Status,
+    Error,
+    CompletedAt,
+    FailedAt,
+    State,
+    PhasesCompleted,
+    Instruction,
+    Mode,
+    Context,
+    Metadata,
+    /// Summaries and metrics, which version 2 has no field for, and the spec, which the key names.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Suffix {
+    Meta,
+    Pointer,
+    Cycle(u64, Part),
+}
+
+const SEPARATORS: [char; 2] = ['.', ':'];
+
+/// Parses a key of a dump.
+pub(super) fn parse(key: &str) -> Key {
+    let other = |why: &str| Key::Other(why.to_owned());
+    let unknown = || other("no format has such a key");
+    let Some(rest) = key.strip_prefix("peer").and_then(|rest| rest.strip_prefix(SEPARATORS)) else {
+        return other("not a key of a cycle");
+    };
+    let (head, rest) = rest.split_once(SEPARATORS).unwrap_or((rest, ""));
+    match head {
+        "global" if rest == "next_cycle" => {
+            other("a counter; the next number is found by listing the cycles")
+        }
+        // `split` expects a separator before the suffix.
+        "global" => split(&format!(".{rest}"), |_| Ok(Prefix::Global)).unwrap_or_else(unknown),
+        "spec" => split(rest, |name| {
+            SpecName::normalized(name)
+                .map(Prefix::Spec)
+                .map_err(|bad| format!("`{name}` cannot name a spec: {bad}"))
+        })
+        .unwrap_or_else(unknown),
+        "instruction" => split(rest, |name| Ok(Prefix::Instruction(name.to_owned()))).unwrap_or_else(unknown),
+        "context" => other("existed only while a cycle ran"),
+        "locks" => other("a lock"),
+        "commit" => other("the plan of a commit, not a cycle"),
+        "events" => other("an event; the documents have its content"),
+        _ => unknown(),
+    }
+}
+
+/// Splits a name from the rightmost known suffix.
+fn split(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> Option<Key> {
+    let ends = rest.rmatch_indices(SEPARATORS).map(|(end, _)| end);
+    let (name, suffix) = ends.filter_map(|end| Some((&rest[..end], suffix(&rest[end + 1..])?))).next()?;
+    let live = SEPARATORS.iter().find_map(|separator| name.strip_suffix(&format!("{separator}archive")));
+    Some(match (prefix(live.unwrap_or(name)), suffix) {
+        (Err(why), _) => Key::Other(why),
+        (Ok(prefix), Suffix::Meta) => Key::Meta(prefix),
+        (Ok(_), Suffix::Pointer) => {
+            Key::Other("a pointer to the newest cycle, which is found by listing them".to_owned())
+        }
+        (Ok(prefix), Suffix::Cycle(number, part)) => {
+            Key::Cycle(CycleKey { prefix, number, archived: live.is_some(), part })
+        }
+    })
+}
+
+fn suffix(text: &str) -> Option<Suffix> {
+    let tokens: Vec<_> = text.split(SEPARATORS).collect();
+    match tokens[..] {
+        ["meta"] => Some(Suffix::Meta),
+        ["cycle", "current"] => Some(Suffix::Pointer),
+        ["cycle", number, ref part @ ..] => {
+            let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;
+            Some(Suffix::Cycle(number, self::part(part)?))
+        }
+        _ => None,
+    }
+}
+
+fn part(tokens: &[&str]) -> Option<Part> {
+    Some(match tokens {
+        [] => Part::Document,
+        ["metadata"] => Part::Metadata,
+        ["metadata", "spec"] | ["context", "spec_name" | "determined_spec_name"] => Part::Other,
+        ["metadata", "phases_completed"] | ["phases_completed"] => Part::PhasesCompleted,
+        ["context"] => Part::Context,
+        ["context", "peer_mode"] => Part::Mode,
+        ["context", "instruction_name"] => Part::Instruction,
+        ["status"] => Part::Status,
+        ["state"] => Part::State,
+        ["completed_at"] => Part::CompletedAt,
+        ["failed_at"] => Part::FailedAt,
+        ["error"] => Part::Error,
+        ["plan_summary" | "execution_summary" | "express_summary" | "review_summary"]
+        | ["deliverables" | "express_metrics" | "improvements"] => Part::Other,
+        ["phases", word] => Part::PhaseStatus(phase_word(word)?),
+        [word] => Part::Output(phase_word(word)?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(key: &str) -> String {
+        match parse(key) {
+            Key::Meta(prefix) => format!("{prefix:?} meta"),
+            Key::Cycle(CycleKey { prefix, number, archived, part }) => {
+                let archived = if archived { " archived" } else { "" };
+                format!("{prefix:?} {number} {part:?}{archived}")
+            }
+            Key::Other(why) => why,
+        }
+    }
+
+    /// The table of the formats, row by row.
+    #[test]
+    fn every_old_key_is_parsed_with_either_separator() {
+        for (key, expected) in [
+            ("peer.spec.a.meta", "Spec(`a`) meta"),
+            ("peer.spec.a.cycle.1", "Spec(`a`) 1 Document"),
+            ("peer.global.cycle.12", "Global 12 Document"),
+            ("peer.instruction.plan-product.cycle.2", "Instruction(\"plan-product\") 2 Document"),
+            ("peer.spec.a.cycle.1.metadata", "Spec(`a`) 1 Metadata"),
+            ("peer.spec.a.cycle.1.metadata.spec", "Spec(`a`) 1 Other"),
+            ("peer.spec.a.cycle.1.metadata.phases_completed", "Spec(`a`) 1 PhasesCompleted"),
+            ("peer.spec.a.cycle.1.plan", "Spec(`a`) 1 Output(Plan)"),
+            ("peer.spec.a.cycle.1.execution", "Spec(`a`) 1 Output(Execute)"),
+            ("peer.spec.a.cycle.1.express_metrics", "Spec(`a`) 1 Other"),
+            ("peer.spec.a.cycle.1.status", "Spec(`a`) 1 Status"),
+            ("peer.spec.a.cycle.1.phases.planning", "Spec(`a`) 1 PhaseStatus(Plan)"),
+            ("peer.spec.a.cycle.1.context.peer_mode", "Spec(`a`) 1 Mode"),
+            ("peer.spec.a.archive.cycle.1", "Spec(`a`) 1 Document archived"),
+            ("peer.global.archive.cycle.1", "Global 1 Document archived"),
+            ("peer.spec.a.cycle.current", "a pointer to the newest cycle, which is found by listing them"),
+            ("peer.global.next_cycle", "a counter; the next number is found by listing the cycles"),
+            ("peer.context.current_execution.x", "existed only while a cycle ran"),
+            ("peer.locks.create-spec.a", "a lock"),
+            ("peer.commit.2025.08.13.19.00", "the plan of a commit, not a cycle"),
+            ("peer.events.peer.spec.a.cycle.1", "an event; the documents have its content"),
+            ("peer.spec.a.cycle.0", "no format has such a key"),
+            ("peer.spec.a.cycle.1.strange.part", "no format has such a key"),
+            ("peers.spec.a.cycle.1", "not a key of a cycle"),
+        ] {
+            assert_eq!(shown(key), expected, "{key}");
+            assert_eq!(shown(&key.replace('.', ":")), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_separators_ends_at_the_rightmost_suffix() {
+        for (key, expected) in [
+            ("peer.spec.v1.2.cycle.3", "Spec(`v1.2`) 3 Document"),
+            ("peer:spec:v1.2:cycle:3:plan", "Spec(`v1.2`) 3 Output(Plan)"),
+            ("peer.spec.a:cycle:3", "Spec(`a`) 3 Document"),
+            ("peer.spec.a.cycle.9.cycle.1", "Spec(`a.cycle.9`) 1 Document"),
+            ("peer.spec.日本.cycle.1", "Spec(`日本`) 1 Document"),
+            ("peer.spec.archive.cycle.1", "Spec(`archive`) 1 Document"),
+        ] {
+            assert_eq!(shown(key), expected, "{key}");
+        }
+        let long = format!("peer.spec.{}.cycle.1", "x".repeat(300));
+        assert!(shown(&long).contains("cannot name a spec"), "{}", shown(&long));
+    }
+}

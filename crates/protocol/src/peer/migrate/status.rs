@@ -1,0 +1,104 @@
+//! The words for phases and statuses in earlier formats.
+
+use serde_json::Value;
+
+use crate::peer::document::Phase;
+
+/// The status of a cycle. Some words name a phase as well: `EXECUTING`, `planning_complete`, `PLANNING_FAILED`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CycleWord {
+    pub(super) status: OldStatus,
+    pub(super) phase: Option<Phase>,
+}
+
+/// The status of a cycle or of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl OldStatus {
+    pub(super) fn is_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::Cancelled => true,
+            Self::Pending | Self::InProgress | Self::Completed => false,
+        }
+    }
+}
+
+/// Parses the status of a cycle, or of a phase.
+pub(super) fn cycle_word(value: &Value) -> Option<CycleWord> {
+    let word = value.as_str()?.trim().to_lowercase();
+    if let Some(status) = status_word(&word) {
+        return Some(CycleWord { status, phase: None });
+    }
+    if let Some(phase) = phase_word(&word) {
+        return Some(CycleWord { status: OldStatus::InProgress, phase: Some(phase) });
+    }
+    let (phase, status) = word.rsplit_once('_')?;
+    Some(CycleWord { status: status_word(status)?, phase: Some(phase_word(phase)?) })
+}
+
+/// Parses the name of a phase.
+pub(super) fn phase(value: &Value) -> Option<Phase> {
+    phase_word(&value.as_str()?.trim().to_lowercase())
+}
+
+pub(super) fn phase_word(word: &str) -> Option<Phase> {
+    match word {
+        "plan" | "planning" => Some(Phase::Plan),
+        "execute" | "executing" | "execution" => Some(Phase::Execute),
+        "express" | "expressing" => Some(Phase::Express),
+        "review" | "reviewing" => Some(Phase::Review),
+        _ => None,
+    }
+}
+
+fn status_word(word: &str) -> Option<OldStatus> {
+    match word {
+        "pending" | "initialized" => Some(OldStatus::Pending),
+        "running" | "in_progress" => Some(OldStatus::InProgress),
+        "complete" | "completed" => Some(OldStatus::Completed),
+        "error" | "failed" => Some(OldStatus::Failed),
+        "cancelled" => Some(OldStatus::Cancelled),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_old_status_is_parsed() {
+        use OldStatus::{Cancelled, Completed, Failed, InProgress, Pending};
+        for (word, status, phase) in [
+            ("complete", Completed, None),
+            ("COMPLETE", Completed, None),
+            ("COMPLETED\n", Completed, None),
+            ("running", InProgress, None),
+            ("PLANNING", InProgress, Some(Phase::Plan)),
+            ("EXECUTING", InProgress, Some(Phase::Execute)),
+            ("EXPRESSING", InProgress, Some(Phase::Express)),
+            ("REVIEWING", InProgress, Some(Phase::Review)),
+            ("INITIALIZED", Pending, None),
+            ("error", Failed, None),
+            ("FAILED", Failed, None),
+            ("PLANNING_FAILED", Failed, Some(Phase::Plan)),
+            ("EXECUTION_FAILED", Failed, Some(Phase::Execute)),
+            ("planning_complete", Completed, Some(Phase::Plan)),
+            ("cancelled", Cancelled, None),
+        ] {
+            assert_eq!(cycle_word(&json!(word)), Some(CycleWord { status, phase }), "{word}");
+        }
+        for word in [json!("late"), json!("late_failed"), json!(3), json!(null)] {
+            assert_eq!(cycle_word(&word), None, "{word}");
+        }
+    }
+}
