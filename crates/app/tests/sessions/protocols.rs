@@ -85,7 +85,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
       succeeded (completed) execute  [TIME]  output 19 bytes
       succeeded (completed) express  [TIME]  output 25 bytes
       succeeded (completed) review   [TIME]  output 20 bytes
-    review: success, score 85, medium
+    review: successful, score 85, medium
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
@@ -206,7 +206,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
-    `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
       succeeded (completed) plan     [TIME]  output 66 bytes
       failed                execute  attempt 2
       pending               express
@@ -270,7 +270,7 @@ fn reused_phases_are_shown() {
       create-spec peer:spec:feature-name:cycle:2, in_progress, sequence 8
       continues peer:spec:feature-name:cycle:1
     engine [PID] on [HOST]
-      succeeded (completed) plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
+      succeeded (completed) plan     [TIME]  reused from peer:spec:feature-name:cycle:1, output 66 bytes
       succeeded (completed) execute  [TIME]  output 19 bytes
       succeeded (completed) express  [TIME]  output 25 bytes
       running (in_progress) review   for [TIME]
@@ -291,7 +291,7 @@ fn a_stopped_cycle_has_ended() {
     $ callboard show peer:spec:feature-name:cycle:1
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
-    `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
       failed  plan     Stopped by tester: enough
       pending execute
       pending express

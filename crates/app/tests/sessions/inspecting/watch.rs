@@ -106,9 +106,9 @@ fn watch_exits_with_the_runs_exit_code() {
     ");
     assert_snapshot!(scene.callboard(&["watch"]).run().transcript(), @"
     $ callboard watch
-    error: no run is unfinished
+    error: there is no unfinished run
 
-    hint: `callboard run WORKFLOW` starts one; `callboard ls` lists all runs
+    hint: run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs
     [exit 2]
     ");
     scene.plan(&["a * hang"]);
