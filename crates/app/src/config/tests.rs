@@ -174,7 +174,7 @@ fn invalid_values_are_refused_with_their_position() {
         ),
         (
             "store = 'http://h'",
-            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known \
+            "1:9 `store`: the address of server 1 begins with `http://`; use nats:// or tls:// \
              (write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas)",
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),

@@ -33,7 +33,7 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
         let database = scene.store().join("callboard.db");
         let full = format!("error[E015]: the disk that holds `{}` is full", database.display());
         assert!(session.stderr.contains(&full), "{}", session.stderr);
-        assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
+        assert!(session.stderr.contains("free space on that disk"), "{}", session.stderr);
         assert!(scene.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
         // Closing the store freed a little space. Without it, every command fails the same way.
         disk.fill();
@@ -111,9 +111,9 @@ fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert!(session.stderr.contains("could not attend `b#1.1`"), "{}", session.stderr);
+        assert!(session.stderr.contains("cannot attach to `b#1.1`"), "{}", session.stderr);
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
-        assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
+        assert!(session.stderr.contains("free space on that disk"), "{}", session.stderr);
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -192,7 +192,7 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
         let report = view.with_file_name("reports").join("trial__a.json");
         let told = format!("! cannot write {}: No space left on device", report.display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
-        let told = format!("error[E015]: could not write `{}/", view.with_file_name("reports").display());
+        let told = format!("error[E015]: cannot write `{}/", view.with_file_name("reports").display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(fs::read(&view).unwrap(), before, "the old view stays whole");
@@ -240,7 +240,7 @@ fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
         let refused = scene.run(&[]).run();
         assert_eq!(refused.code, 5, "{}", refused.transcript());
         assert!(refused.stderr.contains("No space left on device"), "{}", refused.stderr);
-        assert!(refused.stderr.contains("make room on that disk"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("free space on that disk"), "{}", refused.stderr);
         assert_eq!(scene.callboard(&["ls"]).run().stdout, "", "nothing was opened");
         disk.free();
         assert_eq!(scene.run(&[]).run().code, 0);

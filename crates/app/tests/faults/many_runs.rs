@@ -46,8 +46,7 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     }
     let session = scene.callboard(&["show", "old-0"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let choice =
-        "`old-0` could be `old-00001` or `old-00002` or `old-00003` or `old-00004` or `old-00005` or another";
+    let choice = "`old-0` is ambiguous: it matches `old-00001`, `old-00002`, `old-00003`, `old-00004`, `old-00005`, others";
     assert!(session.stderr.contains(choice), "{}", session.stderr);
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
     scene.plan(&["a * hang"]);

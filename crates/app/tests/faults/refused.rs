@@ -53,7 +53,7 @@ fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
             {
                 let refused = command.run();
                 assert_eq!(refused.code, 5, "{}", refused.transcript());
-                let told = format!("the store `{store}` would lie on a network file system (FUSE)");
+                let told = format!("the store `{store}` would be on a network file system (FUSE)");
                 assert!(refused.stderr.contains(&told), "{}", refused.stderr);
                 assert!(
                     refused.stderr.contains("set CALLBOARD_STORE to a local directory"),

@@ -48,7 +48,7 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
     let told = fixture.scene.wait_for_note("told");
-    assert!(told.contains("`first#1.1` of run `trial` is not at work any more"), "{told}");
+    assert!(told.contains("attempt `first#1.1` of run `trial` was given up with its host"), "{told}");
     ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
         .expect("its shim lives")
         .signal(Signal::TERM);
@@ -80,7 +80,7 @@ fn a_host_without_attempts_cannot_be_abandoned() {
         _ => refused,
     };
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert!(refused.stderr.contains("cannot go on with run `trial`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot continue run `trial`"), "{}", refused.stderr);
     assert!(
         refused.stderr.contains("no attempt of it is on `c`; `first#1.1` is on `a`"),
         "{}",

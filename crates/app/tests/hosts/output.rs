@@ -14,8 +14,8 @@ fn show_ls_and_doctor_say_where_an_attempt_is() {
     let first = |host| fixture.shown_on(host)["steps"]["first"].clone();
     assert_eq!((first("b")["status"].as_str(), first("b")["host"].as_str()), (Some("running"), Some("a")));
     assert_eq!(first("a")["host"], Value::Null, "there it is at home");
-    let advice = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
-                  `callboard resume trial --abandon-host a` here";
+    let advice = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
+                  run `callboard resume trial --abandon-host a` here";
     let shown = fixture.on("b", &["show", "trial"]).run();
     assert!(shown.stdout.contains(&format!("no engine: {advice}")), "{}", shown.stdout);
     assert!(fixture.on("b", &["ls"]).run().stdout.contains(" ago, on a"));
@@ -56,8 +56,8 @@ fn ran_on_another_host() -> (Fixture, PathBuf) {
 #[test]
 fn a_prompt_on_another_host_is_not_reported_as_missing() {
     let (fixture, directory) = ran_on_another_host();
-    let there = "error: what `first#1.1` was given is on `a`, where it was begun\n\n\
-                 hint: `callboard prompt trial first --attempt 1.1` there prints it\n";
+    let there = "error: the files of attempt `first#1.1` are on `a`\n\n\
+                 hint: run `callboard prompt trial first --attempt 1.1` there\n";
     let gone = format!("error: cannot read `{}/prompt.md`", directory.display());
     for (host, told) in [("b", there), ("a", gone.as_str())] {
         let session = fixture.on(host, &["prompt", "trial", "first"]).run();
@@ -91,7 +91,10 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
     let of = |attempt| exchanges.iter().find(|exchange| exchange["attempt"] == attempt).unwrap();
     let (first, second) = (of("first#1.1"), of("second#1.1"));
     assert_eq!((&first["host"], &first["prompt"]), (&"a".into(), &Value::Null), "{first:#}");
-    assert!(first.get("directory").is_none() && first["answer"]["report"].is_object(), "{first:#}");
+    assert!(
+        first.get("directory").is_none() && first["response"]["report"]["report"].is_object(),
+        "{first:#}"
+    );
     assert!(second.get("host").is_none() && second["directory"].is_string(), "{second:#}");
 }
 
@@ -102,7 +105,7 @@ fn log_names_the_host_that_has_a_running_attempts_output() {
     let apart = directory.with_file_name("apart");
     fs::rename(&directory, &apart).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();
-    assert!(full.stdout.contains("first#1.1 is not over"), "{}", full.stdout);
+    assert!(full.stdout.contains("first#1.1 is still running"), "{}", full.stdout);
     assert!(full.stdout.contains("answer of first#1.1: on `a`\n"), "{}", full.stdout);
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
     assert_eq!(full.events().last().unwrap()["exchange"]["response"], "remote", "{}", full.stdout);
@@ -119,8 +122,8 @@ fn export_names_the_attempts_whose_files_are_left_out_and_their_host() {
     let export = |host, more: [&str; 2]| fixture.on(host, &[&["export", "trial"], &more[..]].concat()).run();
     let session = export("b", told);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let note = "note: prompts, reports and logs of `first#1.1` are on `a` and not in it; \
-                `callboard export trial` there has them\n";
+    let note = "note: prompts, reports and logs of `first#1.1` are on `a` and not in the archive; \
+                run `callboard export trial` there\n";
     assert!(session.stderr.ends_with(note), "{}", session.stderr);
     assert!(!export("a", untold).stderr.contains("note:"));
     // The archive says it, too.

@@ -14,15 +14,18 @@ fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
     let there = |arguments: &[&str]| fixture.on("b", arguments).current_dir(&away).run();
     let refused = there(&["resume", "trial"]);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
-    let told = format!("run `trial` takes place in `{}`, which is not on `b`", repo.display());
+    let told = format!(
+        "cannot continue run `trial` on `b`: its repository `{}` does not exist here",
+        repo.display()
+    );
     assert!(refused.stderr.contains(&told), "{}", refused.stderr);
-    assert!(refused.stderr.contains("clone or mount it there"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("clone or mount the repository at that path"), "{}", refused.stderr);
     let skipped = there(&["skip", "trial", "first", "--reason", "not needed"]);
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert!(!repo.exists(), "nothing is written where no repository is");
     fs::rename(&away, repo).unwrap();
     let session = fixture.on("a", &["show", "trial", "--json"]).run();
-    assert_eq!(session.json()["phase"], "succeeded");
+    assert_eq!(session.json()["status"], "succeeded");
 }
 
 /// Attempts of one repository are invisible from the other, and would be started twice.
@@ -36,16 +39,28 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     for command in ["resume", "stop"] {
         let refused = there(&[command, "trial"]);
         assert_eq!(refused.code, 2, "{}", refused.transcript());
-        assert!(refused.stderr.contains(&format!("takes place in `{repo}`")), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(&format!("run `trial` belongs to the repository `{repo}`")),
+            "{}",
+            refused.stderr
+        );
         assert!(refused.stderr.contains(&format!("add `--repo {repo}`")), "{}", refused.stderr);
     }
     let all = there(&["resume", "--all"]);
     assert_eq!(all.code, 0, "{}", all.transcript());
-    assert!(all.stderr.contains(&format!("note: run `trial` takes place in `{repo}`")), "{}", all.stderr);
-    assert!(!clone.join(".git/callboard").exists(), "whoever is refused leaves nothing");
+    assert!(
+        all.stderr.contains(&format!("note: run `trial` belongs to the repository `{repo}`")),
+        "{}",
+        all.stderr
+    );
+    assert!(!clone.join(".git/callboard").exists(), "a refused command leaves nothing");
     let doctor = there(&["doctor"]);
-    assert!(doctor.stdout.contains(&format!("it takes place in {repo}")), "{}", doctor.transcript());
-    assert!(!doctor.stdout.contains("never begun"), "{}", doctor.transcript());
+    assert!(
+        doctor.stdout.contains(&format!("it belongs to the repository {repo}")),
+        "{}",
+        doctor.transcript()
+    );
+    assert!(!doctor.stdout.contains("was not started yet"), "{}", doctor.transcript());
     let address = fixture.scene.backend().address().unwrap();
     let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
     assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
@@ -67,7 +82,7 @@ fn a_run_with_another_working_directory_needs_that_directory_too() {
     fs::remove_dir(&workdir).unwrap();
     let refused = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
-    assert!(refused.stderr.contains("`--workdir DIR` names another directory"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("name another directory with `--workdir DIR`"), "{}", refused.stderr);
     let session = fixture.on("b", &["resume", "trial", "--workdir", "."]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
@@ -84,6 +99,6 @@ fn a_view_written_before_another_host_took_over_is_recognised() {
     gate.open();
     let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!session.stderr.contains("changed by somebody else"), "{}", session.stderr);
+    assert!(!session.stderr.contains("another program changed"), "{}", session.stderr);
     agent.wait();
 }

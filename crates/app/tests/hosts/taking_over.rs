@@ -11,8 +11,8 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     // The lease expires and the run is taken over: the second step runs here, the first is left alone.
     let session = fixture.on("b", &["resume", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    let told = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
-                `callboard resume trial --abandon-host a` here";
+    let told = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
+                run `callboard resume trial --abandon-host a` here";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
@@ -31,11 +31,11 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
     let (engine, _agent, mut gate) = fixture.at_work();
     let leaving = fixture.on("b", &["resume", "trial"]).start();
     leaving.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
-    leaving.wait_until_it_says("first#1.1 is at work on `a`");
+    leaving.wait_until_it_says("first#1.1 running on `a`");
     leaving.interrupt();
     assert_eq!(leaving.wait().code, 130);
     let following = fixture.on("b", &["resume", "trial"]).start();
-    following.wait_until_it_says("first#1.1 is at work on `a`");
+    following.wait_until_it_says("first#1.1 running on `a`");
     gate.open();
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
@@ -51,8 +51,8 @@ fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let fixture = Fixture::new();
     let (engine, agent, mut gate) = fixture.at_work();
     let following = fixture.on("b", &["resume", "trial"]).start();
-    following.wait_until_it_says("first#1.1 is at work on `a`");
-    let gone = format!("its engine, process {} on `a`, leads no more; it is this host's turn", engine.pid());
+    following.wait_until_it_says("first#1.1 running on `a`");
+    let gone = format!("its engine, process {} on `a`, has lost its lease; continuing here", engine.pid());
     engine.kill();
     engine.wait();
     let session = following.wait();
@@ -105,14 +105,14 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     let (fixture, agent, _gate) = Fixture::deserted();
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
-    let told = "attempts of it are on other hosts, and cannot be ended from here";
+    let told = "it has attempts on other hosts, which cannot be stopped from here";
     assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
     // A resume there would start what should end.
-    let advice = "`first#1.1` is on `a`: `callboard stop trial` there ends what is left";
+    let advice = "`first#1.1` is on `a`: run `callboard stop trial` there";
     assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
     let shown = fixture.on("b", &["show", "trial"]).run();
     assert!(shown.stdout.contains(advice), "{}", shown.transcript());
-    assert_eq!(fixture.shown_on("b")["phase"], "stopping");
+    assert_eq!(fixture.shown_on("b")["status"], "stopping");
     assert!(!agent.has_ended());
     // Its own host ends it.
     let stopped = fixture.on("a", &["stop", "trial"]).run();

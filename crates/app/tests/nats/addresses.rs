@@ -31,7 +31,7 @@ fn a_refused_login_is_reported_once_with_the_servers_words() {
         assert_eq!(session.code, 5, "{}", session.transcript());
         let causes: Vec<_> = session.stderr.lines().filter(|line| line.contains("caused by:")).collect();
         assert_eq!(causes, [format!("  caused by: authorization failed: {told}")], "{}", session.stderr);
-        assert!(session.stderr.contains("hint: NATS_USER and NATS_PASSWORD"), "{}", session.stderr);
+        assert!(session.stderr.contains("hint: set NATS_USER and NATS_PASSWORD"), "{}", session.stderr);
         assert!(!session.stderr.contains("wrong-word"), "{}", session.stderr);
     }
 }
@@ -42,8 +42,7 @@ fn an_invalid_address_is_refused_with_an_example() {
     for address in ["http://h:4222", "nats://", "nats://h:port"] {
         let session = scene.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
-        let hint =
-            "    hint: write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas\n";
+        let hint = "    hint: write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas\n";
         assert!(session.stderr.contains(hint), "{}", session.stderr);
     }
 }
@@ -53,7 +52,7 @@ fn a_password_without_a_user_is_refused() {
     let scene = scene();
     let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let told = "environment variable `NATS_PASSWORD`: it has a password, and no user is named";
+    let told = "environment variable `NATS_PASSWORD`: there is a password but no user";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     // With a user it is valid, and without a NATS store it does not matter.
@@ -71,7 +70,9 @@ fn a_certificate_without_its_key_is_refused() {
     for alone in ["NATS_CERT", "NATS_KEY"] {
         let session = scene.callboard(&["ls"]).env(alone, "mine.pem").run();
         assert_eq!(session.code, 2, "{}", session.transcript());
-        let told = format!("environment variable `{alone}`: a certificate and its key belong together");
+        let told = format!(
+            "environment variable `{alone}`: a client certificate needs both a certificate and a key; one is missing"
+        );
         assert!(session.stderr.contains(&told), "{}", session.stderr);
     }
 }
@@ -86,8 +87,9 @@ fn hints_repeat_the_store_from_the_command_line() {
     let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
     let session = scene.callboard(&detached).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told =
-        format!("`callboard watch notes {store}` follows it, `callboard stop notes {store}` stops it\n");
+    let told = format!(
+        "run `callboard watch notes {store}` to follow it, `callboard stop notes {store}` to stop it\n"
+    );
     assert!(session.stderr.ends_with(&told), "{}", session.stderr);
     // The hint works as printed, with nothing but the user name configured.
     let watch = scene.callboard(&["watch", "notes", "--store", &format!("nats://{address}")]);
@@ -95,7 +97,7 @@ fn hints_repeat_the_store_from_the_command_line() {
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(watch.code, 0, "{}", watch.transcript());
     let session = scene.callboard(&["show", "nobody", "--store", &typed]).run();
-    let hint = format!("hint: `callboard ls {store}` lists the runs of this repository\n");
+    let hint = format!("hint: run `callboard ls {store}` to list the runs of this repository\n");
     assert!(session.stderr.ends_with(&hint), "{}", session.stderr);
     let failing = ["run", "wf.yaml", "--run-id", "bad", "--wrapper", "/bin/false", "--max-attempts", "1"];
     let session = scene.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
@@ -137,13 +139,16 @@ fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
     let name = "a".repeat(64);
     let told = failed(&format!("nats://{name}:4222"));
     assert!(told.contains("caused by: its host name cannot be resolved\n"), "{told}");
-    assert!(told.contains("hint: is it spelt as its machine is called?"), "{told}");
+    assert!(told.contains("hint: check the host name; run `callboard config"), "{told}");
     let address = scene.backend().address().unwrap();
     scene.backend().server().hold();
     let told = failed(&address);
-    assert!(told.contains("hint: it is stopped, overloaded or behind a wall"), "{told}");
+    assert!(told.contains("hint: check that the server runs and that no firewall blocks it"), "{told}");
     scene.backend().server().release();
     scene.backend().server().kill();
     let told = failed(&address);
-    assert!(told.contains("hint: `nats-server -js -sd DIR` starts one"), "{told}");
+    assert!(
+        told.contains("hint: start the server with its data directory (`nats-server -js -sd DIR`)"),
+        "{told}"
+    );
 }

@@ -29,7 +29,7 @@ fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
     }
     let session = scene.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let known = "run `notes` was in it; left: 1 attempt on this machine, its `run_state.json`";
+    let known = "run `notes` is lost; there is 1 attempt on this machine, its `run_state.json`";
     assert!(session.stderr.contains(known), "{}", session.transcript());
     assert!(!has_stream(&scene, "callboard-journal"));
     let doctor = scene.callboard(&["doctor"]).run();
@@ -69,17 +69,17 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
         let session = scene.callboard(recover).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         for told in [
-            "it held what each run was opened with (workflow, prompts, limits), and what was too large for a message; \
-             all else is intact",
-            "run `notes` lacks what it was opened with; all of its 3 entries are there",
-            "run `large` lacks what it was opened with and 1 entry of 3: 3",
-            "run `peer.spec.login.cycle.1` lacks what it was opened with; all of its",
-            "`callboard import FILE --store DIR` takes a run from an archive",
-            "reads the documents of the bucket into another store",
+            "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
+             message; everything else is intact",
+            "run `notes` has lost its definition; all of its 3 entries are intact",
+            "run `large` has lost its definition and 1 entry of 3: 3",
+            "run `peer.spec.login.cycle.1` has lost its definition; all of its",
+            "run `callboard import FILE --store DIR` to import an exported run into another store",
+            "--store DIR` to import the documents of the bucket",
         ] {
             assert!(session.stderr.contains(told), "{told}: {}", session.transcript());
         }
-        assert!(!session.stderr.contains("was in it"), "{}", session.transcript());
+        assert!(!session.stderr.contains("is lost"), "{}", session.transcript());
     }
     let doctor = scene.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
@@ -123,8 +123,8 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
     assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
     let dry = scene.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
-    assert!(!dry.stdout.contains("what would become of its runs"), "{}", dry.transcript());
-    assert!(!dry.stderr.contains("keeps the store as it is"), "{}", dry.transcript());
+    assert!(!dry.stdout.contains("its runs would be recovered like this"), "{}", dry.transcript());
+    assert!(!dry.stderr.contains("it makes a backup first"), "{}", dry.transcript());
     assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
     let recovered = scene.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
@@ -188,10 +188,15 @@ fn a_new_store_in_the_place_of_another_is_reported() {
     let session = scene.callboard(&["ls"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let told = format!(
-        "note: there was another before, whose attempts are in `{}`: was the server started with its directory?",
+        "note: this machine used another store there before (its attempts are in `{}`); check that the server was \
+         started with its data directory",
         scene.store().display()
     );
     assert!(session.stderr.contains(&told), "{}", session.transcript());
     let session = scene.callboard(&["ls"]).run();
-    assert!(!session.stderr.contains("there was another before"), "it is said once: {}", session.stderr);
+    assert!(
+        !session.stderr.contains("used another store there before"),
+        "it is said once: {}",
+        session.stderr
+    );
 }

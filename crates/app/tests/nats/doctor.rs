@@ -60,8 +60,8 @@ fn is_named_until_it_is_back(who: &Who) {
     let finding = until("that it is down", &|finding| finding["level"] == "problem");
     let what = finding["message"].as_str().unwrap();
     assert!(what.starts_with(&format!("server `{down}` is down")) && !what.contains(" 0.0 s"), "{finding:#}");
-    let keeps = "it keeps a copy of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; until it is back the \
-                 loss of another one stops all runs";
+    let keeps = "it holds a replica of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; if another server \
+                 fails too, all runs stop";
     assert_eq!(finding["details"][0], keeps, "{finding:#}");
     with(Server::restart);
     until("that it is back", &Value::is_null);
@@ -88,7 +88,7 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let finding = doctor();
     let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
     assert_eq!((finding["message"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
-    assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
+    assert!(finding["details"][0].as_str().unwrap().starts_with("45s applies on every host"), "{finding:#}");
     assert_eq!(finding["commands"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
     // Either of the two suggested changes ends the finding.
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
@@ -113,7 +113,7 @@ fn doctor_suggests_no_replicas_to_a_single_server() {
     assert_eq!(finding["level"], "note", "{}", session.stdout);
     assert_eq!(finding.get("commands"), None, "nothing can be typed: {finding:#}");
     let details = finding["details"].to_string();
-    for told in ["this server is in no cluster", "`replicas = 1` in `[store]`"] {
+    for told in ["this server is not in a cluster", "`replicas = 1` in `[store]`"] {
         assert!(details.contains(told), "{finding:#}");
     }
 }
@@ -155,11 +155,15 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     };
     assert_eq!(
         of("locks"),
-        [r#""note": "which engines are at work cannot be told: the store cannot be read""#],
+        [r#""note": "cannot list running engines: the store cannot be read""#],
         "{}",
         session.stdout
     );
-    assert!(of("orphans").iter().all(|told| told.contains("of this store's attempts")), "{}", session.stdout);
+    assert!(
+        of("orphans").iter().all(|told| told.contains("of attempts of this store")),
+        "{}",
+        session.stdout
+    );
     assert_eq!(of("orphans").len(), 1, "{}", session.stdout);
     assert!(!session.stdout.contains("kill "), "{}", session.stdout);
     scene.backend().server().restart();
@@ -175,14 +179,19 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
     assert_eq!(scene.run(&[]).run().code, 0);
     scene.backend().server().kill();
     let had = scene.backend().server().restart_empty();
+    let address = scene.backend().address().unwrap();
     let doctor = || scene.callboard(&["doctor", "--json"]).run();
     for is_new in [true, false] {
         let session = doctor();
         assert_eq!(session.code, 1, "{}", session.transcript());
-        assert_eq!(found(&session, "a new store was made")["level"] == "note", is_new, "{}", session.stdout);
-        let finding = found(&session, "there are no runs at ");
+        let created = found(&session, "the servers had no store; a new one was created now");
+        assert_eq!(created["level"] == "note", is_new, "{}", session.stdout);
+        let finding = found(
+            &session,
+            &format!("{address} has no runs, and this machine used another store there before"),
+        );
         assert_eq!(finding["level"], "problem", "{}", session.stdout);
-        let left = format!("what its attempts left is in {}", scene.store().display());
+        let left = format!("attempts of that store are in {}", scene.store().display());
         assert_eq!(finding["details"][1], left, "{finding:#}");
     }
     scene.backend().server().kill();

@@ -32,8 +32,8 @@ fn expect_each_step_once(scene: &Scene) {
     assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);
     let journal = scene.journal("trial");
     let changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
-    let over = changes.filter(|change| change["change"] == "over");
-    assert_eq!(over.count(), 3, "each end was committed once: {journal:#?}");
+    let ended = changes.filter(|change| change["change"] == "ended");
+    assert_eq!(ended.count(), 3, "each end was committed once: {journal:#?}");
     scene.expect_no_orphans();
 }
 
@@ -198,7 +198,7 @@ fn a_server_that_returns_with_another_store_ends_the_engine() {
     scene.backend().server().kill();
     let had = scene.backend().server().restart_empty();
     let listed = scene.callboard(&["ls"]).run();
-    assert!(listed.stderr.contains("a new store was made"), "{}", listed.transcript());
+    assert!(listed.stderr.contains("note: created a new store at"), "{}", listed.transcript());
     gate.open();
     agent.wait();
     for session in [engine.wait(), watching.wait()] {
@@ -227,7 +227,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         assert_eq!(session.code, 5, "{}", session.transcript());
         let address = scene.backend().address().unwrap();
         assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
-        assert!(session.stderr.contains("that it was interrupted is not written"), "{}", session.stderr);
+        assert!(session.stderr.contains("the interrupt was not recorded"), "{}", session.stderr);
         assert!(!agent.has_ended(), "it can be adopted");
         scene.backend().server().restart();
         let resumed = scene.callboard(&["resume"]).start();

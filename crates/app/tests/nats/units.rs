@@ -51,7 +51,7 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
         (values(&unit, "Restart"), values(&unit, "StartLimitIntervalSec")),
         (vec!["on-failure"], vec!["0"])
     );
-    assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "nobody asks who we are: {unit}");
+    assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "the server needs no login: {unit}");
     scene.backend().server().kill();
     assert_eq!(execute(&scene, &unit, question[0]), 5);
     scene.backend().server().restart();

@@ -138,7 +138,7 @@ fn an_import_that_was_killed_does_not_block_the_next() {
     fs::create_dir_all(&strange).unwrap();
     let refused = import("third");
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert!(refused.stderr.contains("the store knows no such run"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the store has no such run"), "{}", refused.stderr);
     assert!(strange.exists());
 }
 
@@ -183,7 +183,7 @@ fn an_archive_that_is_not_what_it_says_is_refused_whole() {
     );
     // A path that leaves the archive, in the manifest and in the tar headers.
     let out = refused(&changed(&good, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
-    assert!(out.contains("is no file that an attempt leaves"), "{out}");
+    assert!(out.contains("in it is not a file of an attempt"), "{out}");
     let kind = refused(&changed(&good, "\"protocol\": \"steps\"", "\"protocol\": \"chess\""));
     assert!(kind.contains("`chess` run"), "{kind}");
 }

@@ -287,7 +287,7 @@ fn agents_cannot_control_their_own_run() {
     assert_eq!(refused.len(), 10, "each is in the journal");
     assert!(refused.iter().all(|refused| refused["attempt"] == "a#1.1"), "{refused:?}");
     let log = scene.callboard(&["log", "trial"]).run();
-    assert!(log.stdout.contains("skip b it came from inside a#1.1"), "{}", log.stdout);
+    assert!(log.stdout.contains("refused skip b: it came from inside a#1.1"), "{}", log.stdout);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED", "and nothing came of it");
 }
 

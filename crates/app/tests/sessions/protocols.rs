@@ -355,7 +355,8 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     let doctor = scene.callboard(&["doctor", "--json"]).run().json();
     let told = doctor.to_string();
     assert!(
-        told.contains("run `trial` is a `opera` run") && told.contains(&format!("run `{RUN}` is unfinished")),
+        told.contains("cannot read run `trial`: this version of callboard has no protocol `opera`")
+            && told.contains(&format!("run `{RUN}` is unfinished")),
         "{told}"
     );
     let session = with_profiles(&scene, &["resume", "--all"]).run();
@@ -397,7 +398,7 @@ fn embedded_recover_returns_runs_of_every_protocol() {
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let told = recovered.json();
     let runs =
-        told["runs"].as_array().unwrap().iter().map(|run| json!([run["run"], run["fate"], run["phase"]]));
+        told["runs"].as_array().unwrap().iter().map(|run| json!([run["run"], run["outcome"], run["status"]]));
     assert_eq!(
         runs.collect::<Value>(),
         json!([["trial", "whole", "succeeded"], [RUN, "whole", "succeeded"]])

@@ -30,7 +30,7 @@ fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     assert!(ended.stderr.contains("was removed, moved or replaced while it was in use"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("agents that are at work go on"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("running agents continue"), "{}", ended.stderr);
     assert!(!scene.store().exists(), "it was made again");
 
     let copy = saved(&ended.stderr);
@@ -111,7 +111,7 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     let from = copy.to_str().unwrap();
     let told = scene.callboard(&["recover", "--from", from, "--dry-run"]).run();
     assert_eq!(told.code, 0, "{}", told.transcript());
-    assert!(told.stdout.contains("it would be made from the copy"), "{}", told.stdout);
+    assert!(told.stdout.contains("would be created from the copy"), "{}", told.stdout);
     assert!(told.stdout.contains("trial whole"), "{}", told.stdout);
     assert!(!scene.store().exists());
     let done = scene.callboard(&["recover", "--from", from]).run();
@@ -152,7 +152,7 @@ fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let runs = scene.callboard(&["ls", "--json"]).run().json();
     assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
     let twice = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert!(twice.stdout.contains("in the store already"), "{}", twice.transcript());
+    assert!(twice.stdout.contains("trial exists"), "{}", twice.transcript());
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     scene.expect_no_orphans();
 }

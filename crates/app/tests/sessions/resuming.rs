@@ -118,7 +118,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
     let resumed = scene.callboard(&["resume", "trial", "--reason", "after lunch"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let log = scene.callboard(&["log", "trial"]).run();
-    assert!(log.stdout.contains("resume: asked by tester: after lunch"), "{}", log.stdout);
+    assert!(log.stdout.contains("resume: requested by tester: after lunch"), "{}", log.stdout);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
     scene.plan(&[]);
     let session = scene.callboard(&["resume"]).run();
     assert_eq!(session.code, 0);
-    assert!(session.stderr.contains("was changed by somebody else"), "{}", session.stderr);
+    assert!(session.stderr.contains("another program changed"), "{}", session.stderr);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
 }
 

@@ -20,19 +20,6 @@ pub fn on_nats() -> bool {
     }
 }
 
-/// Returns from a test on NATS, because it is about the embedded store.
-///
-/// To be replaced by a module or function name that begins with `embedded`; see the crate documentation.
-#[macro_export]
-macro_rules! embedded_only {
-    ($about:literal) => {
-        if $crate::on_nats() {
-            println!(concat!("about the embedded store only: ", $about));
-            return;
-        }
-    };
-}
-
 /// The store of a scene.
 #[derive(Debug)]
 pub enum Backend {

@@ -235,7 +235,7 @@ fn a_detached_run_may_end_at_once() {
     scene.wait_for_engine("trial");
     let session = scene.callboard(&["resume", "trial", "--detach"]).run();
     assert_eq!(session.code, 3, "{}", session.transcript());
-    assert!(session.stderr.contains("ended at once"), "{}", session.stderr);
+    assert!(session.stderr.contains("exited at start"), "{}", session.stderr);
 }
 
 #[test]

@@ -98,9 +98,9 @@ fn programs_read_prompt_and_answer_too() {
     let attempts: Vec<_> = exchanges.iter().map(|told| told["attempt"].as_str().unwrap()).collect();
     assert_eq!(attempts, ["a#1.1", "b#1.1", "b#1.2"]);
     assert!(exchanges[0]["prompt"]["read"]["text"].as_str().unwrap().contains("Do what the step says."));
-    assert_eq!(exchanges[0]["answer"]["report"]["from"], "the submitted report");
-    assert_eq!(exchanges[2]["answer"]["report"]["from"], "the report between the markers");
-    let refused = &exchanges[1]["answer"]["output"]["refused"];
+    assert_eq!(exchanges[0]["response"]["report"]["from"], "the submitted report");
+    assert_eq!(exchanges[2]["response"]["report"]["from"], "the report between the markers");
+    let refused = &exchanges[1]["response"]["output"]["rejected"];
     assert!(refused["why"].as_str().unwrap().starts_with("the report file: "), "{refused}");
     assert_eq!(refused["report"]["read"]["text"], "{ \"schema\": ");
 }
@@ -120,7 +120,7 @@ fn missing_and_damaged_files_are_named() {
     assert_eq!(told.code, 0, "{}", told.stderr);
     for said in [
         "cannot be read: it is not a regular file",
-        "answer of a#1.1, from the journal; what lies in its directory now is unfit: the report file:",
+        "answer of a#1.1, from the journal; the report in its directory is invalid: the report file:",
         "│     \"did a\"",
         "answer of b#1.1, from the journal; its directory is gone:",
         "answer of c#1.1: its directory is gone",

@@ -41,7 +41,7 @@ fn embedded_the_last_committed_document_is_restored() {
     gate.open();
     let resumed = scene.callboard(&["resume", "--all"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert!(resumed.stderr.contains("what was committed last is put back"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("restored the last commit"), "{}", resumed.stderr);
     scene.wait_for_engine(RUN);
     assert_eq!(transitions(&document(&scene, CYCLE)).len(), ALL.len() + 1, "and `recovered`");
 }

@@ -44,7 +44,7 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
         let engine = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "peer::killing::killed_after_any_commit_or_start_it_goes_on_and_repeats_nothing",
+                "sessions::peer::killing::killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing",
             ])
             .env("KILLED_AT", notice.to_string())
             .env("REPO", scene.repo())

@@ -44,7 +44,7 @@ fn eight_cycles_started_at_once_get_eight_numbers() {
     scene.plan(&["plan * wait gate"]);
     let started: Vec<_> =
         (0..8).map(|_| peer(&scene, &["create-spec", "--spec", "x", "--json"]).start()).collect();
-    started.iter().for_each(|running| running.wait_until_it_shows("\"began\""));
+    started.iter().for_each(|running| running.wait_until_it_shows("\"started\""));
     gate.open();
     let mut numbers = BTreeSet::new();
     for running in started {

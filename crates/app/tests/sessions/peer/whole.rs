@@ -195,7 +195,11 @@ fn a_printed_script_can_be_played() {
     let refused = scene.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("`steps` is not a key of a script"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("`callboard rehearse-script --peer` prints one"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("run `callboard rehearse-script --peer` to print a script"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
     drop(database);
     let refused = scene.callboard(&["recover"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
-    assert!(refused.stderr.contains("a newer callboard"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("use the newer version of callboard"), "{}", refused.stderr);
     let database = rusqlite::Connection::open(&path).unwrap();
     let count = "SELECT count(*) FROM entries WHERE run = (SELECT id FROM runs WHERE name = 'one')";
     assert_eq!(database.query_one(count, [], |row| row.get::<_, i64>(0)).unwrap(), 5);

@@ -94,7 +94,7 @@ async fn a_prompt_preview_changes_nothing() {
         prompt.prompt
     );
     let context: serde_json::Value = serde_json::from_str(&prompt.context).unwrap();
-    assert_eq!((&context["attempt"], &context["counted"]), (&"a#1.1".into(), &1.into()));
+    assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
     let again = At::at(&store, &run, None).await.unwrap().unwrap();
     assert_eq!((again.document, again.revision), (run_at.document, run_at.revision));
 }
