@@ -112,7 +112,12 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
     let shown = fixture.on("b", &["show", "trial"]).run();
     assert!(shown.stdout.contains(advice), "{}", shown.transcript());
-    assert_eq!(fixture.shown_on("b")["status"], "stopping");
+    // Without an engine it is shown as interrupted; the journal has the request to stop.
+    assert_eq!(fixture.shown_on("b")["status"], "interrupted");
+    let journal = fixture.scene.journal("trial");
+    let changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
+    let status = changes.filter(|change| change["change"] == "status").last().unwrap();
+    assert_eq!(status["status"], serde_json::json!({ "stopping": "requested" }), "{journal:#?}");
     assert!(!agent.has_ended());
     // Its own host ends it.
     let stopped = fixture.on("a", &["stop", "trial"]).run();

@@ -95,9 +95,9 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
            ▸ review#1.1 started
            [STORE]/attempts/peer.spec.feature-name.cycle.1/review/1.1
       14 [WHEN]  review#1.1 ended  engine [PID] on [HOST]
-           reported a review that calls the cycle a success
+           reported a successful review
            ✓ review#1.1 finished [TIME]
-           ✓ reviewed: a success
+           ✓ the review is successful
     [exit 0]
     ");
     // Times in the document have whole seconds: one may or may not have passed.
@@ -217,10 +217,10 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     ");
     assert_snapshot!(with_profiles(&scene, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
-    error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
+    error[E013]: cannot continue run `peer.spec.feature-name.cycle.1`
       caused by: it has failed
 
-    hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    hint: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 3]
     ");
     assert_snapshot!(with_profiles(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
@@ -362,10 +362,10 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     let session = with_profiles(&scene, &["resume", "--all"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
-    error[E006]: run `trial` is a `opera` run, which this program does not know
+    error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
-    hint: it knows `steps`, `peer`; a newer callboard has opened that run: use that one
-    note: `callboard watch peer.spec.feature-name.cycle.1` follows it, `callboard stop peer.spec.feature-name.cycle.1` stops it
+    hint: use the newer version that started the run; this one has `steps`, `peer`
+    note: run `callboard watch peer.spec.feature-name.cycle.1` to follow it, `callboard stop peer.spec.feature-name.cycle.1` to stop it
     peer.spec.feature-name.cycle.1
     [exit 5]
     ");
