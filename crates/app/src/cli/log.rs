@@ -305,7 +305,7 @@ fn print_exchange(exchange: &AttemptIo) {
         }
         Response::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
         Response::Remote => {
-            output::data(format_args!("     answer of {attempt}: {}", location("stdout.log")))
+            output::data(format_args!("     answer of {attempt}: {}", location("stdout.log")));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, Style, styled};
 pub(crate) enum Level {
     Ok,
     /// Worth knowing; requires no action.
-    NatsWarning,
+    Note,
     /// Requires an action by the user.
     Problem,
 }
@@ -21,7 +21,7 @@ impl Level {
     fn label(self) -> (Style, &'static str) {
         match self {
             Self::Ok => (GREEN, "✓ ok     "),
-            Self::NatsWarning => (CYAN, "· note   "),
+            Self::Note => (CYAN, "· note   "),
             Self::Problem => (RED, "✗ problem"),
         }
     }
@@ -55,7 +55,7 @@ impl Finding {
     }
 
     pub(crate) fn note(check: &'static str, message: impl Into<String>) -> Self {
-        Self::new(check, Level::NatsWarning, message)
+        Self::new(check, Level::Note, message)
     }
 
     pub(crate) fn problem(check: &'static str, message: impl Into<String>) -> Self {

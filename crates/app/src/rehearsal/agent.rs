@@ -113,7 +113,7 @@ impl Told {
         match &part.behaviour {
             Behaviour::Ok(delivery) => self.deliver(delivery, &part.says)?,
             Behaviour::Fail { why } => {
-                self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?
+                self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?;
             }
             Behaviour::GateFail { why, .. } => {
                 let findings = self.leave(&self.own_file(), why)?;

@@ -116,7 +116,7 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     assert!(!scene.store().exists());
     let done = scene.callboard(&["recover", "--from", from]).run();
     assert_eq!(done.code, 0, "{}", done.transcript());
-    assert!(done.stdout.contains("it is made from the copy"), "{}", done.stdout);
+    assert!(done.stdout.contains("was created from the copy"), "{}", done.stdout);
     assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0);
 }
 

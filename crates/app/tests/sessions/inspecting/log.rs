@@ -101,7 +101,7 @@ fn programs_read_prompt_and_answer_too() {
     assert_eq!(exchanges[0]["response"]["report"]["from"], "the submitted report");
     assert_eq!(exchanges[2]["response"]["report"]["from"], "the report between the markers");
     let refused = &exchanges[1]["response"]["output"]["rejected"];
-    assert!(refused["why"].as_str().unwrap().starts_with("the report file: "), "{refused}");
+    assert!(refused["reason"].as_str().unwrap().starts_with("the report file: "), "{refused}");
     assert_eq!(refused["report"]["read"]["text"], "{ \"schema\": ");
 }
 
@@ -122,7 +122,7 @@ fn missing_and_damaged_files_are_named() {
         "cannot be read: it is not a regular file",
         "answer of a#1.1, from the journal; the report in its directory is invalid: the report file:",
         "│     \"did a\"",
-        "answer of b#1.1, from the journal; its directory is gone:",
+        "answer of b#1.1, from the journal; its directory was removed:",
         "answer of c#1.1: its directory is gone",
         "the file is missing",
     ] {

@@ -115,7 +115,7 @@ fn watch_exits_with_the_runs_exit_code() {
     let again = scene.callboard(&["retry", "trial"]).start();
     scene.agent_log().wait_for_start("a#2.1");
     let watching = scene.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#2.1 is at work");
+    watching.wait_until_it_says("a#2.1 running");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(again.wait().code, 130);
     let watched = watching.wait();

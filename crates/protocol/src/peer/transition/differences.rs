@@ -66,7 +66,7 @@ fn compare(one: Option<&Value>, other: Option<&Value>, pointer: String, differen
             differ(one, other, &pointer, differences);
         }
         (one, other) => {
-            differences.push(Difference { pointer, expected: one.cloned(), found: other.cloned() })
+            differences.push(Difference { pointer, expected: one.cloned(), found: other.cloned() });
         }
     }
 }

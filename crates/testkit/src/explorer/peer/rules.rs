@@ -49,7 +49,7 @@ fn recognised(transition: &Transition<'_, Peer>, wrote: Written, violations: &mu
         Ok(found) if found == wrote => {}
         Ok(found) => violations.push(Violation::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
         Err(invalid) => {
-            violations.push(Violation::new(RULE, format!("it is none, not `{wrote}`: {invalid}")))
+            violations.push(Violation::new(RULE, format!("it is none, not `{wrote}`: {invalid}")));
         }
     }
 }

@@ -110,10 +110,10 @@ fn check_phases(
         match cycle.behaviour(phase) {
             Behaviour::Works { .. } => assert_eq!(failures, 0, "it failed unexpectedly: {about}"),
             Behaviour::FailsFirst { .. } => {
-                assert_eq!(history.exhausted, 0, "it was exhausted unexpectedly: {about}")
+                assert_eq!(history.exhausted, 0, "it was exhausted unexpectedly: {about}");
             }
             Behaviour::ExhaustsOnce => {
-                assert!(history.exhausted <= 1, "it was exhausted more than once: {about}")
+                assert!(history.exhausted <= 1, "it was exhausted more than once: {about}");
             }
         }
         exhausted += history.exhausted as usize + cancelled;

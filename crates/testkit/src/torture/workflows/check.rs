@@ -66,10 +66,10 @@ fn check_step(step: &Step, history: &StepHistory, kills: u32, any_exhausted: boo
     assert!(history.stopped == 0 || any_exhausted, "stopped without a reason: {about}");
     match step.behaviour {
         Behaviour::FailsFirst { .. } => {
-            assert!(history.exhausted == 0, "it was exhausted unexpectedly: {about}")
+            assert!(history.exhausted == 0, "it was exhausted unexpectedly: {about}");
         }
         Behaviour::ExhaustsOnce => {
-            assert!(history.exhausted <= 1, "it was exhausted more than once: {about}")
+            assert!(history.exhausted <= 1, "it was exhausted more than once: {about}");
         }
         Behaviour::Works { .. } | Behaviour::Gate { .. } => {
             assert_eq!((history.retries, history.exhausted), (0, 0), "it failed unexpectedly: {about}");
