@@ -115,8 +115,8 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     // Without an engine it is shown as interrupted; the journal has the request to stop.
     assert_eq!(fixture.shown_on("b")["status"], "interrupted");
     let journal = fixture.scene.journal("trial");
-    let changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
-    let status = changes.filter(|change| change["change"] == "status").last().unwrap();
+    let mut changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
+    let status = changes.rfind(|change| change["change"] == "status").unwrap();
     assert_eq!(status["status"], serde_json::json!({ "stopping": "requested" }), "{journal:#?}");
     assert!(!agent.has_ended());
     // Its own host ends it.

@@ -228,7 +228,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
       caused by: a failed phase of a `peer` run cannot be retried
 
-    hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    hint: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 3]
     ");
     assert_snapshot!(scene.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
