@@ -372,7 +372,7 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     assert_eq!(scene.callboard(&["watch", RUN]).run().code, 0);
     let recovered = scene.callboard(&["recover"]).run();
     assert!(
-        recovered.stdout.contains("a `opera` run, which this program cannot check"),
+        recovered.stdout.contains("this version of callboard has no protocol `opera`"),
         "{}",
         recovered.transcript()
     );
