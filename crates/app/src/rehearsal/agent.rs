@@ -1,7 +1,7 @@
 //! The scripted agent: our own program in the place of an agent, as `callboard __rehearse PART`.
 //!
 //! It is told what every agent is told, through the usual variables, and the part of this attempt as its argument. It must
-//! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
+//! behave like any external program: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
 //! hands in as any agent can, by `callboard report --partial`.
 
 mod progress;
@@ -240,7 +240,7 @@ fn hang() -> io::Result<ExitCode> {
     wait_for_the_end()
 }
 
-/// Does nothing until somebody ends it.
+/// Does nothing until it is killed.
 fn wait_for_the_end() -> ! {
     loop {
         thread::park();

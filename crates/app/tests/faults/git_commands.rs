@@ -17,7 +17,7 @@ fn run_continues_after(what: impl FnOnce(&Scene)) {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!session.stderr.contains('!'), "nobody edited anything: {}", session.stderr);
+    assert!(!session.stderr.contains('!'), "no view was edited: {}", session.stderr);
     assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"]);
     let document = scene.document("trial");
     assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);

@@ -46,7 +46,7 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     let named = format!("process {} (`sh -c echo held; kill -STOP $$`), which is stopped", holder.pid());
     assert!(refused.stderr.contains(&named), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("kill -CONT {}", holder.pid())), "{}", refused.stderr);
-    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0, "whoever only looks does not wait");
+    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0, "inspecting does not wait");
     // The engine cannot commit either. It reports the same, and its agent's work is not lost.
     gate.open();
     let session = running.wait();

@@ -12,7 +12,7 @@ use crate::sessions::{last_error, scene, status};
 
 /// The environment the agent with the behaviour `tell` saw.
 fn environment(scene: &Scene) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(scene.kit().join("environment")).expect("somebody told");
+    let text = fs::read_to_string(scene.kit().join("environment")).expect("the agent wrote it");
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -85,7 +85,7 @@ pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);
     while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
-        assert!(Instant::now() < deadline, "nobody queues for the ticket");
+        assert!(Instant::now() < deadline, "no process queues for the writer lock");
         std::thread::yield_now();
     }
 }

@@ -137,7 +137,7 @@ fn adopting_and_stopping_need_no_adapter() {
     resumed.wait_until_it_says("a#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
-    assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());
+    assert_eq!(session.code, 2, "the next step has no adapter: {}", session.transcript());
     assert!(
         session.stderr.contains("no command is configured for agent `profile` (used by step `b`)"),
         "{}",

@@ -36,5 +36,5 @@ fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
     let prompt = std::fs::read_to_string(prompt).unwrap();
     let (_, example) = prompt.split_once("The report is one JSON object").unwrap();
     assert!(example.contains("\"output\""), "{example}");
-    assert!(!example.contains("gate_failure"), "nobody is sent back in a cycle: {example}");
+    assert!(!example.contains("gate_failure"), "a cycle has no gates: {example}");
 }

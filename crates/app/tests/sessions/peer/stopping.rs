@@ -28,7 +28,7 @@ fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     engine.kill();
     assert_eq!(engine.wait().code, -1);
     stop_and_die(&scene, "peer.spec.x.cycle.1");
-    assert!(!agent.has_ended(), "nobody has told it");
+    assert!(!agent.has_ended(), "it was not asked to end");
     scene.plan(&["* * ok"]);
     let session = scene.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -84,7 +84,10 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
             } else if untouched {
                 assert_eq!(after.len(), entries_before.len(), "seed {seed}: {run}");
             }
-            assert!(entries_before.starts_with(&after), "seed {seed}: {run} has entries nobody wrote");
+            assert!(
+                entries_before.starts_with(&after),
+                "seed {seed}: {run} has entries that were never written"
+            );
         }
         let again = scene.callboard(&["recover", "--store", place_text]).run();
         assert!(again.stdout.contains("is intact"), "seed {seed}: {}", again.transcript());

@@ -68,7 +68,7 @@ fn write_as(scene: &Scene, writer: usize, loser: Loser) -> (usize, usize) {
             // The loser gets the current document.
             known = answer["sequence"].as_u64().or(answer["found"].as_u64()).unwrap();
             if session.code == 0 {
-                assert_eq!(answer["written"], true, "nobody else writes this: {answer}");
+                assert_eq!(answer["written"], true, "no other process writes this: {answer}");
                 applied += 1;
                 break;
             }
