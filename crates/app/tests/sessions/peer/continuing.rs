@@ -272,7 +272,7 @@ fn embedded_agents_do_not_restore_documents() {
 }
 
 #[test]
-fn continue_global_takes_the_repositorys_cycle_although_a_specs_is_newer() {
+fn continue_global_takes_the_global_cycle_although_a_spec_has_a_newer_one() {
     let scene = scene();
     scene.plan(&["plan * failed"]);
     let failed = peer(&scene, &["plan-product", "a product"]).run();
