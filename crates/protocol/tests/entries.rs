@@ -2,8 +2,6 @@
 //!
 //! A released version is never edited: a new version gets new fixtures.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
 use std::collections::BTreeSet;
 
 use protocol::Protocol;

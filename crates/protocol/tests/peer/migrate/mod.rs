@@ -1,7 +1,5 @@
 //! Migration of earlier formats: every old shape becomes a document that keeps the rules, and no value is lost.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 mod random;
 mod shapes;
 
@@ -11,13 +9,13 @@ use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{Second, check_document};
 use serde_json::Value;
 
-const G0: &str = include_str!("../fixtures/peer/old/g0.jsonl");
-const G1: &str = include_str!("../fixtures/peer/old/g1.jsonl");
-const G2: &str = include_str!("../fixtures/peer/old/g2.jsonl");
-const G3: &str = include_str!("../fixtures/peer/old/g3.jsonl");
-const NEVER_EXECUTED: &str = include_str!("../fixtures/peer/old/never-executed.jsonl");
-const TRANSIENT: &str = include_str!("../fixtures/peer/old/transient.jsonl");
-const CURRENT: &str = include_str!("../fixtures/peer/cycle.json");
+const G0: &str = include_str!("../../fixtures/peer/old/g0.jsonl");
+const G1: &str = include_str!("../../fixtures/peer/old/g1.jsonl");
+const G2: &str = include_str!("../../fixtures/peer/old/g2.jsonl");
+const G3: &str = include_str!("../../fixtures/peer/old/g3.jsonl");
+const NEVER_EXECUTED: &str = include_str!("../../fixtures/peer/old/never-executed.jsonl");
+const TRANSIENT: &str = include_str!("../../fixtures/peer/old/transient.jsonl");
+const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 
 type Dump = Vec<(String, Value)>;
 

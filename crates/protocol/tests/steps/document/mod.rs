@@ -1,7 +1,5 @@
 //! The document of `steps`: the seed's examples, and the documents of runs entry by entry.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 mod journal;
 mod seed;
 
@@ -14,10 +12,10 @@ use protocol::{Protocol, Stamp};
 #[test]
 fn the_examples_of_the_seed_are_read_and_written_unchanged() {
     for text in [
-        include_str!("../fixtures/steps/failed-step.json"),
-        include_str!("../fixtures/steps/human-in-the-loop.json"),
-        include_str!("../fixtures/steps/in-progress.json"),
-        include_str!("../fixtures/steps/loop-back-iteration.json"),
+        include_str!("../../fixtures/steps/failed-step.json"),
+        include_str!("../../fixtures/steps/human-in-the-loop.json"),
+        include_str!("../../fixtures/steps/in-progress.json"),
+        include_str!("../../fixtures/steps/loop-back-iteration.json"),
     ] {
         let document: Document = serde_json::from_str(text).unwrap();
         let before: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -29,7 +27,7 @@ fn the_examples_of_the_seed_are_read_and_written_unchanged() {
 #[test]
 fn unknown_fields_are_kept_and_written_back() {
     let mut value: serde_json::Value =
-        serde_json::from_str(include_str!("../fixtures/steps/failed-step.json")).unwrap();
+        serde_json::from_str(include_str!("../../fixtures/steps/failed-step.json")).unwrap();
     value["colour"] = "green".into();
     value["steps"]["coding"]["loop_index"] = 3.into();
     let document: Document = serde_json::from_value(value.clone()).unwrap();

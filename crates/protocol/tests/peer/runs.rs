@@ -1,7 +1,5 @@
 //! A cycle in the run state machine: one entry per write, and every document keeps the rules.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The prompts of the four agents: their examples are valid outputs, and every variable is substituted once.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 use protocol::Stamp;
 use protocol::peer::change::{self, NewCycle};
 use protocol::peer::output::{judge, verify, verify_insights, verify_summary};

@@ -1,10 +1,6 @@
 //! The outputs of phases: both known shapes are accepted, violations are reported with their pointers, and the published schemas
 //! agree with the checks.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
-mod pointers;
-
 use std::path::Path;
 
 use protocol::check::Violation;
@@ -14,7 +10,7 @@ use protocol::peer::output::{
 };
 use serde_json::{Value, json};
 
-use pointers::pointers;
+use crate::pointers::pointers;
 
 type Verify = fn(&Value) -> Result<(), Vec<Violation>>;
 
@@ -32,7 +28,7 @@ fn kinds() -> [(&'static str, Verify, Value); 6] {
 
 /// Valid outputs: the seed's shapes and the shipped ones.
 fn valid(kind: &str) -> Vec<Value> {
-    let example: Value = serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap();
+    let example: Value = serde_json::from_str(include_str!("../fixtures/peer/cycle.json")).unwrap();
     match kind {
         "plan" => vec![
             example["phases"]["plan"]["output"].clone(),

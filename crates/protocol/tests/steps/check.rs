@@ -1,19 +1,15 @@
 //! The rules of `run_state.json`. The seed's examples violate none, and each rule has a document that violates only it.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
-mod pointers;
-
 use protocol::steps::{Document, check, check_document};
 use serde_json::{Value, json};
 
-use pointers::pointers;
+use crate::pointers::pointers;
 
 const EXAMPLES: [&str; 4] = [
-    include_str!("fixtures/steps/failed-step.json"),
-    include_str!("fixtures/steps/human-in-the-loop.json"),
-    include_str!("fixtures/steps/in-progress.json"),
-    include_str!("fixtures/steps/loop-back-iteration.json"),
+    include_str!("../fixtures/steps/failed-step.json"),
+    include_str!("../fixtures/steps/human-in-the-loop.json"),
+    include_str!("../fixtures/steps/in-progress.json"),
+    include_str!("../fixtures/steps/loop-back-iteration.json"),
 ];
 
 #[test]

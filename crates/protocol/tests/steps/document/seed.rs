@@ -4,7 +4,7 @@ use protocol::run::{Ending, Fact};
 use protocol::steps::Verdict;
 use serde_json::{Value, json};
 
-use crate::journal::{Journal, attempt, error, gate_failed, reported};
+use super::journal::{Journal, attempt, error, gate_failed, reported};
 
 const CODING: &str = "coding";
 const REVIEW: &str = "code_review";

@@ -1,11 +1,9 @@
 //! The document of `peer`: the seed's example round-trips, and unknown fields are preserved.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 use protocol::peer::{Document, Event, Phase, PhaseStatus};
 use serde_json::{Value, json};
 
-const EXAMPLE: &str = include_str!("fixtures/peer/cycle.json");
+const EXAMPLE: &str = include_str!("../fixtures/peer/cycle.json");
 
 /// The example as Callboard renders it, with the fields in the seed's order.
 fn canonical() -> String {

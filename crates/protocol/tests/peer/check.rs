@@ -1,17 +1,13 @@
 //! The rules of a cycle's document: the seed's example keeps all, and for each rule a document breaks only that one.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
-mod pointers;
-
 use protocol::check::Violation;
 use protocol::peer::{Document, check, check_document};
 use serde_json::{Value, json};
 
-use pointers::pointers;
+use crate::pointers::pointers;
 
 fn example() -> Value {
-    serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap()
+    serde_json::from_str(include_str!("../fixtures/peer/cycle.json")).unwrap()
 }
 
 /// The example with this value at the pointer, or without the field.

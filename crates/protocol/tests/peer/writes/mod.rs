@@ -1,7 +1,5 @@
 //! The writes of a cycle's document: every change keeps the rules and is recognised, in any order; any other write is refused.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 mod mutations;
 mod refusals;
 mod walk;
