@@ -35,9 +35,8 @@ pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError
 pub use external_write::{ExternalChange, ExternalWrite, Rewritten};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
-    Access, BLOB_STREAM, KvBucket, KvEntry, LaggingReplica, MIN_VERSION, MissingBlobs, NatsConnectError,
-    NatsNotice, NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, ReplicaStatus, Timeouts,
-    Tls, UnknownMessage,
+    Access, BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsConnectError, NatsNotice,
+    NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, Timeouts, Tls, UnknownMessage,
 };
 pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};

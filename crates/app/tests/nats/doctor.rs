@@ -1,11 +1,11 @@
 //! What `doctor` finds about servers and streams.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{DEADLINE, Session, harness};
+use testkit::{Session, harness};
 
 use crate::nats::outages::in_the_middle;
 use crate::nats::{client, scene, scene_on, three};
@@ -18,64 +18,6 @@ fn found(session: &Session, beginning: &str) -> Value {
         finding["check"] == "store" && finding["message"].as_str().unwrap().starts_with(beginning)
     };
     findings.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
-}
-
-/// Which of the three servers goes down.
-enum Who {
-    Leader,
-    Other,
-}
-
-fn is_named_until_it_is_back(who: &Who) {
-    let ([first, second, third], addresses) = three();
-    let scene = scene_on(first);
-    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
-    let journal = harness::wait(client(&scene).get_stream("callboard-journal")).unwrap();
-    let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
-    let down = match (who, leader.as_str()) {
-        (Who::Leader, leader) => leader.to_owned(),
-        (Who::Other, "n2") => "n1".to_owned(),
-        (Who::Other, _) => "n2".to_owned(),
-    };
-    let mut others = [second, third];
-    let mut with = |act: fn(&mut Server)| match down.as_str() {
-        "n0" => act(&mut scene.backend().server()),
-        "n1" => act(&mut others[0]),
-        _ => act(&mut others[1]),
-    };
-    // The other servers notice it after some seconds, and send no event for it.
-    let until = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let session = scene.callboard(&["doctor", "--json", "--store", &addresses]).run();
-            let finding = found(&session, &format!("server `{down}`"));
-            if is_it(&finding) {
-                return finding;
-            }
-            assert!(Instant::now() < deadline, "{what} is not told: {}", session.stdout);
-        }
-    };
-    until("that all is well", &Value::is_null);
-    with(Server::kill);
-    let finding = until("that it is down", &|finding| finding["level"] == "problem");
-    let what = finding["message"].as_str().unwrap();
-    assert!(what.starts_with(&format!("server `{down}` is down")) && !what.contains(" 0.0 s"), "{finding:#}");
-    let keeps = "it holds a replica of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; if another server \
-                 fails too, all runs stop";
-    assert_eq!(finding["details"][0], keeps, "{finding:#}");
-    with(Server::restart);
-    until("that it is back", &Value::is_null);
-}
-
-#[test]
-fn doctor_names_a_replica_that_is_down_and_the_streams_it_keeps() {
-    is_named_until_it_is_back(&Who::Other);
-}
-
-/// The new leader has no record of the old one.
-#[test]
-fn doctor_does_not_report_a_stream_leader_that_is_down_as_lagging() {
-    is_named_until_it_is_back(&Who::Leader);
 }
 
 #[test]

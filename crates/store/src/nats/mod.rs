@@ -29,5 +29,5 @@ pub use connection::{
 };
 pub use documents::{KvBucket, KvEntry};
 pub(crate) use engine_lock::Lease;
-pub use health::{LaggingReplica, MissingBlobs, NatsWarning, ReplicaStatus, UnknownMessage};
+pub use health::{MissingBlobs, NatsWarning, UnknownMessage};
 pub(crate) use journal::Watch;

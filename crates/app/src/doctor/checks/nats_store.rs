@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{AnyStore, LaggingReplica, NatsSettings, NatsWarning, ReplicaStatus, Unavailable};
+use store::{AnyStore, NatsSettings, NatsWarning, Unavailable};
 
 use super::runs::Runs;
 use super::{DoctorContext, Finding, sqlite_store};
@@ -25,14 +25,14 @@ pub(super) async fn check(
     let examined = async {
         let store = AnyStore::connect(settings.clone(), beside, output::store_waiting).await?;
         let notes = store.warnings().await?.to_vec();
-        let (is_new, lagging) = match &store {
-            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging_replicas().await?),
-            AnyStore::Embedded(_) => (false, Vec::new()),
+        let is_new = match &store {
+            AnyStore::Nats(nats, _) => nats.is_new().await?,
+            AnyStore::Embedded(_) => false,
         };
-        Ok::<_, Unavailable>((store, is_new, notes, lagging))
+        Ok::<_, Unavailable>((store, is_new, notes))
     };
     match examined.await {
-        Ok((store, is_new, notes, lagging)) => {
+        Ok((store, is_new, notes)) => {
             let local_dir = store.local_dir().root();
             let mut findings = vec![
                 Finding::ok(CHECK, format!("{address}: connected"))
@@ -41,7 +41,6 @@ pub(super) async fn check(
             if is_new {
                 findings.push(Finding::note(CHECK, "the servers had no store; a new one was created now"));
             }
-            findings.extend(lagging.iter().map(lagging_replica));
             findings.extend(missing_replicas(&notes));
             findings.extend(notes.iter().filter_map(|note| settings_note(context, note)));
             findings.extend(sqlite_store::permissions(local_dir));
@@ -73,33 +72,6 @@ pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Run
     };
     let finding = finding.detail(format!("attempts of that store are in {former}"));
     Some(finding.detail(format!("if you do not need them, `rm -r {former}` removes them and this finding")))
-}
-
-/// Reports a server of the cluster that is down or has not caught up.
-fn lagging_replica(LaggingReplica { server, status, streams }: &LaggingReplica) -> Finding {
-    let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
-    let names = names.join(", ");
-    match status {
-        ReplicaStatus::Unreachable(length) => {
-            let last_seen =
-                length.map(|length| format!("; it last answered {} ago", output::duration(length)));
-            Finding::problem(CHECK, format!("server `{server}` is down{}", last_seen.unwrap_or_default()))
-                .detail(format!("it holds a replica of {names}; if another server fails too, all runs stop"))
-                .detail("start it again on its machine with its data directory; it catches up by itself")
-                .command(format!("nats stream info {}", streams[0]))
-        }
-        ReplicaStatus::Behind(messages) => {
-            let messages = match usize::try_from(*messages) {
-                Ok(0) | Err(_) => String::new(),
-                Ok(messages) => format!(" by {}", output::count(messages, "message", "messages")),
-            };
-            Finding::note(
-                CHECK,
-                format!("server `{server}` lags behind the others{messages} and catches up by itself"),
-            )
-            .detail(format!("in {names}"))
-        }
-    }
 }
 
 /// Reports streams with too few replicas, in one finding per number of replicas.

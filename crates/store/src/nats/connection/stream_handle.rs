@@ -9,7 +9,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _};
 
@@ -143,13 +143,6 @@ impl StreamHandle {
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(RequestFailure::from_request(error, &self.name)),
         }
-    }
-
-    /// Returns the current configuration and state of the stream.
-    pub(in crate::nats) async fn info(&self) -> Result<Info, Unavailable> {
-        let request =
-            || self.stream.get_info().map_err(|error| RequestFailure::from_request(error, &self.name));
-        self.retry_read("read from", request).await
     }
 
     /// Appends if the last sequence of the subject is `expected`. Does not retry.
