@@ -23,6 +23,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Whether entries describe every change of a run.
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = true;
 
+    /// How many commits each of the writers of a contended run makes. The cost of a conflict differs between backends.
+    const COMMITS_PER_WRITER: u64 = 100;
+
     fn fresh() -> Self;
 
     /// What another process needs to reach this store.

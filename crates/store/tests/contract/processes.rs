@@ -14,14 +14,16 @@ pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backe
     let parts = vec![part("count", "0")];
     store.commit(Commit { parts, ..change(&run, Position::absent(), "opened") }).await.unwrap();
     let processes: Vec<RoleProcess> =
-        (0..16).map(|_| RoleProcess::start(&backend, "count", &run, 100)).collect();
+        (0..16).map(|_| RoleProcess::start(&backend, "count", &run, B::COMMITS_PER_WRITER)).collect();
     let lost: u64 = processes.into_iter().map(|process| process.succeed()[0].parse::<u64>().unwrap()).sum();
     assert!(lost > 0, "no writer met a conflict");
     let entries = store.entries(&run, Revision(1)).await.unwrap();
     let distinct: BTreeSet<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
-    assert_eq!((entries.len(), distinct.len()), (1600, 1600));
-    assert_eq!(store.parts_at(&run, Revision(1601)).await.unwrap(), [part("count", "1600")]);
-    assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(1601));
+    let commits = 16 * B::COMMITS_PER_WRITER;
+    assert_eq!((entries.len() as u64, distinct.len() as u64), (commits, commits));
+    let last = Revision(1 + commits);
+    assert_eq!(store.parts_at(&run, last).await.unwrap(), [part("count", &commits.to_string())]);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, last);
 }
 
 pub(crate) async fn a_second_engine_is_refused_until_the_first_is_killed<B: Backend>(backend: B) {
@@ -48,16 +50,16 @@ pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lock<B: Backend>(bac
 }
 
 pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: Backend>(backend: B) {
-    const LAST: u64 = 1000;
+    let last = 10 * B::COMMITS_PER_WRITER;
     let run = run("watched");
-    let mut watcher = RoleProcess::start(&backend, "watch", &run, LAST);
+    let mut watcher = RoleProcess::start(&backend, "watch", &run, last);
     assert_eq!(watcher.next_line().as_deref(), Some("ready"));
-    let write = || RoleProcess::start(&backend, "write", &run, LAST);
+    let write = || RoleProcess::start(&backend, "write", &run, last);
     let mut writers = vec![write(), write(), write()];
-    // Every 50 revisions that the watcher has seen, one of the writers is killed.
-    for revision in 1..=LAST {
+    // Twenty times on the watcher's way, one of the writers is killed.
+    for revision in 1..=last {
         assert_eq!(watcher.next_line(), Some(revision.to_string()));
-        if revision % 50 == 0 {
+        if revision % (last / 20) == 0 {
             writers.swap_remove(fastrand::usize(..writers.len())).kill();
             writers.push(write());
         }

@@ -23,6 +23,7 @@ impl Backend for Documents {
     type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
+    const COMMITS_PER_WRITER: u64 = 10;
 
     fn fresh() -> Self {
         Self(Server::start())
