@@ -15,14 +15,14 @@ use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{self, Deed, Presentation};
-use crate::query::attempt_io::{AttemptFiles, AttemptIo, FileText, Response};
+use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: time, author, input and decision of every entry
 ///
-/// With --full, each attempt is shown with its prompt, its answer (the accepted report and its source, or the last lines of
-/// its output), and the decision on it.
+/// With --full, each attempt is shown with its prompt, its report and where it came from (or the last lines of its output if
+/// no report was accepted), and the decision on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
-    /// Show the prompt, the answer and the decision of each attempt
+    /// Show the prompt, the report and the decision of each attempt
     #[arg(long)]
     full: bool,
 
@@ -173,20 +173,20 @@ impl<'a, P: Presentation> Log<'a, P> {
         if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(&entry, step)) {
             return Ok(());
         }
-        let exchange = self.exchange(&entry);
+        let ended = self.ended_attempt(&entry);
         if self.json {
             let mut line = json!({ "revision": stored.revision, "entry": entry });
-            if let Some(exchange) = exchange {
-                line["exchange"] = json!(exchange);
+            if let Some(ended) = ended {
+                line["attempt"] = json!(ended);
             }
             output::json(&line);
         } else {
-            self.print(stored.revision, &entry, exchange.as_ref());
+            self.print(stored.revision, &entry, ended.as_ref());
         }
         Ok(())
     }
 
-    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&AttemptIo>) {
+    fn print(&self, revision: Revision, entry: &Entry<P>, ended: Option<&AttemptIo>) {
         output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
@@ -194,8 +194,8 @@ impl<'a, P: Presentation> Log<'a, P> {
             entry_text::input(&entry.input),
             styled(DIM, entry_text::author(&entry.by))
         ));
-        if let Some(exchange) = exchange {
-            print_exchange(exchange);
+        if let Some(ended) = ended {
+            print_attempt(ended);
             output::data("     decision:");
         }
         for line in entry_text::verdict(entry).into_iter().chain(lines::of(entry)) {
@@ -213,8 +213,8 @@ impl<'a, P: Presentation> Log<'a, P> {
         }
     }
 
-    /// Returns the prompt and the answer of the attempt that the entry ends.
-    fn exchange(&mut self, entry: &Entry<P>) -> Option<AttemptIo> {
+    /// Returns the prompt and the report of the attempt that the entry ends.
+    fn ended_attempt(&mut self, entry: &Entry<P>) -> Option<AttemptIo> {
         let definition = &self.full.as_ref()?.spec.definition;
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
@@ -245,21 +245,21 @@ impl<'a, P: Presentation> Log<'a, P> {
             _ => None,
         });
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
-        let exchange = ended.as_ref().map(|attempt| read(attempt, report));
+        let ended_io = ended.as_ref().map(|attempt| read(attempt, report));
         self.running.extend(started_here);
         ended.and_then(|attempt| self.running.remove(&attempt));
-        exchange
+        ended_io
     }
 
     /// Prints the attempts that have not ended.
     fn running_attempts(&self) {
-        for exchange in self.running.values() {
+        for attempt in self.running.values() {
             if self.json {
-                output::json(&json!({ "exchange": exchange }));
+                output::json(&json!({ "attempt": attempt }));
                 continue;
             }
-            output::data(format_args!("{} is still running", styled(BOLD, &exchange.attempt)));
-            print_exchange(exchange);
+            output::data(format_args!("{} is still running", styled(BOLD, &attempt.id)));
+            print_attempt(attempt);
         }
     }
 }
@@ -272,22 +272,22 @@ fn started<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId>
     })
 }
 
-fn print_exchange(exchange: &AttemptIo) {
-    let AttemptIo { attempt, files, prompt, response } = exchange;
+fn print_attempt(attempt: &AttemptIo) {
+    let AttemptIo { id, files, prompt, report } = attempt;
     let location = |file: &str| match files {
         AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
         AttemptFiles::Host(host) => format!("on `{host}`"),
     };
-    output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, location("prompt.md"))));
+    output::data(format_args!("     prompt of {id}: {}", styled(DIM, location("prompt.md"))));
     prompt.iter().for_each(print_text);
-    match response {
-        Response::Report { from, report } => {
-            output::data(format_args!("     answer of {attempt}, from {from}:"));
+    match report {
+        AttemptReport::Accepted { from, report } => {
+            output::data(format_args!("     report of {id}, from {from}:"));
             let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
             print_lines(text.lines());
         }
-        Response::Output { stdout, stderr, rejected } => {
-            output::data(format_args!("     answer of {attempt}: no accepted report"));
+        AttemptReport::Missing { stdout, stderr, rejected } => {
+            output::data(format_args!("     report of {id}: none was accepted"));
             if let Some(rejected) = rejected {
                 output::data(format_args!("     refused: {}", rejected.reason));
                 print_text(&rejected.report);
@@ -303,9 +303,9 @@ fn print_exchange(exchange: &AttemptIo) {
                 output::data("     no output");
             }
         }
-        Response::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Response::Remote => {
-            output::data(format_args!("     answer of {attempt}: {}", location("stdout.log")));
+        AttemptReport::Gone => output::data(format_args!("     report of {id}: its directory is gone")),
+        AttemptReport::Remote => {
+            output::data(format_args!("     report of {id}: {}", location("stdout.log")));
         }
     }
 }

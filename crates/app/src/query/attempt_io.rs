@@ -19,12 +19,12 @@ const MAX_LINES: usize = 20;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptIo {
-    pub(crate) attempt: AttemptId,
+    pub(crate) id: AttemptId,
     #[serde(flatten)]
     pub(crate) files: AttemptFiles,
     /// `None` if the files are on another host.
     pub(crate) prompt: Option<FileText>,
-    pub(crate) response: Response,
+    pub(crate) report: AttemptReport,
 }
 
 /// Where the files of an attempt are.
@@ -50,14 +50,20 @@ pub(crate) enum FileText {
     Unreadable(String),
 }
 
-/// What an attempt has produced.
+/// The report of an attempt, or its output if no report was accepted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Response {
-    /// The accepted report.
-    Report { from: String, report: Box<Report> },
+pub(crate) enum AttemptReport {
+    Accepted {
+        from: String,
+        report: Box<Report>,
+    },
     /// No accepted report: the end of its output, and the rejected report if it wrote one.
-    Output { stdout: Vec<String>, stderr: Vec<String>, rejected: Option<RejectedReport> },
+    Missing {
+        stdout: Vec<String>,
+        stderr: Vec<String>,
+        rejected: Option<RejectedReport>,
+    },
     /// No accepted report, and its directory was removed.
     Gone,
     /// No accepted report, and its output is on another host.
@@ -79,10 +85,10 @@ impl AttemptIo {
         report: Option<&Report>,
     ) -> Self {
         Self {
-            attempt: attempt.clone(),
+            id: attempt.clone(),
             files: AttemptFiles::Directory(dir.path().to_owned()),
             prompt: Some(beginning(&dir.prompt())),
-            response: response(dir, expected, report),
+            report: report_of(dir, expected, report),
         }
     }
 
@@ -90,10 +96,10 @@ impl AttemptIo {
     pub(crate) fn remote(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
         let from = || format!("the journal; its files are on `{host}`");
         Self {
-            attempt: attempt.clone(),
+            id: attempt.clone(),
             files: AttemptFiles::Host(host.to_owned()),
             prompt: None,
-            response: report.map_or(Response::Remote, |report| Response::Report {
+            report: report.map_or(AttemptReport::Remote, |report| AttemptReport::Accepted {
                 from: from(),
                 report: Box::new(report.clone()),
             }),
@@ -101,7 +107,7 @@ impl AttemptIo {
     }
 }
 
-fn response(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> Response {
+fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> AttemptReport {
     let has_directory = dir.path().is_dir();
     let found = collect(dir, expected);
     if let Some(report) = report {
@@ -111,16 +117,16 @@ fn response(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> R
             Collected::Missing => "the journal; its directory was removed".to_owned(),
             Collected::Unfit(why) => format!("the journal; the report in its directory is invalid: {why}"),
         };
-        return Response::Report { from, report: Box::new(report.clone()) };
+        return AttemptReport::Accepted { from, report: Box::new(report.clone()) };
     }
     if !has_directory {
-        return Response::Gone;
+        return AttemptReport::Gone;
     }
     let rejected = match found {
         Collected::Unfit(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
         Collected::Valid(..) | Collected::Missing => None,
     };
-    Response::Output {
+    AttemptReport::Missing {
         stdout: last_lines(&dir.stdout(), MAX_LINES),
         stderr: last_lines(&dir.stderr(), MAX_LINES),
         rejected,

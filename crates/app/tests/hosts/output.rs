@@ -82,17 +82,17 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
     }
     let full = fixture.on("b", &["log", "trial", "--full"]).run();
     for told in
-        ["prompt of first#1.1: on `a`\n", "answer of first#1.1, from the journal; its files are on `a`:\n"]
+        ["prompt of first#1.1: on `a`\n", "report of first#1.1, from the journal; its files are on `a`:\n"]
     {
         assert!(full.stdout.contains(told), "{told}: {}", full.stdout);
     }
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
-    let exchanges: Vec<_> = full.events().iter().map(|line| line["exchange"].clone()).collect();
-    let of = |attempt| exchanges.iter().find(|exchange| exchange["attempt"] == attempt).unwrap();
+    let attempts: Vec<_> = full.events().iter().map(|line| line["attempt"].clone()).collect();
+    let of = |attempt| attempts.iter().find(|found| found["id"] == attempt).unwrap();
     let (first, second) = (of("first#1.1"), of("second#1.1"));
     assert_eq!((&first["host"], &first["prompt"]), (&"a".into(), &Value::Null), "{first:#}");
     assert!(
-        first.get("directory").is_none() && first["response"]["report"]["report"].is_object(),
+        first.get("directory").is_none() && first["report"]["accepted"]["report"].is_object(),
         "{first:#}"
     );
     assert!(second.get("host").is_none() && second["directory"].is_string(), "{second:#}");
@@ -106,9 +106,9 @@ fn log_names_the_host_that_has_a_running_attempts_output() {
     fs::rename(&directory, &apart).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();
     assert!(full.stdout.contains("first#1.1 is still running"), "{}", full.stdout);
-    assert!(full.stdout.contains("answer of first#1.1: on `a`\n"), "{}", full.stdout);
+    assert!(full.stdout.contains("report of first#1.1: on `a`\n"), "{}", full.stdout);
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
-    assert_eq!(full.events().last().unwrap()["exchange"]["response"], "remote", "{}", full.stdout);
+    assert_eq!(full.events().last().unwrap()["attempt"]["report"], "remote", "{}", full.stdout);
     fs::rename(&apart, &directory).unwrap();
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);

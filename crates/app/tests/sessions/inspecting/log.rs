@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::sessions::scene;
 
 #[test]
-fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
+fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 exit 3"]);
@@ -19,7 +19,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
     for line in told.transcript().lines() {
         match line.trim() {
             "│ ## How to report" => skipped = true,
-            rest if rest.starts_with("answer") => skipped = false,
+            rest if rest.starts_with("report of") => skipped = false,
             _ => {}
         }
         if !skipped {
@@ -38,7 +38,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            │
            │ Do what the step says.
            │
-         answer of a#1.1: no accepted report
+         report of a#1.1: none was accepted
          the end of [STORE]/attempts/trial/a/1.1/stdout.log:
            │ a at work
          the end of [STORE]/attempts/trial/a/1.1/stderr.log:
@@ -56,7 +56,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            │
            │ Do what the step says.
            │
-         answer of a#1.2, from the report file:
+         report of a#1.2, from the report file:
            │ {
            │   "schema": "run_report@v0",
            │   "run_id": "trial",
@@ -87,20 +87,19 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
 }
 
 #[test]
-fn programs_read_prompt_and_answer_too() {
+fn programs_read_prompt_and_report_too() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     let told = scene.callboard(&["log", "trial", "--full", "--json"]).run().events();
-    let exchanges: Vec<_> =
-        told.iter().map(|line| &line["exchange"]).filter(|told| !told.is_null()).collect();
-    let attempts: Vec<_> = exchanges.iter().map(|told| told["attempt"].as_str().unwrap()).collect();
-    assert_eq!(attempts, ["a#1.1", "b#1.1", "b#1.2"]);
-    assert!(exchanges[0]["prompt"]["read"]["text"].as_str().unwrap().contains("Do what the step says."));
-    assert_eq!(exchanges[0]["response"]["report"]["from"], "the submitted report");
-    assert_eq!(exchanges[2]["response"]["report"]["from"], "the report between the markers");
-    let refused = &exchanges[1]["response"]["output"]["rejected"];
+    let attempts: Vec<_> = told.iter().map(|line| &line["attempt"]).filter(|told| !told.is_null()).collect();
+    let ids: Vec<_> = attempts.iter().map(|told| told["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["a#1.1", "b#1.1", "b#1.2"]);
+    assert!(attempts[0]["prompt"]["read"]["text"].as_str().unwrap().contains("Do what the step says."));
+    assert_eq!(attempts[0]["report"]["accepted"]["from"], "the submitted report");
+    assert_eq!(attempts[2]["report"]["accepted"]["from"], "the report between the markers");
+    let refused = &attempts[1]["report"]["missing"]["rejected"];
     assert!(refused["reason"].as_str().unwrap().starts_with("the report file: "), "{refused}");
     assert_eq!(refused["report"]["read"]["text"], "{ \"schema\": ");
 }
@@ -120,10 +119,10 @@ fn missing_and_damaged_files_are_named() {
     assert_eq!(told.code, 0, "{}", told.stderr);
     for said in [
         "cannot be read: it is not a regular file",
-        "answer of a#1.1, from the journal; the report in its directory is invalid: the report file:",
+        "report of a#1.1, from the journal; the report in its directory is invalid: the report file:",
         "│     \"did a\"",
-        "answer of b#1.1, from the journal; its directory was removed:",
-        "answer of c#1.1: its directory is gone",
+        "report of b#1.1, from the journal; its directory was removed:",
+        "report of c#1.1: its directory is gone",
         "the file is missing",
     ] {
         assert!(told.stdout.contains(said), "`{said}` is not in:\n{}", told.stdout);
