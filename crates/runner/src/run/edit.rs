@@ -31,7 +31,7 @@ pub enum EditError {
     #[error(transparent)]
     Conflict(#[from] Box<SequenceConflict>),
     /// The attempt has ended or was replaced by a later one. Its writes are not applied any more.
-    #[error("attempt `{attempt}` is not at work any more{}", live_instead(live_attempts))]
+    #[error("attempt `{attempt}` is not running any more{}", live_instead(live_attempts))]
     Straggler { attempt: AttemptId, live_attempts: Vec<AttemptId> },
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -73,7 +73,8 @@ fn live_instead(live_attempts: &[AttemptId]) -> String {
         [] => String::new(),
         [..] => {
             let names: Vec<_> = live_attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
-            format!("; {} is", names.join(" and "))
+            let verb = if names.len() == 1 { "is" } else { "are" };
+            format!("; {} {verb}", names.join(" and "))
         }
     }
 }

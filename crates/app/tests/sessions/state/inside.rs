@@ -58,7 +58,7 @@ fn a_superseded_attempt_cannot_write() {
         let refused = as_attempt(straggler);
         let answer = refused.json();
         assert_eq!((refused.code, &answer["kind"]), (3, &json!("not_yours")), "{answer}");
-        let why = format!("attempt `{straggler}` is not at work any more; `plan#1.2` is");
+        let why = format!("attempt `{straggler}` is not running any more; `plan#1.2` is");
         assert_eq!(answer["causes"], json!([why]));
     }
     assert_eq!(sequence(&scene), now, "nothing of it was written");

@@ -122,7 +122,7 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
         let refused = edit(&mut cycle, person(), from(straggler), edited.sequence, &patch).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            format!("attempt `{straggler}` is not at work any more; `plan#1.2` is")
+            format!("attempt `{straggler}` is not running any more; `plan#1.2` is")
         );
     }
 }
