@@ -22,7 +22,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let scene = scene();
     scene.write(
         "wf.yaml",
-        "name: two words\nsteps:\n  - {id: plan-it, agent: profile, prompt: task.md}\n  - {id: b, agent: profile, prompt: \
+        "name: two words\nsteps:\n  - {id: plan-it, agent: coder, prompt: task.md}\n  - {id: b, agent: coder, prompt: \
          task.md, needs: [plan-it], model: large}\n",
     );
     scene.plan(&["b 1 exit 1", "b * tell"]);
@@ -37,7 +37,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     #[rustfmt::skip]
     assert_eq!(
         arguments.lines().collect::<Vec<_>>(),
-        ["--run-id", "trial", "--step-id", "b", "--agent", "profile", "--prompt", &path("prompt.md"), "--repo", &repo,
+        ["--run-id", "trial", "--step-id", "b", "--agent", "coder", "--prompt", &path("prompt.md"), "--repo", &repo,
          "--report", &path("report.json"), "--model", "a b"]
     );
     let told = environment(&scene);
@@ -47,7 +47,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let expected = [
         ("RUN_ID", "trial"),
         ("STEP_ID", "b"),
-        ("AGENT_ID", "profile"),
+        ("AGENT_ID", "coder"),
         ("REPO_DIR", &repo),
         ("PROMPT_PATH", &path("prompt.md")),
         ("REPORT_PATH", &path("report.json")),
@@ -81,7 +81,7 @@ fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
-    You are `profile`, working on step `b` of run `trial`.
+    You are `coder`, working on step `b` of run `trial`.
 
     This is attempt 2 of 2. The previous one failed: Agent reported failure: b did not work out
 
@@ -115,9 +115,8 @@ fn a_command_template_keeps_spaces_and_quotes_whole() {
 fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
     let scene = scene();
     let agent = scene.agent();
-    let text = format!(
-        "[adapters.profile]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n"
-    );
+    let text =
+        format!("[adapters.coder]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n");
     scene.write("callboard.toml", &text);
     scene.workflow(&["a"]);
     scene.plan(&["a * tell"]);
@@ -158,7 +157,7 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
 #[test]
 fn the_command_line_wins_over_the_configuration() {
     let scene = scene();
-    scene.write("callboard.toml", "[adapters.profile]\ncommand = [\"false\"]\n");
+    scene.write("callboard.toml", "[adapters.coder]\ncommand = [\"false\"]\n");
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_eq!(scene.agent_log().started(), ["a#1.1"]);

@@ -67,7 +67,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
 #[test]
 fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
     let scene = scene();
-    let step = "agent: profile, prompt: task.md";
+    let step = "agent: coder, prompt: task.md";
     scene.write(
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: own, {step}, max_attempts: 4}}\n  - {{id: other, {step}}}\n"),
@@ -107,7 +107,7 @@ fn a_missing_agent_is_a_failed_attempt_not_a_usage_error() {
 fn a_step_that_exceeds_its_timeout_is_ended() {
     let scene = scene();
     let text =
-        "name: t\nsteps:\n  - {id: a, agent: profile, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
+        "name: t\nsteps:\n  - {id: a, agent: coder, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
     scene.write("wf.yaml", text);
     scene.plan(&["a * hang"]);
     let session = scene.run(&[]).run();
@@ -122,7 +122,7 @@ fn an_agent_that_ignores_term_is_killed() {
     let agent = scene.agent();
     scene.write(
         "callboard.toml",
-        &format!("[adapters.profile]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
+        &format!("[adapters.coder]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
     );
     scene.workflow(&["a"]);
     scene.plan(&["a 1 stubborn"]);

@@ -17,10 +17,10 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
     $ callboard graph wf.yaml
     trial  4 steps
-    - plan  profile
-    - fix   profile  needs plan
-    - test  profile  needs fix   loops back to fix
-    - docs  profile  needs test
+    - plan  coder
+    - fix   coder  needs plan
+    - test  coder  needs fix   loops back to fix
+    - docs  coder  needs test
     [exit 0]
     ");
     scene.plan(&["test * gate-failure 1", "docs * exit 1"]);

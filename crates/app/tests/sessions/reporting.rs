@@ -47,7 +47,7 @@ fn the_report_command_is_refused_after_the_attempt() {
     let late = |attempt: &str| {
         let report = scene.callboard(&["report", "--status", "COMPLETED"]);
         let report =
-            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", attempt).env("AGENT_ID", "profile");
+            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", attempt).env("AGENT_ID", "coder");
         report.env("CALLBOARD_STORE", scene.store()).run()
     };
     assert_snapshot!(late("a#1.1").transcript(), @"
@@ -73,7 +73,7 @@ fn an_invalid_report_is_refused_at_once() {
     let report = |status: &str| {
         let report = scene.callboard(&["report", "--status", status]);
         let report =
-            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", "a#1.1").env("AGENT_ID", "profile");
+            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", "a#1.1").env("AGENT_ID", "coder");
         report.env("CALLBOARD_STORE", scene.store()).run()
     };
     assert_snapshot!(report("MAYBE").transcript(), @"

@@ -178,7 +178,7 @@ fn resume_json_reports_why_there_are_no_events() {
     assert_eq!(session.code, 2);
     let [event] = session.events().try_into().unwrap();
     assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
-    assert_eq!(event["error"], "no command is configured for agent `profile` (used by step `a`)");
+    assert_eq!(event["error"], "no command is configured for agent `coder` (used by step `a`)");
     assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
     let ghost = scene.callboard(&["resume", "ghost", "--json"]).run();
     assert_eq!(ghost.events()[0]["code"], "E011");

@@ -56,7 +56,7 @@ fn a_missing_workflow() {
 #[test]
 fn a_wrong_next_on_success_is_a_warning() {
     let scene = scene();
-    let step = "agent: profile, prompt: task.md";
+    let step = "agent: coder, prompt: task.md";
     scene.write(
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: a, {step}, next_on_success: [b]}}\n  - {{id: b, {step}}}\n"),
@@ -65,10 +65,10 @@ fn a_wrong_next_on_success_is_a_warning() {
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --jobs 1
     warning[successor-does-not-need]: `b` is named as next after `a`, but does not need it
-     --> wf.yaml:3:64
+     --> wf.yaml:3:62
       |
-    3 |   - {id: a, agent: profile, prompt: task.md, next_on_success: [b]}
-      |                                                                ^
+    3 |   - {id: a, agent: coder, prompt: task.md, next_on_success: [b]}
+      |                                                              ^
       |
       = hint: only `needs` makes a step wait: add `a` to the `needs` of `b`
     run trial in [REPO]
@@ -88,11 +88,11 @@ fn an_agent_without_a_command() {
     scene.workflow(&["a"]);
     assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
-    error[E007]: no command is configured for agent `profile` (used by step `a`)
+    error[E007]: no command is configured for agent `coder` (used by step `a`)
 
     hint: add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:
 
-        [adapters.profile]
+        [adapters.coder]
         command = ["your-agent", "{prompt}"]
         report = "required"    # without this line the exit code is the report
     [exit 2]

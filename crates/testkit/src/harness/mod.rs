@@ -67,7 +67,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         name: "trial".to_owned(),
         description: String::new(),
         metadata: serde_json::Map::new(),
-        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "profile", "task.md")).collect(),
+        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "coder", "task.md")).collect(),
     };
     steps::DefinitionSource {
         workflow,

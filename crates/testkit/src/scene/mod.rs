@@ -193,13 +193,13 @@ impl Scene {
         path
     }
 
-    /// Writes `wf.yaml` with steps given as `id: need need`, all for agent `profile` with the prompt `task.md`.
+    /// Writes `wf.yaml` with steps given as `id: need need`, all for agent `coder` with the prompt `task.md`.
     pub fn workflow(&self, steps: &[&str]) -> PathBuf {
         let mut text = "name: trial\nsteps:\n".to_owned();
         for step in steps {
             let (id, needs) = step.split_once(':').unwrap_or((step, ""));
             let needs: Vec<_> = needs.split_whitespace().collect();
-            text.push_str(&format!("  - id: {id}\n    agent: profile\n    prompt: task.md\n"));
+            text.push_str(&format!("  - id: {id}\n    agent: coder\n    prompt: task.md\n"));
             if !needs.is_empty() {
                 text.push_str(&format!("    needs: [{}]\n", needs.join(", ")));
             }
@@ -209,7 +209,7 @@ impl Scene {
 
     /// Writes `wf.yaml` with steps given in YAML: `id: review, needs: [code], loop_back_to: code`.
     pub fn workflow_of(&self, steps: &[&str]) -> PathBuf {
-        let steps = steps.iter().map(|step| format!("  - {{agent: profile, prompt: task.md, {step}}}\n"));
+        let steps = steps.iter().map(|step| format!("  - {{agent: coder, prompt: task.md, {step}}}\n"));
         self.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()))
     }
 

@@ -203,5 +203,5 @@ fn a_prompt_is_never_written_in_place() {
     scene.plan(&[link, "b * tell"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_eq!(fs::read_to_string(scene.kit().join("witness")).unwrap(), "old\n");
-    assert!(fs::read_to_string(scene.kit().join("prompt")).unwrap().starts_with("You are `profile`"));
+    assert!(fs::read_to_string(scene.kit().join("prompt")).unwrap().starts_with("You are `coder`"));
 }

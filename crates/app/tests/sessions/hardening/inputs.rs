@@ -85,7 +85,7 @@ fn a_byte_that_is_not_utf_8_in_the_exclude_file_is_kept() {
 fn thousands_of_artifacts_do_not_prevent_the_next_step() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
-    let write = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"profile","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; note end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;
+    let write = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"coder","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; note end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;
     scene.plan(&[write, "b * tell"]);
     let session = scene.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -124,7 +124,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
 #[test]
 fn adopting_and_stopping_need_no_adapter() {
     let scene = scene();
-    scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
+    scene.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
@@ -139,7 +139,7 @@ fn adopting_and_stopping_need_no_adapter() {
     let session = resumed.wait();
     assert_eq!(session.code, 2, "the next step has no adapter: {}", session.transcript());
     assert!(
-        session.stderr.contains("no command is configured for agent `profile` (used by step `b`)"),
+        session.stderr.contains("no command is configured for agent `coder` (used by step `b`)"),
         "{}",
         session.stderr
     );
@@ -155,7 +155,7 @@ fn adopting_and_stopping_need_no_adapter() {
 #[test]
 fn a_run_whose_adapter_was_removed_can_be_stopped() {
     let scene = scene();
-    scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
+    scene.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();

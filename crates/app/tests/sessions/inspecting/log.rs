@@ -34,7 +34,7 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
          prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
-           │ You are `profile`, working on step `a` of run `trial`.
+           │ You are `coder`, working on step `a` of run `trial`.
            │
            │ Do what the step says.
            │
@@ -50,7 +50,7 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
            [STORE]/attempts/trial/a/1.2
        5 [WHEN]  a#1.2 ended  engine [PID] on [HOST]
          prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
-           │ You are `profile`, working on step `a` of run `trial`.
+           │ You are `coder`, working on step `a` of run `trial`.
            │
            │ This is attempt 2 of 2. The previous one failed: Agent process exited with code 3 without a report: a gives up
            │
@@ -61,7 +61,7 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
            │   "schema": "run_report@v0",
            │   "run_id": "trial",
            │   "step_id": "a",
-           │   "agent": "profile",
+           │   "agent": "coder",
            │   "status": "COMPLETED",
            │   "started_at": "[WHEN]",
            │   "ended_at": "[WHEN]",

@@ -8,10 +8,10 @@ use crate::sessions::scene;
 /// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` was stopped by Ctrl-C.
 fn three_runs() -> Scene {
     let scene = scene();
-    scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: profile, prompt: task.md}]\n");
+    scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: coder, prompt: task.md}]\n");
     scene.write(
         "two.yaml",
-        "name: Nightly\nsteps: [{id: a, agent: profile, prompt: task.md}, {id: b, agent: profile, prompt: task.md}]\n",
+        "name: Nightly\nsteps: [{id: a, agent: coder, prompt: task.md}, {id: b, agent: coder, prompt: task.md}]\n",
     );
     let agent = scene.agent();
     let run = |workflow, run| {
