@@ -1,6 +1,6 @@
-//! The scripted agent: our own program in the place of an agent, as `callboard __rehearse PART`.
+//! The scripted agent: our own program in the place of an agent, as `callboard __rehearse BEHAVIOUR`.
 //!
-//! It is told what every agent is told, through the usual variables, and the part of this attempt as its argument. It must
+//! It is told what every agent is told, through the usual variables, and the behaviour of this attempt as its argument. It must
 //! behave like any external program: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
 //! hands in as any agent can, by `callboard report --partial`.
 
@@ -25,29 +25,30 @@ use supervisor::adapter::rehearsal::{
 
 use crate::failure::Exit;
 
-/// In the place of a part: be the process that is left behind.
+/// The argument, instead of a behaviour, of the process that is left behind.
 const LEFT_BEHIND: &str = "left-behind";
 /// What a flood consists of.
 const DROP: &[u8] = b"The rehearsal is long, and so is this line, which is said again and again.\n";
 /// What no reader of reports can read: JSON that breaks off, then bytes that are no text.
 const RUBBISH: &[u8] = b"{\"schema\": \"run_report@v0\", \"status\": \xff\xfe";
 
-/// Plays one part. To be called with the arguments after `__rehearse`.
+/// Runs one scripted attempt. To be called with the arguments after `__rehearse`.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(argument) = arguments.next() else { return nobody_asked("there is no part") };
+    let Some(argument) = arguments.next() else { return usage_error("there is no behaviour") };
     if argument == LEFT_BEHIND {
         return stay_behind();
     }
-    let part = argument.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
-    let part = part.and_then(|text| ScriptedAttempt::from_argument(text).map_err(|error| error.to_string()));
-    let part = match part {
-        Ok(part) => part,
-        Err(error) => return nobody_asked(&format!("the part cannot be read: {error}")),
+    let attempt = argument.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
+    let attempt =
+        attempt.and_then(|text| ScriptedAttempt::from_argument(text).map_err(|error| error.to_string()));
+    let attempt = match attempt {
+        Ok(attempt) => attempt,
+        Err(error) => return usage_error(&format!("the behaviour cannot be parsed: {error}")),
     };
     let Some(told) = Told::read(|name| env::var(name).ok()) else {
-        return nobody_asked("the variables of an attempt are missing");
+        return usage_error("the variables of an attempt are missing");
     };
-    match told.play(&part) {
+    match told.perform(&attempt) {
         Ok(exit) => exit,
         Err(error) => {
             complain(&format!("the scripted agent cannot go on: {error}"));
@@ -56,7 +57,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn nobody_asked(why: &str) -> ExitCode {
+fn usage_error(why: &str) -> ExitCode {
     complain(&format!(
         "error: `{AGENT_ARGUMENT}` is how a rehearsed run starts its agents, not a command: {why}"
     ));
@@ -99,19 +100,19 @@ impl Told {
         })
     }
 
-    fn play(&self, part: &ScriptedAttempt) -> io::Result<ExitCode> {
+    fn perform(&self, attempt: &ScriptedAttempt) -> io::Result<ExitCode> {
         let Self { step, iteration, step_attempt, .. } = self;
         say(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
-        for output in &part.partial {
+        for output in &attempt.partial {
             say("handing in progress")?;
             progress::hand_in(output)?;
         }
-        if let Some(length) = part.take {
-            say(&format!("taking {length:?}"))?;
+        if let Some(length) = attempt.delay {
+            say(&format!("waiting {length:?}"))?;
             thread::sleep(length);
         }
-        match &part.behaviour {
-            Behaviour::Ok(delivery) => self.deliver(delivery, &part.says)?,
+        match &attempt.behaviour {
+            Behaviour::Ok(delivery) => self.deliver(delivery, &attempt.says)?,
             Behaviour::Fail { why } => {
                 self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?;
             }
@@ -132,7 +133,7 @@ impl Told {
             }
             Behaviour::Flood { bytes } => {
                 flood(*bytes)?;
-                self.deliver(&ScriptedOutput::default(), &part.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
             }
             Behaviour::Rubbish => {
                 say("reporting rubbish")?;
@@ -140,10 +141,10 @@ impl Told {
             }
             Behaviour::LeaveChild => {
                 leave_child()?;
-                self.deliver(&ScriptedOutput::default(), &part.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
             }
             Behaviour::ReportThenHang => {
-                self.deliver(&ScriptedOutput::default(), &part.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
                 return hang();
             }
         }

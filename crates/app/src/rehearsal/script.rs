@@ -1,8 +1,8 @@
 //! Script text → [`Rehearsal`], or everything that is wrong with it, each with line, column and a hint.
 //!
-//! As strict as the workflow loader: a part that is silently ignored would rehearse something else than its author meant.
+//! As strict as the workflow loader: a behaviour that is silently ignored would rehearse something else than its author meant.
 
-mod part;
+mod attempt;
 mod says;
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
     fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<ScriptedAttempt>> {
         let (one, many) = self.roles.word;
         let upper = one.to_uppercase();
-        let hint = format!("a script begins with `{many}:`, and below it `{upper}: [PART, …]`");
+        let hint = format!("a script begins with `{many}:`, and below it `{upper}: [BEHAVIOUR, …]`");
         let entries = match &root.value {
             Value::Mapping(entries) => entries,
             Value::Null => {
@@ -75,27 +75,30 @@ impl<'a> Reader<'a> {
             | Value::Text(_)
             | Value::List(_) => {
                 let message = format!("`{many}` is {} where a mapping is expected", steps.kind());
-                let hint = format!("write `{upper}:`, and below it one `- PART` an attempt");
+                let hint = format!("write `{upper}:`, and below it one `- BEHAVIOUR` per attempt");
                 self.problem(steps.pos, Rule::WrongType, message, hint);
                 BTreeMap::new()
             }
         }
     }
 
-    fn step(&mut self, Entry { key: name, value: parts }: &Entry) -> Option<(StepId, Vec<ScriptedAttempt>)> {
+    fn step(
+        &mut self,
+        Entry { key: name, value: attempts }: &Entry,
+    ) -> Option<(StepId, Vec<ScriptedAttempt>)> {
         let roles: &'a ScriptSteps = self.roles;
         let Some(role) = roles.find(&name.value) else {
             self.unknown_step(name);
             return None;
         };
         let ScriptStep { step, .. } = role;
-        match &parts.value {
+        match &attempts.value {
             Value::List(list) if !list.is_empty() => {
-                let parts = list.iter().filter_map(|node| self.part(role, node)).collect();
-                Some((step.clone(), parts))
+                let attempts = list.iter().filter_map(|node| self.attempt(role, node)).collect();
+                Some((step.clone(), attempts))
             }
             Value::List(_) | Value::Null => {
-                let message = format!("{} `{step}` has no part", roles.word.0);
+                let message = format!("{} `{step}` has no behaviour", roles.word.0);
                 self.problem(name.pos, Rule::EmptyValue, message, "write `- ok` below it, or remove it");
                 None
             }
@@ -104,13 +107,9 @@ impl<'a> Reader<'a> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::Mapping(_) => {
-                let message = format!("the parts of `{step}` are {} where a list is expected", parts.kind());
-                self.problem(
-                    parts.pos,
-                    Rule::WrongType,
-                    message,
-                    "begin each part with `- `, one an attempt",
-                );
+                let message =
+                    format!("the behaviours of `{step}` are {} where a list is expected", attempts.kind());
+                self.problem(attempts.pos, Rule::WrongType, message, "begin each with `- `, one per attempt");
                 None
             }
         }

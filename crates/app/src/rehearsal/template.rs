@@ -1,10 +1,10 @@
-//! The script template that `callboard rehearse-script` prints: every step succeeds, and comments show every kind.
+//! The script template that `callboard rehearse-script` prints: every step succeeds, and comments show every behaviour.
 
 use std::fmt::Write as _;
 
 use super::script_steps::ScriptSteps;
 
-const KINDS: &str = r#"#   - ok                               # a report that the work is done; one small file in the run's artifacts/
+const BEHAVIOURS: &str = r#"#   - ok                               # a report that the work is done; one small file in the run's artifacts/
 #   - ok:                              # the same, with more to show
 #       logs: ["did this", "and that"]
 #       artifacts: ["notes.txt"]       # small files made in the run's artifacts/ and named in the report
@@ -12,15 +12,15 @@ const KINDS: &str = r#"#   - ok                               # a report that th
 #   - fail: "syntax error"             # a report that it failed
 "#;
 
-const GATES: &str = r#"#   - gate_fail: {times: 2, why: "found P0 issues"}   # sends back in the first two iterations, then `ok`
+const GATES: &str = r#"#   - gate_fail: {times: 2, why: "found P0 issues"}   # fails the gate in the first two iterations, then `ok`
 "#;
 
-const MORE_KINDS: &str = r#"#   - take: 2s                         # takes its time, then `ok`; may stand beside any other kind
-#   - hang                             # no report and no end: a time-out's case
+const MORE_BEHAVIOURS: &str = r#"#   - delay: 2s                        # waits this long, then `ok`; can be combined with any other
+#   - hang                             # neither reports nor exits, until its timeout
 #   - crash                            # killed by a signal, without a report
 #   - exit: 3                          # ends with this code, without a report
 #   - flood: 10MB                      # so much output, then `ok`
-#   - rubbish                          # a report that nobody can read
+#   - rubbish                          # a report that cannot be parsed
 #   - leave_child                      # `ok`, but a process in a session of its own stays behind
 #   - report_then_hang                 # `ok`, but the process does not end
 "#;
@@ -28,7 +28,7 @@ const MORE_KINDS: &str = r#"#   - take: 2s                         # takes its t
 /// For phases, which have outputs.
 const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output instead of a small one that will do; one that will not costs an attempt
 #   - ok: {output: null}               # none at all, which costs an attempt
-#   - partial: {progress: "half"}      # handed in as progress, then `ok`; a list makes several; may stand beside any kind
+#   - partial: {progress: "half"}      # handed in as progress, then `ok`; a list makes several; can be combined with any other
 #
 # Only for `review`:
 #
@@ -41,23 +41,23 @@ pub(super) fn script(steps: &ScriptSteps) -> String {
     let anew = if steps.have_outputs() {
         "A new cycle\n# begins"
     } else {
-        "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
+        "An iteration (a gate looped\n# back) and `callboard retry` begin"
     };
     let mut text = format!(
-        "# {title}\n#\n# Below each {one} stands a list of parts, one for each attempt; the last one repeats. {anew} the list \
-         anew. A {one} that is left out plays `ok`.\n#\n# Kinds of parts:\n#\n{KINDS}"
+        "# {title}\n#\n# Below each {one} is a list with one behaviour per attempt; the last one repeats. {anew} the list \
+         anew. A {one} that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
     );
     if !steps.have_outputs() {
         text.push_str(GATES);
     }
-    text.push_str(MORE_KINDS);
+    text.push_str(MORE_BEHAVIOURS);
     if steps.have_outputs() {
         text.push_str(OUTPUTS);
     }
     write!(text, "\n{many}:\n").expect("BUG: a string grows");
     for step in &steps.steps {
         let gate = match &step.gate {
-            Some(target) => format!("   # a gate: `gate_fail` sends back to `{target}`"),
+            Some(target) => format!("   # a gate: `gate_fail` loops back to `{target}`"),
             None => String::new(),
         };
         write!(text, "  {}:{gate}\n    - ok\n", key(step.step.as_str())).expect("BUG: a string grows");

@@ -22,9 +22,9 @@ fn rehearsal(steps: &[&str]) -> Scene {
 }
 
 /// Writes a script outside the repository; returns the flag that uses it.
-fn script(scene: &Scene, parts: &str) -> String {
+fn script(scene: &Scene, steps: &str) -> String {
     let file = script_file(scene);
-    fs::write(&file, format!("steps:\n{parts}")).unwrap();
+    fs::write(&file, format!("steps:\n{steps}")).unwrap();
     format!("--rehearse={}", file.display())
 }
 
@@ -34,7 +34,7 @@ fn script_file(scene: &Scene) -> PathBuf {
 
 /// Runs the workflow and expects this exit code.
 #[track_caller]
-fn play(scene: &Scene, rehearse: &str, code: i32) {
+fn rehearse(scene: &Scene, rehearse: &str, code: i32) {
     let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
     assert_eq!(session.code, code, "{}", talk(&session));
 }
@@ -60,7 +60,7 @@ fn json(path: &Path) -> Value {
 fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
     let scene =
         rehearsal(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code], loop_back_to: code"]);
-    play(&scene, "--rehearse", 0);
+    rehearse(&scene, "--rehearse", 0);
     assert_eq!(scene.git(&["status", "--porcelain"]), "");
     for step in ["plan", "code", "review"] {
         let shown = step_of(&scene, step);
@@ -76,8 +76,9 @@ fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
 #[test]
 fn a_script_says_what_is_left_behind() {
     let scene = rehearsal(&["id: code"]);
-    let part = "- ok: {logs: [\"fixed\"], artifacts: [\"a/notes.txt\"], write: {\"src/x.txt\": \"content\"}}";
-    play(&scene, &script(&scene, &format!("  code:\n    {part}\n")), 0);
+    let entry =
+        "- ok: {logs: [\"fixed\"], artifacts: [\"a/notes.txt\"], write: {\"src/x.txt\": \"content\"}}";
+    rehearse(&scene, &script(&scene, &format!("  code:\n    {entry}\n")), 0);
     assert_eq!(scene.git(&["status", "--porcelain", "-uall"]), "?? src/x.txt\n");
     assert_eq!(fs::read_to_string(scene.repo().join("src/x.txt")).unwrap(), "content");
     let shown = step_of(&scene, "code");
@@ -88,7 +89,7 @@ fn a_script_says_what_is_left_behind() {
 #[test]
 fn a_scripted_failure_is_retried() {
     let scene = rehearsal(&["id: code"]);
-    play(&scene, &script(&scene, "  code: [fail: syntax error, ok]\n"), 0);
+    rehearse(&scene, &script(&scene, "  code: [fail: syntax error, ok]\n"), 0);
     assert_eq!(step_of(&scene, "code")["attempts"], 2);
     assert_eq!(
         json(&file_of(&scene, "code", "1.1", "report.json"))["logs"],
@@ -99,7 +100,7 @@ fn a_scripted_failure_is_retried() {
 #[test]
 fn a_gate_fails_twice_and_then_passes() {
     let scene = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    play(&scene, &script(&scene, "  review: [gate_fail: {times: 2, why: found P0 issues}]\n"), 0);
+    rehearse(&scene, &script(&scene, "  review: [gate_fail: {times: 2, why: found P0 issues}]\n"), 0);
     for step in ["code", "review"] {
         assert_eq!(step_of(&scene, step)["iteration_count"], 2, "{step}");
     }
@@ -137,7 +138,7 @@ fn every_scripted_failure_is_reported_by_its_name() {
 #[test]
 fn a_flood_is_kept_and_a_child_left_behind_is_not() {
     let scene = rehearsal(&["id: floods", "id: forgets"]);
-    play(&scene, &script(&scene, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
+    rehearse(&scene, &script(&scene, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
     assert!(fs::metadata(file_of(&scene, "floods", "1.1", "stdout.log")).unwrap().len() > 10_000_000);
     let said = fs::read_to_string(file_of(&scene, "forgets", "1.1", "stdout.log")).unwrap();
     let (_, left) = said.split_once("leaving process ").unwrap();
@@ -151,7 +152,7 @@ fn a_flood_is_kept_and_a_child_left_behind_is_not() {
 #[test]
 fn a_killed_engine_does_not_change_the_script() {
     let scene = rehearsal(&["id: a", "id: b, needs: [a]"]);
-    let rehearse = script(&scene, "  a: [take: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
+    let rehearse = script(&scene, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
     let engine = scene.callboard(&arguments).start();
     engine.wait_until_it_shows("a#1.1");
@@ -169,7 +170,7 @@ fn a_killed_engine_does_not_change_the_script() {
 fn a_rehearsed_run_is_refused_by_other_adapters() {
     let scene = rehearsal(&["id: code"]);
     let flag = script(&scene, "  code: [{fail: \"no\"}]\n");
-    play(&scene, &flag, 1);
+    rehearse(&scene, &flag, 1);
     let output = scene.callboard(&["retry", "trial", "--wrapper", "true"]).run();
     assert_eq!(output.code, 3, "{}", talk(&output));
     assert!(talk(&output).contains("it is a rehearsal"), "{}", talk(&output));
@@ -178,7 +179,7 @@ fn a_rehearsed_run_is_refused_by_other_adapters() {
 #[test]
 fn a_retried_run_is_still_rehearsed() {
     let scene = rehearsal(&["id: a, max_attempts: 1"]);
-    play(&scene, &script(&scene, "  a: [fail: never]\n"), 1);
+    rehearse(&scene, &script(&scene, "  a: [fail: never]\n"), 1);
     fs::remove_file(script_file(&scene)).unwrap();
     let output = scene.callboard(&["retry", "trial"]).run();
     assert_eq!(output.code, 1, "{}", talk(&output));
@@ -189,7 +190,7 @@ fn a_retried_run_is_still_rehearsed() {
 fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let root = tempfile::tempdir().unwrap();
     let report = root.path().join("report.json");
-    let part = r#"{"behaviour": "report_then_hang"}"#;
+    let behaviour = r#"{"behaviour": "report_then_hang"}"#;
     let path = root.path().display().to_string();
     let told = [
         ("RUN_ID", "trial"),
@@ -201,20 +202,20 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
         ("REPO_DIR", &path),
         ("ARTIFACTS_DIR", &path),
     ];
-    let mut profile = Command::new(CALLBOARD)
-        .args(["__rehearse", part])
+    let mut agent = Command::new(CALLBOARD)
+        .args(["__rehearse", behaviour])
         .envs(told)
         .env("REPORT_PATH", &report)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let said: Vec<_> =
-        BufReader::new(profile.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
+        BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
     assert_eq!(said[1..], ["reported COMPLETED", "hanging"]);
     assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.txt"]));
-    assert!(profile.try_wait().unwrap().is_none(), "it does not end by itself");
-    profile.kill().unwrap();
-    profile.wait().unwrap();
+    assert!(agent.try_wait().unwrap().is_none(), "it does not end by itself");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
 }
 
 #[test]
@@ -224,8 +225,8 @@ fn a_broken_script_is_refused_before_anything_happens() {
     let output = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
     assert_eq!(output.code, 2);
     let said = talk(&output);
-    for part in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {
-        assert!(said.contains(part), "{part}: {said}");
+    for text in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {
+        assert!(said.contains(text), "{text}: {said}");
     }
     assert!(!scene.repo().join(".agents").exists());
     let output = scene.callboard(&["run", "wf.yaml", "--rehearse", "--wrapper", "x"]).run();
@@ -240,7 +241,7 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
     assert_eq!(write().code, 0);
     let printed = scene.callboard(&["rehearse-script", "wf.yaml"]).run();
     assert_eq!(printed.stdout, fs::read_to_string(&file).unwrap());
-    play(&scene, &format!("--rehearse={file}"), 0);
+    rehearse(&scene, &format!("--rehearse={file}"), 0);
     fs::write(&file, "edited for hours").unwrap();
     let again = write();
     assert_eq!(again.code, 3, "{}", talk(&again));

@@ -41,7 +41,7 @@ pub type Fields = Map<String, Value>;
 pub struct ScriptedAttempt {
     /// How long it waits first.
     #[serde(default)]
-    pub take: Option<Duration>,
+    pub delay: Option<Duration>,
     /// The partial reports that it submits meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<Value>,
@@ -97,16 +97,16 @@ impl Default for Behaviour {
 
 impl Rehearsal {
     /// Returns what an attempt does. Iterations count from 0, attempts from 1, as in the agent's environment.
-    pub fn part(&self, step: &StepId, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
-        let parts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
+    pub fn attempt(&self, step: &StepId, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
+        let attempts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
         let index = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        let mut part = parts.get(index).or(parts.last()).cloned().unwrap_or_default();
+        let mut attempt = attempts.get(index).or(attempts.last()).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
-            part.says.entry(field.clone()).or_insert_with(|| value.clone());
+            attempt.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
-        match &part.behaviour {
+        match &attempt.behaviour {
             Behaviour::GateFail { times, .. } if iteration >= times.get() => {
-                ScriptedAttempt { behaviour: Behaviour::default(), ..part }
+                ScriptedAttempt { behaviour: Behaviour::default(), ..attempt }
             }
             Behaviour::Ok(_)
             | Behaviour::Fail { .. }
@@ -117,13 +117,13 @@ impl Rehearsal {
             | Behaviour::Flood { .. }
             | Behaviour::Rubbish
             | Behaviour::LeaveChild
-            | Behaviour::ReportThenHang => part,
+            | Behaviour::ReportThenHang => attempt,
         }
     }
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
-        let part = self.part(&assignment.attempt.step, assignment.iteration, assignment.step_attempt);
-        vec![AGENT_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), part.to_argument()]
+        let attempt = self.attempt(&assignment.attempt.step, assignment.iteration, assignment.step_attempt);
+        vec![AGENT_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
     }
 }
 
@@ -152,18 +152,19 @@ mod tests {
         example().attempt.step
     }
 
-    fn rehearsal(parts: Vec<ScriptedAttempt>) -> Rehearsal {
-        Rehearsal { steps: BTreeMap::from([(step(), parts)]), ..Rehearsal::default() }
+    fn rehearsal(attempts: Vec<ScriptedAttempt>) -> Rehearsal {
+        Rehearsal { steps: BTreeMap::from([(step(), attempts)]), ..Rehearsal::default() }
     }
 
     #[test]
     fn each_attempt_has_its_entry_the_last_repeats_and_each_iteration_starts_over() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second")]);
         for iteration in [0, 3] {
-            let parts: Vec<_> = [1, 2, 3, 9].map(|number| rehearsal.part(&step(), iteration, number)).into();
-            assert_eq!(parts, [fail("first"), fail("second"), fail("second"), fail("second")]);
+            let attempts: Vec<_> =
+                [1, 2, 3, 9].map(|number| rehearsal.attempt(&step(), iteration, number)).into();
+            assert_eq!(attempts, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().part(&step(), 0, 1), ScriptedAttempt::default());
+        assert_eq!(Rehearsal::default().attempt(&step(), 0, 1), ScriptedAttempt::default());
     }
 
     #[test]
@@ -174,8 +175,8 @@ mod tests {
             ..ScriptedAttempt::default()
         };
         let rehearsal = rehearsal(vec![gate.clone()]);
-        let parts = [0, 1, 2, 3].map(|iteration| rehearsal.part(&step(), iteration, 1));
-        assert_eq!(parts, [gate.clone(), gate, ScriptedAttempt::default(), ScriptedAttempt::default()]);
+        let attempts = [0, 1, 2, 3].map(|iteration| rehearsal.attempt(&step(), iteration, 1));
+        assert_eq!(attempts, [gate.clone(), gate, ScriptedAttempt::default(), ScriptedAttempt::default()]);
     }
 
     #[test]
@@ -186,9 +187,9 @@ mod tests {
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
         let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
         rehearsal.by_default.insert(step(), said.clone());
-        let first = rehearsal.part(&step(), 0, 1).says;
+        let first = rehearsal.attempt(&step(), 0, 1).says;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.part(&step(), 0, 2), ScriptedAttempt { says: said, ..fail("late") });
+        assert_eq!(rehearsal.attempt(&step(), 0, 2), ScriptedAttempt { says: said, ..fail("late") });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a part reports besides the fields of every report: complete and partial outputs. Invalid outputs are allowed, so that
+//! What an attempt reports besides the fields of every report: complete and partial outputs. Invalid outputs are allowed, so that
 //! their refusal can be rehearsed.
 
 use protocol::located::{Entry, Located, Rule, Value as Yaml};
@@ -43,7 +43,8 @@ impl Reader<'_> {
     /// Reads the partial outputs: one, or a list of them.
     pub(super) fn partial(&mut self, role: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
         if role.says.is_empty() {
-            let message = format!("{} `{}` has no output to hand in in parts", self.roles.word.0, role.step);
+            let message =
+                format!("{} `{}` has no output, so it cannot report progress", self.roles.word.0, role.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");
             return None;
         }

@@ -25,13 +25,13 @@ fn loaded(text: &str) -> Rehearsal {
     load(text, &ScriptSteps::of_workflow(&workflow())).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-/// The parts of `code`, written as a list.
-fn parts(list: &str) -> Vec<ScriptedAttempt> {
+/// The attempts of `code`, written as a list.
+fn attempts(list: &str) -> Vec<ScriptedAttempt> {
     loaded(&format!("steps: {{code: {list}}}")).steps.remove(&StepId::new("code").unwrap()).unwrap()
 }
 
-fn played(part: &str) -> Behaviour {
-    parts(&format!("[{part}]")).remove(0).behaviour
+fn behaviour(text: &str) -> Behaviour {
+    attempts(&format!("[{text}]")).remove(0).behaviour
 }
 
 /// Each problem as `line:column rule: message (hint)`.
@@ -51,7 +51,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn a_script_has_one_part_for_each_attempt() {
+fn a_script_has_one_behaviour_per_attempt() {
     let rehearsal = loaded(
         r#"
 steps:
@@ -71,7 +71,7 @@ steps:
     let code = [Behaviour::Fail { why: "syntax error".to_owned() }, Behaviour::Ok(delivery)];
     assert_eq!(
         rehearsal.steps[&step("code")],
-        code.map(|play| ScriptedAttempt { behaviour: play, ..ScriptedAttempt::default() })
+        code.map(|behaviour| ScriptedAttempt { behaviour, ..ScriptedAttempt::default() })
     );
     let times = NonZeroU32::new(2).unwrap();
     let gate = Behaviour::GateFail { times, why: "found P0 issues".to_owned() };
@@ -82,8 +82,8 @@ steps:
 }
 
 #[test]
-fn every_kind_is_read() {
-    for (part, play) in [
+fn every_behaviour_is_read() {
+    for (text, expected) in [
         ("ok", Behaviour::default()),
         ("ok: {}", Behaviour::default()),
         ("ok: ", Behaviour::default()),
@@ -100,15 +100,15 @@ fn every_kind_is_read() {
         ("leave_child", Behaviour::LeaveChild),
         ("report_then_hang", Behaviour::ReportThenHang),
     ] {
-        assert_eq!(played(part), play, "{part}");
+        assert_eq!(behaviour(text), expected, "{text}");
     }
-    let take = parts("[take: 1m30s, {take: 0.5, fail: slow}]");
+    let delayed = attempts("[delay: 1m30s, {delay: 0.5, fail: slow}]");
     assert_eq!(
-        take[0],
-        ScriptedAttempt { take: Some(Duration::from_secs(90)), ..ScriptedAttempt::default() }
+        delayed[0],
+        ScriptedAttempt { delay: Some(Duration::from_secs(90)), ..ScriptedAttempt::default() }
     );
-    assert_eq!(take[1].take, Some(Duration::from_millis(500)));
-    assert_eq!(take[1].behaviour, Behaviour::Fail { why: "slow".to_owned() });
+    assert_eq!(delayed[1].delay, Some(Duration::from_millis(500)));
+    assert_eq!(delayed[1].behaviour, Behaviour::Fail { why: "slow".to_owned() });
 }
 
 #[test]
@@ -124,23 +124,23 @@ steps:
     - gate_fail: {times: 1}
   review:
     - gate_fail: {times: 0, whi: x}
-    - take: soon
+    - delay: soon
     - 3
 stops: {}
 ";
     insta::assert_snapshot!(problems(script).join("\n"), @"
     2:3 unknown-step: the workflow has no step `cod` (did you mean `code`?)
-    4:7 unknown-key: `flod` is not a kind of part (did you mean `flood`?)
+    4:7 unknown-key: `flod` is not a behaviour (did you mean `flood`?)
     5:13 wrong-type: `exit` must be a whole number from 0 to 255 (write `exit: 3`)
-    6:16 unknown-key: `crash` is a second kind in one part (only `take` may stand beside another; begin the next part with `- `)
+    6:16 unknown-key: `crash` is a second behaviour in one attempt (only `delay` can be combined with another; begin the next attempt with `- `)
     7:12 unknown-key: `log` is not a key of `ok` (did you mean `logs`?)
     7:34 wrong-type: `../x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
     7:49 wrong-type: `.git/config` is not the path of a file inside the repository (write a relative path without `..`, such as `src/x.txt`)
     8:7 missing-key: step `code` has no `loop_back_to`, so it is not a gate (write `fail` for a step that fails, or set `loop_back_to` in the workflow)
     10:26 wrong-type: `times` must be a whole number from 1 (write `times: 1`)
     10:29 unknown-key: `whi` is not a key of `gate_fail` (did you mean `why`?)
-    11:13 bad-timeout: bad `take`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m` (write `take: 500ms`, `take: 2s` or `take: 1m30s`)
-    12:7 wrong-type: a part of `review` is a number (a part is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `take: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
+    11:14 bad-timeout: bad `delay`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m` (write `delay: 500ms`, `delay: 2s` or `delay: 1m30s`)
+    12:7 wrong-type: an attempt of `review` is a number (a behaviour is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `delay: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
     13:1 unknown-key: `stops` is not a key of a script (did you mean `steps`?)
     ");
 }
@@ -158,14 +158,14 @@ fn a_file_that_is_not_a_script_is_refused() {
         "steps: {code: [{}]}",
     ];
     insta::assert_snapshot!(shapes.map(problem).join("\n"), @"
-    1:1 empty-file: the file is empty (a script begins with `steps:`, and below it `STEP: [PART, …]`)
+    1:1 empty-file: the file is empty (a script begins with `steps:`, and below it `STEP: [BEHAVIOUR, …]`)
     1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
     1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
-    1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- PART` an attempt)
-    1:1 not-a-mapping: the file is a list where a mapping is expected (a script begins with `steps:`, and below it `STEP: [PART, …]`)
-    1:9 empty-value: step `code` has no part (write `- ok` below it, or remove it)
-    1:15 wrong-type: the parts of `code` are a text where a list is expected (begin each part with `- `, one an attempt)
-    1:16 empty-value: this part is empty (a part is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `take: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
+    1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- BEHAVIOUR` per attempt)
+    1:1 not-a-mapping: the file is a list where a mapping is expected (a script begins with `steps:`, and below it `STEP: [BEHAVIOUR, …]`)
+    1:9 empty-value: step `code` has no behaviour (write `- ok` below it, or remove it)
+    1:15 wrong-type: the behaviours of `code` are a text where a list is expected (begin each with `- `, one per attempt)
+    1:16 empty-value: this attempt has no behaviour (a behaviour is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `delay: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
     ");
 }
 
@@ -198,7 +198,7 @@ fn values_of_the_wrong_kind_are_refused() {
         "flood",
         "flood: 10 elephants",
         "flood: 99GB",
-        "take",
+        "delay",
         "ok: [x]",
         "ok: {logs: x}",
         "ok: {logs: [1]}",
@@ -207,7 +207,7 @@ fn values_of_the_wrong_kind_are_refused() {
         "ok: {write: [x]}",
         "ok: {write: {x: 1}}",
     ];
-    let said = wrong.map(|part| problem(&format!("steps: {{code: [{part}]}}")));
+    let said = wrong.map(|text| problem(&format!("steps: {{code: [{text}]}}")));
     insta::assert_snapshot!(said.join("\n"), @r#"
     1:22 wrong-type: `fail` is a number where a text is expected (put it in quotes)
     1:22 wrong-type: `fail` is a list where a text is expected (write `"a text"`)
@@ -217,7 +217,7 @@ fn values_of_the_wrong_kind_are_refused() {
     1:16 wrong-type: `flood` has no value where a size is expected (write `flood: 10MB`)
     1:23 wrong-type: `10 elephants` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
     1:23 wrong-type: `99GB` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
-    1:16 wrong-type: `take` has no value where a length of time is expected (write `take: 2s`)
+    1:16 wrong-type: `delay` has no value where a length of time is expected (write `delay: 2s`)
     1:20 wrong-type: `ok` is a list where a mapping is expected (write `ok: {logs: [did it]}`)
     1:27 wrong-type: `logs` is a text where a list is expected (write `logs: ["…"]`)
     1:28 wrong-type: an entry of `logs` is a number where a text is expected (put it in quotes)
@@ -229,10 +229,10 @@ fn values_of_the_wrong_kind_are_refused() {
 }
 
 #[test]
-fn a_part_that_cannot_be_an_argument_is_refused() {
+fn an_attempt_that_cannot_be_an_argument_is_refused() {
     let script = format!("steps:\n  code:\n    - ok: {{write: {{x: {}}}}}\n", "x".repeat(200_000));
     let said = problem(&script);
-    assert!(said.starts_with("3:7 too-large: this part has 200"), "{said}");
+    assert!(said.starts_with("3:7 too-large: this attempt has 200"), "{said}");
 }
 
 #[test]
@@ -244,52 +244,55 @@ fn a_printed_script_can_be_loaded_and_names_every_step() {
         workflow.steps.iter().all(|step| rehearsal.steps[&step.id] == [ScriptedAttempt::default()]),
         "{script}"
     );
-    assert!(script.contains("  review:   # a gate: `gate_fail` sends back to `code`\n"), "{script}");
+    assert!(script.contains("  review:   # a gate: `gate_fail` loops back to `code`\n"), "{script}");
 }
 
 #[test]
-fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
+fn every_behaviour_is_explained_in_a_printed_script_by_an_example_that_loads() {
     let script = template::script(&ScriptSteps::of_workflow(&workflow()));
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: Vec<_> = comments.map(|line| format!("    {line}\n")).collect();
     let gate = loaded(&format!("steps:\n  review:\n{}", examples.concat()));
-    let plays = &gate.steps[&StepId::new("review").unwrap()];
-    assert_eq!(plays.len(), part::KINDS.len() + 1, "each kind once, and `ok` twice");
-    for (kind, _) in part::KINDS {
-        assert!(examples.iter().any(|line| line.trim_start().starts_with(&format!("- {kind}"))), "{kind}");
+    let attempts = &gate.steps[&StepId::new("review").unwrap()];
+    assert_eq!(attempts.len(), attempt::BEHAVIOURS.len() + 1, "each behaviour once, and `ok` twice");
+    for (behaviour, _) in attempt::BEHAVIOURS {
+        assert!(
+            examples.iter().any(|line| line.trim_start().starts_with(&format!("- {behaviour}"))),
+            "{behaviour}"
+        );
     }
 }
 
-fn of_a_cycle(part: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
+fn of_a_cycle(text: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
     let review = StepId::new("review").unwrap();
-    let script = load(&format!("phases: {{review: [{part}]}}"), &ScriptSteps::of_peer());
+    let script = load(&format!("phases: {{review: [{text}]}}"), &ScriptSteps::of_peer());
     script.map(|mut rehearsal| rehearsal.steps.remove(&review).unwrap().remove(0))
 }
 
 #[test]
 fn a_phase_reports_what_the_script_says() {
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    let part = of_a_cycle(
-        "{partial: [{a: 1}, {a: [true, ~, x]}], take: 1s, ok: {output: {n: 1.5, m: -3}, insights: {}, logs: [x]}}",
+    let attempt = of_a_cycle(
+        "{partial: [{a: 1}, {a: [true, ~, x]}], delay: 1s, ok: {output: {n: 1.5, m: -3}, insights: {}, logs: [x]}}",
     );
-    let part = part.unwrap();
-    assert_eq!(part.partial, [json(r#"{"a": 1}"#), json(r#"{"a": [true, null, "x"]}"#)]);
-    let says = serde_json::Value::Object(part.says);
+    let attempt = attempt.unwrap();
+    assert_eq!(attempt.partial, [json(r#"{"a": 1}"#), json(r#"{"a": [true, null, "x"]}"#)]);
+    let says = serde_json::Value::Object(attempt.says);
     assert_eq!(says, json(r#"{"output": {"n": 1.5, "m": -3}, "insights": {}}"#));
-    let part = of_a_cycle("ok: {score: 40}").unwrap();
-    assert_eq!(part.says["output"]["quality_score"], 40);
-    assert_eq!(part.says["cycle_summary"]["success"], false);
-    let part = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
-    assert_eq!((part.partial.len(), part.behaviour), (1, Behaviour::Crash));
+    let attempt = of_a_cycle("ok: {score: 40}").unwrap();
+    assert_eq!(attempt.says["output"]["quality_score"], 40);
+    assert_eq!(attempt.says["cycle_summary"]["success"], false);
+    let attempt = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
+    assert_eq!((attempt.partial.len(), attempt.behaviour), (1, Behaviour::Crash));
     assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().says["output"], serde_json::Value::Null);
 }
 
 #[test]
-fn parts_that_a_cycle_does_not_have_are_refused() {
-    let parts =
+fn behaviours_that_a_cycle_does_not_have_are_refused() {
+    let texts =
         ["gate_fail", "ok: {scor: 4}", "ok: {score: [1]}", "ok: {score: 4, output: {a: 1}}", "partial: x"];
-    let said = parts.map(|part| {
-        let problem = of_a_cycle(part).unwrap_err().remove(0);
+    let said = texts.map(|text| {
+        let problem = of_a_cycle(text).unwrap_err().remove(0);
         format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
     });
     insta::assert_snapshot!(said.join("\n"), @"
@@ -318,7 +321,7 @@ fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: String = comments.map(|line| format!("    {line}\n")).collect();
     let loaded = load(&format!("phases:\n  review:\n{examples}"), &roles).unwrap();
-    let plays = &loaded.steps[&StepId::new("review").unwrap()];
-    // All kinds but `gate_fail`, the longer `ok`, and what only phases have.
-    assert_eq!(plays.len(), part::KINDS.len() - 1 + 1 + 5, "{examples}");
+    let attempts = &loaded.steps[&StepId::new("review").unwrap()];
+    // All behaviours but `gate_fail`, the longer `ok`, and what only phases have.
+    assert_eq!(attempts.len(), attempt::BEHAVIOURS.len() - 1 + 1 + 5, "{examples}");
 }

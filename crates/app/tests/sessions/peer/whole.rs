@@ -209,7 +209,7 @@ fn every_part_that_is_done_hands_in_an_output() {
 phases:
   plan: [flood: 1MB]
   execute: [leave_child]
-  express: [{partial: {summary: half}, exit: 3}, {take: 10ms, ok: {write: {out.txt: done}}}]
+  express: [{partial: {summary: half}, exit: 3}, {delay: 10ms, ok: {write: {out.txt: done}}}]
 ";
     let session = rehearsed(&scene, script, &["create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

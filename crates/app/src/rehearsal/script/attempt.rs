@@ -1,4 +1,4 @@
-//! One part of a script: what the rehearsal agent does in one attempt.
+//! One entry of a script: what the scripted agent does in one attempt.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -16,12 +16,12 @@ use supervisor::adapter::rehearsal::{
 use super::{Reader, listed};
 use crate::rehearsal::script_steps::ScriptStep;
 
-/// The kinds of parts, with an example of each.
-pub(crate) const KINDS: [(&str, &str); 11] = [
+/// The behaviours, with an example of each.
+pub(crate) const BEHAVIOURS: [(&str, &str); 11] = [
     ("ok", "ok"),
     ("fail", "fail: why"),
     ("gate_fail", "gate_fail: {times: 1, why: found issues}"),
-    ("take", "take: 2s"),
+    ("delay", "delay: 2s"),
     ("hang", "hang"),
     ("crash", "crash"),
     ("exit", "exit: 3"),
@@ -31,15 +31,16 @@ pub(crate) const KINDS: [(&str, &str); 11] = [
     ("report_then_hang", "report_then_hang"),
 ];
 
-/// The keys that may be combined with any kind.
-const BESIDE: [&str; 2] = ["take", "partial"];
+/// The keys that can be combined with any behaviour.
+const MODIFIERS: [&str; 2] = ["delay", "partial"];
 
 /// A larger output is taken for a typing error.
 const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
-    /// Reads a part: a word, or a mapping of a kind to its value, with the keys that may be combined with any kind.
-    pub(super) fn part(&mut self, role: &ScriptStep, node: &Node) -> Option<ScriptedAttempt> {
+    /// Reads an attempt: a word, or a mapping of a behaviour to its value, with the keys that can be combined with any
+    /// behaviour.
+    pub(super) fn attempt(&mut self, role: &ScriptStep, node: &Node) -> Option<ScriptedAttempt> {
         let word;
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
@@ -53,33 +54,38 @@ impl Reader<'_> {
             | Value::AmbiguousBool(_)
             | Value::Number { .. }
             | Value::List(_) => {
-                let message = format!("a part of `{}` is {}", role.step, node.kind());
-                self.problem(node.pos, Rule::WrongType, message, format!("a part is {}", kinds()));
+                let message = format!("an attempt of `{}` is {}", role.step, node.kind());
+                self.problem(
+                    node.pos,
+                    Rule::WrongType,
+                    message,
+                    format!("a behaviour is {}", listed_behaviours()),
+                );
                 return None;
             }
         };
-        let beside = |entry: &Entry| BESIDE.contains(&entry.key.value.as_str());
-        let [take, partial] = BESIDE.map(|name| Entry::find(entries, name));
-        let mut plays = entries.iter().filter(|entry| !beside(entry));
-        let play = match plays.next() {
-            Some(Entry { key: kind, value }) => self.play(role, kind, value),
-            None if take.is_some() || partial.is_some() => Some(Default::default()),
+        let is_modifier = |entry: &Entry| MODIFIERS.contains(&entry.key.value.as_str());
+        let [delay, partial] = MODIFIERS.map(|name| Entry::find(entries, name));
+        let mut behaviours = entries.iter().filter(|entry| !is_modifier(entry));
+        let behaviour = match behaviours.next() {
+            Some(Entry { key: kind, value }) => self.behaviour(role, kind, value),
+            None if delay.is_some() || partial.is_some() => Some(Default::default()),
             None => {
                 self.problem(
                     node.pos,
                     Rule::EmptyValue,
-                    "this part is empty",
-                    format!("a part is {}", kinds()),
+                    "this attempt has no behaviour",
+                    format!("a behaviour is {}", listed_behaviours()),
                 );
                 None
             }
         };
-        for Entry { key: second, .. } in plays {
-            let message = format!("`{}` is a second kind in one part", second.value);
-            let hint = "only `take` may stand beside another; begin the next part with `- `";
+        for Entry { key: second, .. } in behaviours {
+            let message = format!("`{}` is a second behaviour in one attempt", second.value);
+            let hint = "only `delay` can be combined with another; begin the next attempt with `- `";
             self.problem(second.pos, Rule::UnknownKey, message, hint);
         }
-        let take = match take {
+        let delay = match delay {
             Some(Entry { value, .. }) => Some(self.duration(value)?),
             None => None,
         };
@@ -87,24 +93,24 @@ impl Reader<'_> {
             Some(entry) => self.partial(role, entry)?,
             None => Vec::new(),
         };
-        let (play, says) = play?;
-        let part = ScriptedAttempt { take, partial, behaviour: play, says };
-        let length = part.to_argument().len() + default_length(role);
+        let (behaviour, says) = behaviour?;
+        let attempt = ScriptedAttempt { delay, partial, behaviour, says };
+        let length = attempt.to_argument().len() + default_length(role);
         if length > MAX_SCRIPTED_ATTEMPT {
-            let message = format!("this part has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
+            let message = format!("this attempt has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
             self.problem(node.pos, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
             return None;
         }
-        Some(part)
+        Some(attempt)
     }
 
-    fn play(
+    fn behaviour(
         &mut self,
         role: &ScriptStep,
         kind: &Located<String>,
         value: &Node,
     ) -> Option<(Behaviour, Fields)> {
-        let play = match kind.value.as_str() {
+        let behaviour = match kind.value.as_str() {
             "ok" => {
                 let (delivery, says) = self.delivery(role, value)?;
                 return Some((Behaviour::Ok(delivery), says));
@@ -121,21 +127,21 @@ impl Reader<'_> {
             "leave_child" => self.alone(kind, value, Behaviour::LeaveChild),
             "report_then_hang" => self.alone(kind, value, Behaviour::ReportThenHang),
             other => {
-                let hint = match closest(other, KINDS.map(|(kind, _)| kind)) {
+                let hint = match closest(other, BEHAVIOURS.map(|(kind, _)| kind)) {
                     Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("a part is {}", kinds()),
+                    None => format!("a behaviour is {}", listed_behaviours()),
                 };
-                self.problem(kind.pos, Rule::UnknownKey, format!("`{other}` is not a kind of part"), hint);
+                self.problem(kind.pos, Rule::UnknownKey, format!("`{other}` is not a behaviour"), hint);
                 None
             }
         };
-        Some((play?, Fields::new()))
+        Some((behaviour?, Fields::new()))
     }
 
-    /// Reads a kind that takes no value.
-    fn alone(&mut self, kind: &Located<String>, value: &Node, play: Behaviour) -> Option<Behaviour> {
+    /// Reads a behaviour that has no value.
+    fn alone(&mut self, kind: &Located<String>, value: &Node, behaviour: Behaviour) -> Option<Behaviour> {
         if value.is_null() {
-            return Some(play);
+            return Some(behaviour);
         }
         let message = format!("`{}` takes no value", kind.value);
         self.problem(value.pos, Rule::WrongType, message, format!("write `- {}`", kind.value));
@@ -225,7 +231,8 @@ impl Reader<'_> {
     /// Reports a path that leaves its folder, or names a file of git.
     fn check_path(&mut self, path: &Located<String>, folder: &str) {
         let mut components = Path::new(&path.value).components();
-        let inside = components.all(|part| matches!(part, Component::Normal(name) if name != ".git"));
+        let inside =
+            components.all(|component| matches!(component, Component::Normal(name) if name != ".git"));
         if path.value.is_empty() || path.value.contains('\0') || path.value.ends_with('/') || !inside {
             let message = format!("`{}` is not the path of a file inside {folder}", path.value);
             let hint = "write a relative path without `..`, such as `src/x.txt`";
@@ -282,12 +289,12 @@ impl Reader<'_> {
 
     fn duration(&mut self, value: &Node) -> Option<Duration> {
         let (Value::Text(word) | Value::Number { word, .. }) = &value.value else {
-            self.wrong("`take`", value, "a length of time", "take: 2s");
+            self.wrong("`delay`", value, "a length of time", "delay: 2s");
             return None;
         };
-        let hint = "write `take: 500ms`, `take: 2s` or `take: 1m30s`";
+        let hint = "write `delay: 500ms`, `delay: 2s` or `delay: 1m30s`";
         parse_duration(word)
-            .map_err(|bad| self.problem(value.pos, Rule::BadTimeout, format!("bad `take`: {bad}"), hint))
+            .map_err(|bad| self.problem(value.pos, Rule::BadTimeout, format!("bad `delay`: {bad}"), hint))
             .ok()
     }
 
@@ -327,11 +334,11 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Returns how many bytes the default fields of the step can add to a part.
+/// Returns how many bytes the default fields of the step can add to an attempt.
 fn default_length(role: &ScriptStep) -> usize {
     serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }
 
-fn kinds() -> String {
-    listed(KINDS.map(|(_, example)| example))
+fn listed_behaviours() -> String {
+    listed(BEHAVIOURS.map(|(_, example)| example))
 }
