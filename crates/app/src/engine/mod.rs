@@ -140,9 +140,9 @@ pub(crate) async fn drive<P: Presentation>(
     };
     progress.clear();
     let exit = exit.map_err(|error| {
-        let failure = with_resume_hint(run, drive_failure::<P>(run, error, after_failure));
-        let failure = save_if_store_is_gone(workspace, store, failure);
-        if was_interrupted.get() { with_unrecorded_interrupt(run, failure) } else { failure }
+        let failure = drive_failure::<P>(run, error, after_failure);
+        let failure = with_resume_hint(run, failure, was_interrupted.get());
+        save_if_store_is_gone(workspace, store, failure)
     })?;
     let run_at =
         RunAt::<P>::at(store, run, None).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
@@ -237,15 +237,24 @@ fn drive_failure<P: Presentation>(run: &RunId, error: EngineError, after_failure
     Failure::from(error).while_doing(action).hint(hint)
 }
 
-/// Suggests `resume` after the servers were lost during a run: repeating the command might start another run.
-fn with_resume_hint(run: &RunId, mut failure: Failure) -> Failure {
-    if failure.code != Some(Code::NoServer) {
-        return failure;
+/// Suggests `resume` after the servers were lost during a run: repeating the command might start another run. Says
+/// whether an interrupt could not be committed.
+fn with_resume_hint(run: &RunId, mut failure: Failure, was_interrupted: bool) -> Failure {
+    match failure.code {
+        Some(Code::NoServer) => {
+            failure.hints.clear();
+            let rest = if was_interrupted {
+                "the interrupt was not recorded, so agents continue"
+            } else {
+                "nothing is lost, and agents continue"
+            };
+            failure.hint(format_args!("run `callboard resume {run}` when the servers answer; {rest}"))
+        }
+        Some(Code::NoStream) if was_interrupted => {
+            failure.hint("the interrupt was not recorded, so agents continue")
+        }
+        _ => failure,
     }
-    failure.hints.clear();
-    failure.hint(format_args!(
-        "run `callboard resume {run}` when the servers answer; nothing is lost, and agents continue"
-    ))
 }
 
 /// One message per Ctrl-C or SIGTERM.
@@ -277,16 +286,6 @@ fn forward_interrupts(
         tokio::time::sleep(FORCED_EXIT_DELAY).await;
     };
     (receiver, forced_exit)
-}
-
-/// Adds that the interrupt could not be committed.
-fn with_unrecorded_interrupt(run: &RunId, failure: Failure) -> Failure {
-    match failure.code {
-        Some(Code::NoServer | Code::NoStream) => failure.hint(format_args!(
-            "the interrupt was not recorded: agents continue; run `callboard resume {run}` to adopt them"
-        )),
-        _ => failure,
-    }
 }
 
 fn forced_exit_failure(run: &RunId) -> Failure {

@@ -228,6 +228,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         let address = scene.backend().address().unwrap();
         assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
         assert!(session.stderr.contains("the interrupt was not recorded"), "{}", session.stderr);
+        assert_eq!(session.stderr.matches("callboard resume").count(), 1, "{}", session.stderr);
         assert!(!agent.has_ended(), "it can be adopted");
         scene.backend().server().restart();
         let resumed = scene.callboard(&["resume"]).start();
