@@ -29,7 +29,7 @@ fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
     }
     let session = scene.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let known = "run `notes` is lost; there is 1 attempt on this machine, its `run_state.json`";
+    let known = "the journal of run `notes` is lost; what remains: 1 attempt on this machine, the view `run_state.json` in this repository";
     assert!(session.stderr.contains(known), "{}", session.transcript());
     assert!(!has_stream(&scene, "callboard-journal"));
     let doctor = scene.callboard(&["doctor"]).run();

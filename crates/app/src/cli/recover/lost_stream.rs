@@ -91,16 +91,16 @@ fn journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
         add(run, format!("{} on this machine", count(attempts, "attempt", "attempts")));
     }
     for run in local_views(&workspace.repo) {
-        add(run, "its `run_state.json`".to_owned());
+        add(run, "the view `run_state.json` in this repository".to_owned());
     }
     for Document { run, sequence, .. } in documents {
-        add(run.clone(), format!("its document in the bucket, sequence {sequence}"));
+        add(run.clone(), format!("the document in the bucket (sequence {sequence})"));
     }
     if runs.is_empty() {
         return vec!["neither this machine nor the bucket has traces of its runs".to_owned()];
     }
     let line = |(run, traces): (&String, &Vec<String>)| {
-        format!("run `{run}` is lost; there is {}", traces.join(", "))
+        format!("the journal of run `{run}` is lost; what remains: {}", traces.join(", "))
     };
     runs.iter().map(line).collect()
 }
