@@ -47,8 +47,8 @@ pub enum Unavailable {
     #[error("the NATS server `{server}` has another store now than when this process connected")]
     OtherStore { server: String },
     /// Another program has written to the run's subject, or messages are missing.
-    #[error("what the NATS server `{server}` has of run `{run}` cannot be understood")]
-    NotUnderstood { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
+    #[error("the journal of run `{run}` at the NATS server `{server}` cannot be parsed")]
+    BadJournal { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
     #[error("a newer callboard has written to run `{run}` at the NATS server `{server}`")]
     NewerWriter { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
 }

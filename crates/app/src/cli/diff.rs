@@ -117,7 +117,7 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     ));
     for Side { run_at, entry } in [old, new] {
         let text = entry.as_ref().map_or_else(
-            || "the entry cannot be read".to_owned(),
+            || "the entry cannot be parsed".to_owned(),
             |entry| {
                 format!("{}  {}", entry_text::input(&entry.input), styled(DIM, entry_text::author(&entry.by)))
             },

@@ -166,7 +166,7 @@ impl<'a, P: Presentation> Log<'a, P> {
         }
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
-                "cannot read entry {} of run `{}`",
+                "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;

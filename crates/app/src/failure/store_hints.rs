@@ -68,7 +68,7 @@ impl Failure {
                 .code(Code::NoStream)
                 .hint("restart the server with its former data directory (`nats-server -js -sd DIR`), then run `callboard resume`")
                 .hint("nothing is lost: agents continue, and nothing was written to the other store"),
-            Unavailable::NotUnderstood { .. } => self
+            Unavailable::BadJournal { .. } => self
                 .code(Code::Damaged)
                 .hint("run `callboard recover` to set the foreign message aside; other runs are not affected"),
             Unavailable::NewerWriter { .. } => self

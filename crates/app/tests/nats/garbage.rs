@@ -32,9 +32,9 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     for command in [&["show", "trial"][..], &["resume", "trial"], &["stop", "trial"], &["log", "trial"]] {
         let session = scene.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let what = "error[E003]: what the NATS server `";
+        let what = "error[E003]: the journal of run `trial` at the NATS server `";
         assert!(session.stderr.starts_with(what), "{}", session.transcript());
-        assert!(session.stderr.contains("of run `trial` cannot be understood"), "{}", session.transcript());
+        assert!(session.stderr.contains("` cannot be parsed\n"), "{}", session.transcript());
         assert!(session.stderr.contains("was not written by callboard"), "{}", session.transcript());
         assert!(session.stderr.contains("hint: run `callboard recover`"), "{}", session.transcript());
     }
@@ -51,7 +51,7 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     assert_eq!(scene.callboard(&["show", "well"]).run().code, 0);
     let doctor = scene.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
-    assert!(doctor.stdout.contains("of run `trial` cannot be understood"), "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("the journal of run `trial` at "), "{}", doctor.transcript());
     assert!(doctor.stdout.contains("$ callboard recover\n"), "{}", doctor.transcript());
 
     let dry = scene.callboard(&["recover", "--dry-run"]).run();

@@ -27,7 +27,7 @@ pub(super) fn import(
         return Err(ImportRefusal::Broken(violations));
     }
     let document: Document = serde_json::from_value(document.clone())
-        .map_err(|error| ImportRefusal::OtherSteps(format!("it cannot be read: {error}")))?;
+        .map_err(|error| ImportRefusal::OtherSteps(format!("it cannot be parsed: {error}")))?;
     let missing = definition.step_ids().find(|id| !document.steps.contains_key(id.as_str()));
     if let Some(missing) = missing {
         return Err(ImportRefusal::OtherSteps(format!("it has no step `{missing}`")));

@@ -31,13 +31,13 @@ pub struct Replay<P: Protocol> {
 /// Why an entry cannot be the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    #[error("it cannot be read")]
+    #[error("it cannot be parsed")]
     Unreadable(#[from] BadEntry),
     #[error("it does not start the run")]
     NotOpened,
-    #[error("what it was opened with is lost")]
+    #[error("the definition of the run is lost")]
     NoDefinition,
-    #[error("what it was opened with cannot be read")]
+    #[error("the definition of the run cannot be parsed")]
     BadDefinition(#[from] serde_json::Error),
     #[error("it contradicts the entries before it")]
     Contradicts,

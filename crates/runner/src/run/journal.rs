@@ -88,7 +88,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         let spec = load_spec::<P, S>(store, run).await?;
         let mut state = match loaded.snapshot {
             Some(snapshot) => {
-                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
+                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be parsed"))?
             }
             None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
         };

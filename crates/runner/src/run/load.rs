@@ -13,7 +13,7 @@ pub enum LoadError {
     Read(#[from] ReadError),
     #[error("run `{run}` is a `{found}` run")]
     OtherProtocol { run: RunId, found: String },
-    #[error("entry {revision} of run `{run}` cannot be read")]
+    #[error("entry {revision} of run `{run}` cannot be parsed")]
     Entry { run: RunId, revision: Revision, source: BadEntry },
     #[error("run `{run}` is damaged: {what}")]
     Damaged { run: RunId, what: String },
@@ -40,7 +40,7 @@ pub(crate) async fn load_spec<P: Protocol, S: Store>(
     };
     let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
-    serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be read"))
+    serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be parsed"))
 }
 
 /// Returns the document at a revision. Fails if it is missing or breaks the seed's rules.

@@ -68,7 +68,7 @@ impl<P: Protocol> RunAt<P> {
         };
         let mut state: RunState<P> = match snapshot {
             Some(snapshot) => {
-                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
+                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be parsed"))?
             }
             None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
         };

@@ -75,9 +75,9 @@ async fn quarantine_from(document: Option<&str>) {
     let Err(CommitError::Unavailable(error)) = store.commit(change(&broken, second, "3")).await else {
         panic!()
     };
-    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == broken), "{error:?}");
+    assert!(matches!(&error, Unavailable::BadJournal { run, .. } if *run == broken), "{error:?}");
     let Err(ReadError::Unavailable(error)) = store.load(&broken).await else { panic!() };
-    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == broken), "{error:?}");
+    assert!(matches!(&error, Unavailable::BadJournal { run, .. } if *run == broken), "{error:?}");
     let messages = store.unknown_messages().await.unwrap();
     let named: Vec<_> = messages.iter().map(UnknownMessage::name).collect();
     let [hello, empty] = [hello, empty].map(|number| format!("recovery.a.b.{number}"));
@@ -105,7 +105,7 @@ async fn a_message_of_a_newer_version_is_not_an_unknown_message() {
     assert_eq!(store.unknown_messages().await.unwrap(), []);
     put(&server, "callboard.run.r", r#"{"format":1,"head":{},"content":"hitherto unknown"}"#).await;
     let error = store.load(&run).await.unwrap_err();
-    assert!(matches!(error, ReadError::Unavailable(Unavailable::NotUnderstood { .. })), "{error:?}");
+    assert!(matches!(error, ReadError::Unavailable(Unavailable::BadJournal { .. })), "{error:?}");
     assert_eq!(store.unknown_messages().await.unwrap(), []);
 }
 

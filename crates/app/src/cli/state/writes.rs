@@ -95,7 +95,7 @@ impl<'a, P: Presentation> Follower<'a, P> {
     fn decode(&self, stored: &StoredEntry) -> Result<Entry<P>, Failure> {
         Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
-                "cannot read entry {} of run `{}`",
+                "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })

@@ -36,9 +36,9 @@ pub(in crate::nats) fn run_of(subject: &str) -> Option<RunId> {
     (escape(&run) == token).then_some(run)
 }
 
-/// Whether the servers answered and the run's messages cannot be understood.
+/// Whether the servers answered and the run's messages cannot be parsed.
 pub(in crate::nats) fn is_unreadable(error: &Unavailable) -> bool {
-    matches!(error, Unavailable::NotUnderstood { .. } | Unavailable::NewerWriter { .. })
+    matches!(error, Unavailable::BadJournal { .. } | Unavailable::NewerWriter { .. })
 }
 
 impl Session {
@@ -52,7 +52,7 @@ impl Session {
             | MessageError::Truncated { .. }
             | MessageError::Missing { .. }
             | MessageError::MissingBlob { .. } => {
-                Unavailable::NotUnderstood { server, run, source: error.into() }
+                Unavailable::BadJournal { server, run, source: error.into() }
             }
         }
     }

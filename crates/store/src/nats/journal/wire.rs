@@ -19,7 +19,7 @@ struct Wire {
     content: Content,
 }
 
-/// A message that cannot be understood.
+/// A message that cannot be parsed, or is missing.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::nats) enum MessageError {
     #[error("message {sequence} has format {found}; this version of callboard reads format {FORMAT}")]
