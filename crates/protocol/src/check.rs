@@ -28,6 +28,16 @@ pub(crate) fn entry(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
 }
 
+/// Returns the beginning of a value in backquotes, for a message.
+pub(crate) fn shortened(value: &serde_json::Value) -> String {
+    const LENGTH: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("`{}…`", &text[..end]),
+        None => format!("`{text}`"),
+    }
+}
+
 /// Returns why a path cannot be an artifact, which is a relative path inside the repository.
 pub fn artifact_path_problem(path: &str) -> Option<&'static str> {
     if path.is_empty() {

@@ -8,6 +8,7 @@ use super::report::{Note, NoteKind};
 use super::reshape::{Reshaped, is_empty, reshape};
 use super::status::{CycleWord, OldStatus, cycle_word, phase, phase_word};
 use crate::Stamp;
+use crate::check::shortened;
 use crate::peer::document::{Mode, Phase, Second};
 
 /// What the keys say about a cycle.
@@ -273,15 +274,5 @@ impl Reader<'_> {
         let Some(ended) = self.get(&[""], time) else { return };
         fill(&mut self.facts.ended, Some(ended));
         fill(&mut self.facts.status, Some(CycleWord { status, phase: None }));
-    }
-}
-
-/// The beginning of a value, for a message.
-fn shortened(value: &Value) -> String {
-    const LENGTH: usize = 40;
-    let text = value.to_string();
-    match text.char_indices().nth(LENGTH) {
-        Some((end, _)) => format!("`{}…`", &text[..end]),
-        None => format!("`{text}`"),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::MATRIX;
-use crate::check::{Violation, entry, member};
+use crate::check::{Violation, entry, member, shortened};
 use crate::peer::change::{ChangeError, UnknownFields};
 use crate::peer::document::{Document, Phase};
 
@@ -88,16 +88,6 @@ fn violation(rule: &'static str, difference: Difference) -> Violation {
         (None, None) => (format!("`{pointer}` differs"), "leave it as it was".to_owned()),
     };
     Violation { rule, pointer, message, repair }
-}
-
-/// The beginning of a value, for a message.
-fn shortened(value: &Value) -> String {
-    const LENGTH: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(LENGTH) {
-        Some((end, _)) => format!("`{}…`", &text[..end]),
-        None => format!("`{text}`"),
-    }
 }
 
 pub(super) fn not_reusable(phase: Phase, error: &ChangeError) -> Violation {
