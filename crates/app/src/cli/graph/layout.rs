@@ -11,6 +11,9 @@ const COLUMN_GAP: usize = 28;
 const LAYER_GAP: usize = 56;
 /// Between the lines of two loop-backs, and between such a line and a box.
 const LANE: usize = 14;
+/// Between the horizontal lines of loop-backs that share a gap between layers, and how many lines fit there.
+const TRACK: usize = 5;
+const TRACKS: usize = 4;
 const ORDERING_PASSES: usize = 4;
 
 #[derive(Debug)]
@@ -59,7 +62,8 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     let mut placed = vec![Rect::default(); nodes.len()];
     let mut bottoms = Vec::new();
     // Loop-backs enter the first layer from above.
-    let mut y = LANE;
+    let has_gates = graph.steps.iter().any(|step| step.loops_back_to.is_some());
+    let mut y = if has_gates { LANE + TRACK * TRACKS } else { 0 };
     for layer in &layers {
         let mut x = (width - width_of(layer) + COLUMN_GAP) / 2;
         for node in layer {
@@ -83,19 +87,32 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     });
     let needs = needs.collect();
     let gates = graph.steps.iter().enumerate().filter_map(|(gate, step)| Some((gate, step.loops_back_to?)));
+    // How many loop-backs leave a layer, and how many enter it.
+    let (mut leaving, mut entering) = (vec![0; layers.len()], vec![0; layers.len()]);
     let loop_backs: Vec<_> = gates
         .enumerate()
         .map(|(lane, (gate, target))| {
             let x = width + (lane + 1) * LANE;
+            let leave = track(&mut leaving[nodes[gate].layer]);
+            let enter = track(&mut entering[nodes[target].layer]);
             let (from, to) = (&placed[gate], &placed[target]);
             let (start, end) = (from.x + from.width - LANE, to.x + to.width - LANE);
-            let (below, above) = (bottom(gate) + LANE, to.y.saturating_sub(LANE));
+            let (below, above) = (bottom(gate) + leave, to.y - enter);
             vec![(start, from.bottom()), (start, below), (x, below), (x, above), (end, above), (end, to.y)]
         })
         .collect();
-    let width = width + (loop_backs.len() + 1) * LANE;
+    let width = if loop_backs.is_empty() { width } else { width + (loop_backs.len() + 1) * LANE };
+    let lowest_line = loop_backs.iter().flatten().map(|(_, y)| *y).max().unwrap_or(0);
+    let height = y.saturating_sub(LAYER_GAP).max(lowest_line);
     placed.truncate(graph.steps.len());
-    Layout { width, height: y.saturating_sub(LAYER_GAP) + LANE, boxes: placed, needs, loop_backs }
+    Layout { width, height, boxes: placed, needs, loop_backs }
+}
+
+/// Returns the distance of the next horizontal line of a gap from its layer, and counts it.
+fn track(used: &mut usize) -> usize {
+    let distance = LANE + *used % TRACKS * TRACK;
+    *used += 1;
+    distance
 }
 
 /// The steps, then the bends; and each edge as the nodes it passes.
@@ -229,6 +246,25 @@ mod tests {
                 assert_eq!(points.last(), Some(&(to.center(), to.y)), "{seed}");
             }
         });
+    }
+
+    #[test]
+    fn loop_backs_of_one_layer_do_not_share_a_line() {
+        let step = |name: &str, needs: &[&str], target: Option<&str>| {
+            let id = |name: &str| StepId::new(name).unwrap();
+            let mut step = StepSpec::new(id(name), "a", "p.md");
+            step.needs = needs.iter().map(|need| id(need)).collect();
+            step.loop_back_to = target.map(id);
+            step
+        };
+        let steps = vec![step("a", &[], None), step("b", &["a"], Some("a")), step("c", &["a"], Some("a"))];
+        let (name, description, metadata) = ("gates".to_owned(), String::new(), Default::default());
+        let graph = Graph::of_workflow(&Workflow { name, description, metadata, steps });
+        let layout = layout(&graph, &[(60, 40); 3]);
+        let [one, other] = layout.loop_backs.as_slice() else { panic!("{layout:?}") };
+        for corner in [1, 3] {
+            assert_ne!(one[corner].1, other[corner].1, "{layout:?}");
+        }
     }
 
     #[test]
