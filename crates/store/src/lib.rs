@@ -25,7 +25,7 @@ mod sqlite;
 mod store;
 mod watch;
 
-pub use any::AnyStore;
+pub use any::{AnyStore, Backend};
 pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };

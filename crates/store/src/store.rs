@@ -1,7 +1,9 @@
 //! The contract of every backend.
 
+use std::fmt;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
@@ -65,10 +67,11 @@ pub struct RunRow {
 /// The default of [`Store::race_timeout`].
 pub(crate) const RACE_TIMEOUT: Duration = Duration::from_millis(1300);
 
-/// Durable storage of runs. Clones share it.
+/// Durable storage of runs. Callers share it as `Arc<dyn Store>`.
 ///
 /// An acknowledged write is on disk. Dropping the future of a write does not undo it: the write may still land.
-pub trait Store: Clone + Send + Sync + 'static {
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Whether engines on other machines can use it. If not, every attempt of a run is on this machine, whatever its
     /// host name was when the attempt started.
     fn is_shared(&self) -> bool;
@@ -79,93 +82,64 @@ pub trait Store: Clone + Send + Sync + 'static {
     }
 
     /// Commits one change. Returns the position it created.
-    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError>;
 
     /// Tells whether a write landed, and at which position. Resolves a [`CommitError::Unknown`].
     ///
     /// For a write of this store or a clone of it, `None` is final: it did not land and never will, so it may be
     /// repeated. For a write of another client, `None` means that it has not landed yet.
-    fn settle(
-        &self,
-        run: &RunId,
-        write_id: WriteId,
-    ) -> impl Future<Output = Result<Option<Position>, ReadError>> + Send;
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError>;
 
     /// Reads a run, or returns `None` if it does not exist.
-    fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, ReadError>> + Send;
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError>;
 
     /// Returns the entries since `position`, for a client that has read the run there. Returns `None` if entries alone
     /// do not describe the change, so that the run must be loaded.
-    fn catch_up(
-        &self,
-        run: &RunId,
-        position: Position,
-    ) -> impl Future<Output = Result<Option<CaughtUp>, ReadError>> + Send;
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError>;
 
     /// Returns the protocol of a run, or `None` if it does not exist.
-    fn protocol(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, ReadError>> + Send;
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError>;
 
     /// Returns the newest revision of a run, or `None` if it does not exist.
-    fn newest(&self, run: &RunId) -> impl Future<Output = Result<Option<Revision>, ReadError>> + Send;
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError>;
 
     /// Returns the document of a run, or `None` if it does not exist.
-    fn document(&self, run: &RunId)
-    -> impl Future<Output = Result<Option<StoredDocument>, ReadError>> + Send;
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError>;
 
     /// Returns one entry of the journal.
-    fn entry(
-        &self,
-        run: &RunId,
-        revision: Revision,
-    ) -> impl Future<Output = Result<Option<StoredEntry>, ReadError>> + Send;
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError>;
 
     /// Returns the entries after a revision, oldest first.
-    fn entries(
-        &self,
-        run: &RunId,
-        after: Revision,
-    ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError>;
 
     /// Returns the entries after `after` up to and including `last`, to read a long journal in pages.
-    fn entries_between(
+    async fn entries_between(
         &self,
         run: &RunId,
         after: Revision,
         last: Revision,
-    ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
+    ) -> Result<Vec<StoredEntry>, ReadError>;
 
     /// Returns the last revision up to which the journal is complete and unchanged since it was written.
-    fn intact(&self, run: &RunId) -> impl Future<Output = Result<Revision, ReadError>> + Send;
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError>;
 
     /// Returns the newest snapshot that is not newer than a revision.
-    fn snapshot_at(
-        &self,
-        run: &RunId,
-        revision: Revision,
-    ) -> impl Future<Output = Result<Option<StoredEntry>, ReadError>> + Send;
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError>;
 
     /// Returns the document at a revision: of each path the newest part that is not newer, sorted by path.
-    fn parts_at(
-        &self,
-        run: &RunId,
-        revision: Revision,
-    ) -> impl Future<Output = Result<Vec<Part>, ReadError>> + Send;
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError>;
 
     /// Returns all runs, oldest first.
-    fn runs(&self) -> impl Future<Output = Result<Vec<RunRow>, ReadError>> + Send;
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError>;
 
     /// Returns the sorted names of at most `at_most` runs that begin with `beginning`.
-    fn runs_beginning(
-        &self,
-        beginning: &str,
-        at_most: usize,
-    ) -> impl Future<Output = Result<Vec<RunId>, ReadError>> + Send;
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError>;
 
     /// Stores blobs under their digests. Existing ones are not written again.
-    fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Digest>, WriteError>> + Send;
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError>;
 
     /// Returns the bytes of a digest, after verifying them.
-    fn blob(&self, digest: &Digest) -> impl Future<Output = Result<Option<Vec<u8>>, ReadError>> + Send;
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError>;
 
     /// Whether documents are stored where other programs can read and write them.
     fn keeps_documents(&self) -> bool {
@@ -174,52 +148,34 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Keeps a copy of an external write, and of what it overwrote unseen. Returns where the copy is, or `None` if
     /// there was nothing to copy. By default the copy is a blob.
-    fn set_aside(
-        &self,
-        _run: &RunId,
-        write: &ExternalWrite,
-    ) -> impl Future<Output = Result<Option<String>, WriteError>> + Send {
+    async fn set_aside(&self, _run: &RunId, write: &ExternalWrite) -> Result<Option<String>, WriteError> {
         let bodies: Vec<_> = write.body.iter().cloned().collect();
-        async { Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}"))) }
+        Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}")))
     }
 
     /// Records what was written to view files after the last commit, when the engine stops.
-    fn mark_views(
-        &self,
-        run: &RunId,
-        views: Vec<ViewMark>,
-    ) -> impl Future<Output = Result<(), WriteError>> + Send;
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError>;
 
     /// Makes this process the run's engine until the [`EngineLock`] is dropped or the process ends in any way.
     ///
     /// Never waits for another engine. The run need not exist yet, so that its creator can hold the lock from the first
     /// commit on. Each lock has a higher epoch than the one before.
-    fn lock_engine(&self, run: &RunId) -> impl Future<Output = Result<EngineLock, EngineLockError>> + Send {
-        self.lock_engine_for(run, Tenure::Engine)
+    async fn lock_engine(&self, run: &RunId) -> Result<EngineLock, EngineLockError> {
+        self.lock_engine_for(run, Tenure::Engine).await
     }
 
     /// Takes the engine lock for a [`Tenure`]. Waits a short while if a one-shot holds it.
-    fn lock_engine_for(
-        &self,
-        run: &RunId,
-        tenure: Tenure,
-    ) -> impl Future<Output = Result<EngineLock, EngineLockError>> + Send;
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError>;
 
     /// Returns the holder of the engine lock, or `None` if it is free.
-    fn engine_holder(
-        &self,
-        run: &RunId,
-    ) -> impl Future<Output = Result<Option<EngineHolder>, ReadError>> + Send;
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError>;
 
     /// Returns the holder of the engine lock without waiting for writers, if the backend can see it without a lock;
     /// otherwise like [`engine_holder`](Self::engine_holder).
-    fn peek_engine_holder(
-        &self,
-        run: &RunId,
-    ) -> impl Future<Output = Result<Option<EngineHolder>, ReadError>> + Send {
-        self.engine_holder(run)
+    async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.engine_holder(run).await
     }
 
     /// Follows the journal after a revision, across processes.
-    fn watch(&self, run: &RunId, after: Revision) -> impl Future<Output = Result<Watch, ReadError>> + Send;
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError>;
 }

@@ -4,7 +4,6 @@ use protocol::entry::Entry;
 use protocol::{Revision, RunId};
 use runner::RunAt;
 use serde_json::{Value, json};
-use store::Store as _;
 
 use super::block_on;
 use crate::failure::{Exit, Failure};

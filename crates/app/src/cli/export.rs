@@ -73,7 +73,7 @@ impl Deed for Exporting<'_> {
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
-            let exported = runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await;
+            let exported = runner::export::<P>(store.as_ref(), run, &attempts, logs, &host, &mut out).await;
             note_remote_files(&exported.map_err(failed)?);
             return Ok(Exit::Success);
         }
@@ -84,8 +84,9 @@ impl Deed for Exporting<'_> {
         // Written to a temporary file first, so that an archive is complete or missing.
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
             .map_err(|error| unwritable(&error))?;
-        let manifest =
-            runner::export::<P, _>(store, run, &attempts, logs, &host, &mut file).await.map_err(failed)?;
+        let manifest = runner::export::<P>(store.as_ref(), run, &attempts, logs, &host, &mut file)
+            .await
+            .map_err(failed)?;
         file.flush().and_then(|()| file.as_file().sync_all()).map_err(|error| unwritable(&error))?;
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move the existing file")

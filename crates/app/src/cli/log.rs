@@ -8,7 +8,7 @@ use protocol::run::{Change, Run};
 use protocol::{AttemptId, Revision, StepId};
 use runner::{RunAt, for_each_entry};
 use serde_json::json;
-use store::{Store as _, StoredEntry};
+use store::StoredEntry;
 
 use super::block_on;
 use crate::engine::progress::lines;
@@ -72,8 +72,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         if arguments.as_stored() && !arguments.follow {
             // Entries are not decoded, so the protocol may be unknown to this version.
-            for_each_entry(&handle.store, &handle.run, after, newest, |stored| print_as_stored(&stored))
-                .await?;
+            for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
+                print_as_stored(&stored)
+            })
+            .await?;
             return Ok(Exit::Success);
         }
         handle.with(PrintLog { handle: &handle, arguments: &arguments, after, newest }).await
@@ -108,7 +110,8 @@ impl Deed for PrintLog<'_> {
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { handle, arguments, after, newest } = self;
         let mut log = Log::<P>::new(handle, arguments).await?;
-        for_each_entry(&handle.store, &handle.run, after, newest, |stored| log.entry(&stored)).await?;
+        for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| log.entry(&stored))
+            .await?;
         if arguments.follow {
             let mut watch = handle.store.watch(&handle.run, newest).await?;
             loop {

@@ -11,7 +11,7 @@ use protocol::steps::load::parse_duration;
 use protocol::{Progress, Stamp};
 use runner::Summary;
 use serde::Serialize;
-use store::{AnyStore, RunRow, Store as _};
+use store::{AnyStore, RunRow};
 
 use super::block_on;
 use crate::config::Flags;

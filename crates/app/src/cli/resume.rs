@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use protocol::RunId;
 use protocol::run::{Request, RunStatus, StopCause};
 use runner::{EngineConfig, EngineRequest, Journal};
-use store::{Access, AnyStore, RunRow, Store as _};
+use store::{Access, AnyStore, RunRow};
 
 use self::following::{follow, may_be_free_soon, remote};
 use super::block_on;
@@ -182,7 +182,7 @@ impl Deed for Resuming<'_> {
 /// Adopting a running agent needs no profile, so nothing is checked while a turn is active.
 fn require_profiles<P: Presentation>(
     engine_config: &EngineConfig,
-    journal: &Journal<P, AnyStore>,
+    journal: &Journal<P>,
 ) -> Result<(), Failure> {
     let (run, definition) = (&journal.state.run, &journal.spec.definition);
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {

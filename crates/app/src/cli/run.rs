@@ -169,7 +169,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo)?;
-        let opened = runner::open::<Steps, _>(&store, &workspace.clock, workspace::person(), spec).await;
+        let opened = runner::open::<Steps>(&store, &workspace.clock, workspace::person(), spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
             return engine::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
-use store::AnyStore;
+use store::{AnyStore, Backend};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 ///
 /// The first error of the engine may be a missing directory or a rejected commit. The cause is that the store is gone.
 pub(crate) fn save_if_store_is_gone(workspace: &Workspace, store: &AnyStore, failure: Failure) -> Failure {
-    let AnyStore::Embedded(store) = store else { return failure };
+    let Backend::Embedded(store) = store.backend() else { return failure };
     if !store.is_gone() {
         return failure;
     }

@@ -12,7 +12,7 @@ use std::fmt;
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
 use runner::{Engine, EngineError, EngineExit, EngineRequest, Journal, Overrides};
-use store::{AnyStore, EngineHolder, EngineLockError, Store as _, Tenure};
+use store::{AnyStore, EngineHolder, EngineLockError, Tenure};
 
 use crate::engine;
 use crate::engine::process;
@@ -129,7 +129,7 @@ impl<P: Presentation> ControlRequest<P> {
     }
 
     /// Commits the request for the engine of the run.
-    async fn commit(&self, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
+    async fn commit(&self, journal: &mut Journal<P>) -> Result<(), Failure> {
         let run = journal.run.clone();
         let (request, reason) = (self.request.clone(), self.reason.clone());
         let committed = runner::request(journal, workspace::person(), request, reason).await;
@@ -150,7 +150,7 @@ impl<P: Presentation> ControlRequest<P> {
 }
 
 enum LockOutcome<'a, P: Presentation> {
-    Acquired(Box<Engine<'a, P, AnyStore>>),
+    Acquired(Box<Engine<'a, P>>),
     HeldBy {
         pid: u32,
         /// Its host, if it is not this one.
@@ -187,7 +187,7 @@ async fn lock_engine<'a, P: Presentation>(
 ) -> Result<LockOutcome<'a, P>, Failure> {
     let engine_config =
         engine::with_store_root(engine::engine_config(workspace, Overrides::default())?, store);
-    match Engine::<P, _>::lock(store, engine_config, run, tenure, observer).await {
+    match Engine::<P>::lock(store, engine_config, run, tenure, observer).await {
         Ok(engine) => match engine::check_local_dir(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(LockOutcome::Acquired(Box::new(engine))),
             Err(failure) => {
@@ -204,10 +204,7 @@ async fn lock_engine<'a, P: Presentation>(
 }
 
 /// Waits until the run has no live attempt.
-async fn wait_until_idle<P: Presentation>(
-    store: &AnyStore,
-    journal: &mut Journal<P, AnyStore>,
-) -> Result<(), Failure> {
+async fn wait_until_idle<P: Presentation>(store: &AnyStore, journal: &mut Journal<P>) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     while !is_idle(journal) {
         watch.next().await?;
@@ -216,7 +213,7 @@ async fn wait_until_idle<P: Presentation>(
     Ok(())
 }
 
-fn is_idle<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
+fn is_idle<P: Presentation>(journal: &Journal<P>) -> bool {
     match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
         RunStatus::Running
@@ -229,7 +226,7 @@ fn is_idle<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
 pub(crate) async fn refuse_agents<P: Presentation>(
-    journal: &mut Journal<P, AnyStore>,
+    journal: &mut Journal<P>,
     action: &str,
     request: &Request<P::Step>,
 ) -> Result<(), Failure> {

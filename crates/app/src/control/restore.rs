@@ -19,13 +19,12 @@ pub(crate) async fn restore<P: Presentation>(
     engine_config: &EngineConfig,
     run: &RunId,
 ) -> Result<bool, Failure> {
-    match Journal::<P, _>::load(store, &workspace.clock, run).await {
+    match Journal::<P>::load(store, &workspace.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
             control::refuse_agents_without_run("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
-            let engine =
-                Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
+            let engine = Engine::<P>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)
         }

@@ -24,7 +24,7 @@ pub(crate) async fn write<P: Presentation>(
     let mut observer = SetAsideObserver::default();
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
-    let engine = match Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
+    let engine = match Engine::<P>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };

@@ -9,7 +9,7 @@ use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId};
 use runner::{LoadError, RunAt, RunAtError, RunOptions};
 use serde_json::Value;
-use store::{AnyStore, RunRow, Store as _};
+use store::{AnyStore, RunRow};
 
 use super::opening::highest_among;
 use crate::failure::Failure;
@@ -102,7 +102,7 @@ enum LoadedCycle {
 }
 
 async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
-    match RunAt::<Peer>::at(store, &row.run, None).await {
+    match RunAt::<Peer>::at(store.as_ref(), &row.run, None).await {
         Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
         Ok(None) => Ok(LoadedCycle::Gone),
         Err(RunAtError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),

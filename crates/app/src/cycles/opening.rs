@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::Author;
@@ -32,13 +33,13 @@ pub(crate) struct Draft {
 }
 
 /// Opens a cycle under the next number of its scope. If another client takes that number first, tries the one after it.
-pub(crate) async fn open<S: Store>(
-    store: &S,
+pub(crate) async fn open(
+    store: &Arc<dyn Store>,
     clock: &Clock,
     by: Author,
     draft: &Draft,
 ) -> Result<CycleId, Failure> {
-    let mut number = highest(store, &draft.scope).await?;
+    let mut number = highest(store.as_ref(), &draft.scope).await?;
     loop {
         number += 1;
         if let Some(cycle) = open_as(store, clock, by.clone(), draft, number).await? {
@@ -48,8 +49,8 @@ pub(crate) async fn open<S: Store>(
 }
 
 /// Opens a cycle under this number; `None` if the number is taken.
-pub(crate) async fn open_as<S: Store>(
-    store: &S,
+pub(crate) async fn open_as(
+    store: &Arc<dyn Store>,
     clock: &Clock,
     by: Author,
     draft: &Draft,
@@ -62,7 +63,7 @@ pub(crate) async fn open_as<S: Store>(
         ));
     }
     let cycle = draft.scope.clone().cycle(number);
-    match runner::open::<Peer, _>(store, clock, by, draft.numbered(cycle.clone())).await {
+    match runner::open::<Peer>(store, clock, by, draft.numbered(cycle.clone())).await {
         Ok(_) => Ok(Some(cycle)),
         Err(OpenError::Exists(_)) => Ok(None),
         Err(OpenError::StoreSpec(error)) => Err(error.into()),
@@ -76,7 +77,7 @@ pub(crate) fn run_of(cycle: &CycleId) -> RunId {
 }
 
 /// Returns the highest number of a scope; 0 if it has no cycle.
-async fn highest<S: Store>(store: &S, scope: &Scope) -> Result<u64, Failure> {
+async fn highest(store: &dyn Store, scope: &Scope) -> Result<u64, Failure> {
     let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
     Ok(highest_among(runs.iter(), scope))
 }

@@ -18,7 +18,7 @@ use protocol::run::{Refusal, StopCause};
 use protocol::{Outcome, Revision, RunId};
 use runner::{Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Overrides, RunAt, RunOptions};
 use serde::Deserialize;
-use store::{AnyStore, Store as _, StoredEntry, Tenure};
+use store::{AnyStore, Backend, StoredEntry, Tenure};
 use supervisor::ShimProgram;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -112,7 +112,7 @@ pub(crate) async fn drive<P: Presentation>(
     let mut progress = Progress::new(workspace, run, args.json);
     let has_other_profile = engine_config.overrides.profile.is_some();
     let engine_config = with_local_dir(engine_config, store)?;
-    let engine = Engine::<P, _>::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
+    let engine = Engine::<P>::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
     let engine = engine?;
     let is_rehearsal =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -144,8 +144,9 @@ pub(crate) async fn drive<P: Presentation>(
         let failure = with_resume_hint(run, failure, was_interrupted.get());
         save_if_store_is_gone(workspace, store, failure)
     })?;
-    let run_at =
-        RunAt::<P>::at(store, run, None).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    let run_at = RunAt::<P>::at(store.as_ref(), run, None)
+        .await?
+        .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     progress.conclude(store, &run_at, exit);
     Ok(exit_code(exit))
 }
@@ -361,9 +362,9 @@ pub(crate) async fn detach(
 /// Returns the credentials for the store, which the engine reads from stdin. Other users could read its command line, and
 /// agents inherit its environment.
 fn credentials(store: &AnyStore) -> Option<String> {
-    match store {
-        AnyStore::Nats(store, _) => store.settings().access.userinfo(),
-        AnyStore::Embedded(_) => None,
+    match store.backend() {
+        Backend::Nats(store, _) => store.settings().access.userinfo(),
+        Backend::Embedded(_) => None,
     }
 }
 

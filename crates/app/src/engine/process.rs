@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, EngineHolder, Store as _, Tenure};
+use store::{AnyStore, EngineHolder, Tenure};
 use supervisor::ProcessEnd;
 
 use crate::failure::{Exit, Failure};

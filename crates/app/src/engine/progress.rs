@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use protocol::{AttemptId, Outcome, RunId, StepId};
 use runner::{EngineExit, Notice, Observer, RunAt};
-use store::Store;
+use store::AnyStore;
 
 use crate::control::restore;
 use crate::failure::Code;
@@ -148,7 +148,7 @@ impl Progress {
     /// Prints the result of the run, its duration, unfinished steps, and the next command.
     pub(crate) fn conclude<P: Presentation>(
         &mut self,
-        store: &impl Store,
+        store: &AnyStore,
         run_at: &RunAt<P>,
         exit: EngineExit,
     ) {

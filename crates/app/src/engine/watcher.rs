@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Run};
 use runner::{EngineExit, Notice, Observer as _, RunAt};
-use store::{Store as _, StoredEntry};
+use store::StoredEntry;
 
 use crate::engine;
 use crate::engine::process::{Engine, POLL_INTERVAL};

@@ -13,7 +13,6 @@ use protocol::run::{Change, Exit};
 use protocol::{Revision, Stamp, StepId};
 use runner::{History, RunAt};
 use serde::Serialize;
-use store::Store as _;
 
 use super::RunHandle;
 use super::steps::StepActivity;

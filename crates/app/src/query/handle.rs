@@ -2,7 +2,7 @@
 
 use protocol::{AttemptId, Revision, RunId};
 use runner::{History, RunAt, RunAtError};
-use store::{AnyStore, EngineHolder, ReadError, Store as _, Tenure};
+use store::{AnyStore, EngineHolder, ReadError, Tenure};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
@@ -33,7 +33,7 @@ impl RunHandle {
 
     /// Returns the run at a revision, or at its newest one.
     pub(crate) async fn run_at<P: Presentation>(&self, at: Option<Revision>) -> Result<RunAt<P>, Failure> {
-        let run_at = RunAt::at(&self.store, &self.run, at).await?;
+        let run_at = RunAt::at(self.store.as_ref(), &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
@@ -53,7 +53,7 @@ impl RunHandle {
 
     /// Reads the journal up to the revision of `run_at`.
     pub(crate) async fn history<P: Presentation>(&self, run_at: &RunAt<P>) -> Result<History, Failure> {
-        Ok(History::read::<P, _>(&self.store, &self.run, run_at.revision).await?)
+        Ok(History::read::<P>(self.store.as_ref(), &self.run, run_at.revision).await?)
     }
 
     /// Returns the engine of the run. A command that holds the lock for one request is not an engine.

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use protocol::entry::RunState;
 use protocol::run::Run;
 use protocol::{AttemptId, Protocol, RunId};
-use store::Store;
+use store::AnyStore;
 
 /// Returns attempts that may be alive on other hosts, by host. An embedded store has none.
-pub(crate) fn remote<P: Protocol>(
-    store: &impl Store,
-    state: &RunState<P>,
-) -> BTreeMap<String, Vec<AttemptId>> {
+pub(crate) fn remote<P: Protocol>(store: &AnyStore, state: &RunState<P>) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     if store.is_shared() {
         for (attempt, host) in state.remote(&store::host_name()) {
@@ -23,7 +20,7 @@ pub(crate) fn remote<P: Protocol>(
 
 /// Returns the host of an attempt, if it is not this one.
 pub(crate) fn of<'a, P: Protocol>(
-    store: &impl Store,
+    store: &AnyStore,
     state: &'a RunState<P>,
     attempt: &AttemptId,
 ) -> Option<&'a str> {

@@ -6,7 +6,6 @@ use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
 use runner::{AttemptEnd, AttemptRecord, History, RunAt};
 use serde::Serialize;
-use store::Store as _;
 use supervisor::AttemptDir;
 
 use super::RunHandle;

@@ -10,7 +10,7 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, NatsSettings, NatsWarning, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Backend, Location, NatsSettings, NatsWarning, RunRow, SqliteStore};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
@@ -102,7 +102,7 @@ impl Workspace {
 
     async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
         let store = AnyStore::connect(settings.clone(), &self.location, output::store_waiting).await?;
-        if let AnyStore::Nats(nats, _) = &store
+        if let Backend::Nats(nats, _) = store.backend()
             && nats.is_new().await?
         {
             output::note(format_args!("created a new store at `{}`", settings.server()));
@@ -191,7 +191,7 @@ impl Workspace {
         &self,
         store: &AnyStore,
         run: &RunId,
-    ) -> Result<Journal<P, AnyStore>, Failure> {
+    ) -> Result<Journal<P>, Failure> {
         Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 

@@ -7,7 +7,7 @@ use protocol::entry::Entry;
 use protocol::steps::Steps;
 use protocol::{Revision, RunId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Notice, Observer};
-use store::{AnyStore, Store as _, Tenure};
+use store::{AnyStore, Tenure};
 use testkit::{Scene, harness};
 use tokio::sync::mpsc;
 

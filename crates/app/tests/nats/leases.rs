@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::RunId;
 use rustix::process::Signal;
-use store::{NatsSettings, NatsStore, Store as _};
+use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
 use testkit::{Running, Scene, harness, status};
 

@@ -32,7 +32,7 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::wait(RunAt::<Peer>::at(&store, &run, None)).unwrap();
+    let run_at = harness::wait(RunAt::<Peer>::at(store.as_ref(), &run, None)).unwrap();
     let RunAt { spec, document, .. } = run_at.expect("there is such a cycle");
     (spec.definition, document)
 }

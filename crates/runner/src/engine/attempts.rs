@@ -2,7 +2,6 @@
 
 use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
-use store::Store;
 use supervisor::{AttemptDir, ShimStatus, Shutdown};
 
 use super::Notice;
@@ -10,7 +9,7 @@ use super::{Engine, EngineError};
 use crate::attempt::{AttemptEvent, AttemptResult, AttemptSpec, Classifier, Provenance, spawn_task};
 use crate::run::Journal;
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     /// Attaches to every attempt that may be alive on this host. Recovery needs nothing else.
     pub(super) fn adopt_attempts(&mut self) {
         let state = &self.journal.state;

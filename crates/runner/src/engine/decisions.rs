@@ -5,14 +5,14 @@ use protocol::entry::{Author, Evidence, FailureKind, Input};
 use protocol::run::{
     Absorbed, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed, start_queued,
 };
-use store::{CommitError, Store};
+use store::CommitError;
 use supervisor::Shutdown;
 
 use super::{Engine, EngineError, EngineRequest};
 use crate::engine::Notice;
 use crate::run::{CommitContext, Journal};
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     /// Absorbs a fact. Retries after every conflict: facts are never dropped.
     pub(super) async fn absorb(
         &mut self,

@@ -17,6 +17,7 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use protocol::run::{Fact, RunStatus};
 use protocol::{AttemptId, Epoch, Protocol, Revision, RunId};
@@ -38,8 +39,8 @@ use crate::recovery::Corruption;
 use crate::run::{Journal, LoadError};
 
 /// The process that drives a run.
-pub struct Engine<'o, P: Protocol, S: Store> {
-    journal: Journal<P, S>,
+pub struct Engine<'o, P: Protocol> {
+    journal: Journal<P>,
     lock: EngineLock,
     engine_config: EngineConfig,
     hosts: Hosts,
@@ -61,17 +62,17 @@ pub struct Engine<'o, P: Protocol, S: Store> {
     _children: Signal,
 }
 
-impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
+impl<P: Protocol> fmt::Debug for Engine<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("run", &self.journal.run).field("attached", &self.attached).finish()
     }
 }
 
-impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
+impl<'o, P: Protocol> Engine<'o, P> {
     /// Takes the engine lock of a run and loads the run. [`drive`](Self::drive) runs the loop; [`handle`](Self::handle)
     /// performs a single request.
     pub async fn lock(
-        store: &S,
+        store: &Arc<dyn Store>,
         engine_config: EngineConfig,
         run: &RunId,
         tenure: Tenure,
@@ -90,7 +91,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     }
 
     fn new(
-        journal: Journal<P, S>,
+        journal: Journal<P>,
         lock: EngineLock,
         engine_config: EngineConfig,
         dir_watcher: DirWatcher,
@@ -98,7 +99,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         observer: &'o mut dyn Observer<P>,
     ) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        let hosts = Hosts::of(&journal.store, engine_config.host());
+        let hosts = Hosts::of(journal.store.as_ref(), engine_config.host());
         let repository = Path::new(&journal.spec.options.location.repo_dir);
         Self {
             views: RunViews::new(
@@ -140,7 +141,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         Ok(())
     }
 
-    pub fn journal(&self) -> &Journal<P, S> {
+    pub fn journal(&self) -> &Journal<P> {
         &self.journal
     }
 
@@ -254,13 +255,13 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 }
 
 /// Loads the run and sets up the watchers of an engine.
-async fn prepare<P: Protocol, S: Store>(
-    store: &S,
+async fn prepare<P: Protocol>(
+    store: &Arc<dyn Store>,
     engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
     observer: &mut dyn Observer<P>,
-) -> Result<(Journal<P, S>, DirWatcher, Signal), EngineError> {
+) -> Result<(Journal<P>, DirWatcher, Signal), EngineError> {
     let journal = Box::pin(load(store, engine_config, run, epoch, observer)).await?;
     let dir_watcher = DirWatcher::new().map_err(EngineError::DirWatcher)?;
     let children = signal(SignalKind::child()).map_err(EngineError::DirWatcher)?;
@@ -269,16 +270,16 @@ async fn prepare<P: Protocol, S: Store>(
 
 /// Loads the run. A corrupted document is restored first if that loses nothing, or if the command allows a loss. An
 /// external write is absorbed or rejected.
-async fn load<P: Protocol, S: Store>(
-    store: &S,
+async fn load<P: Protocol>(
+    store: &Arc<dyn Store>,
     engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
     observer: &mut dyn Observer<P>,
-) -> Result<Journal<P, S>, EngineError> {
+) -> Result<Journal<P>, EngineError> {
     let loaded = match Journal::load(store, &engine_config.clock, run).await {
         Err(LoadError::Corrupted { revision, what, .. }) => {
-            let corruption = Corruption::<P>::diagnose(store, run, revision, what).await?;
+            let corruption = Corruption::<P>::diagnose(store.as_ref(), run, revision, what).await?;
             let (by, quarantine) = (engine_config.author.clone(), engine_config.quarantine(run));
             let restored = corruption.restore(
                 store,

@@ -8,7 +8,7 @@ use protocol::edit::EditAuthor;
 use protocol::entry::Input;
 use protocol::run::{Attempt, Decision, Run};
 use protocol::{AttemptId, Protocol};
-use store::{CommitError, Store};
+use store::CommitError;
 use supervisor::AttemptDir;
 use supervisor::partial::{discard_taken, take_partial};
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ impl<S: Clone> PartialReports<S> {
     }
 }
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     /// Schedules the commit of an attempt's partial report.
     pub(super) fn queue_partial_report(&mut self, attempt: Attempt<P::Step>) {
         self.partial_reports.schedule(Run::<P>::id(&attempt), attempt);

@@ -16,7 +16,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn of(store: &impl Store, local: &str) -> Self {
+    pub(super) fn of(store: &dyn Store, local: &str) -> Self {
         Self { local: store.is_shared().then(|| local.to_owned()) }
     }
 
@@ -44,7 +44,7 @@ impl Hosts {
     }
 }
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     pub(super) fn remote(&self) -> Vec<(AttemptId, String)> {
         let remote = self.hosts.remote(&self.journal.state);
         remote.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use protocol::run::{Attempt, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
-use store::Store;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -14,7 +13,7 @@ use super::Engine;
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     /// Returns the back-off that elapses first, or `None` if the run starts nothing in its present status.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
         let state = &self.journal.state;

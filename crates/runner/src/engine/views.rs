@@ -9,7 +9,7 @@ use protocol::entry::{Entry, Input};
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Protocol, Revision, View};
-use store::{Digest, Store, ViewMark};
+use store::{Digest, ViewMark};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
@@ -62,7 +62,7 @@ impl RunViews {
     }
 }
 
-impl<P: Protocol, S: Store> Engine<'_, P, S> {
+impl<P: Protocol> Engine<'_, P> {
     /// Writes the views of commits whose engine exited before it could. Files of earlier engines are recognised
     /// before the document changes.
     ///

@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
 use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
-use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, Store as _, WriteId};
+use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, WriteId};
 
 use crate::recovery::{Replay, epoch_at};
 use crate::run::RunSpec;

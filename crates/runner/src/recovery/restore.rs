@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
@@ -79,26 +80,26 @@ impl From<ReadError> for RestoreError {
 
 impl<P: Protocol> Corruption<P> {
     /// Looks for a replacement of a bad document. Changes nothing.
-    pub(crate) async fn diagnose<S: Store>(
-        store: &S,
+    pub(crate) async fn diagnose(
+        store: &dyn Store,
         run: &RunId,
         bad: Revision,
         what: String,
     ) -> Result<Self, LoadError> {
         let mut claimed = Claimed { highest: 0, bad };
         claimed.observe(bad, &store.parts_at(run, bad).await?);
-        let candidate = match replay_document::<P, S>(store, run, bad).await? {
+        let candidate = match replay_document::<P>(store, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
-            None => newest_valid::<P, S>(store, run, bad, &mut claimed).await?,
+            None => newest_valid::<P>(store, run, bad, &mut claimed).await?,
         };
         Ok(Self { run: run.clone(), bad, what, candidate, claimed: claimed.highest })
     }
 
     /// Commits the candidate as a new revision, with a sequence number that no client has seen. `any` allows a
     /// candidate that is not the document that was committed last.
-    pub(crate) async fn restore<S: Store>(
+    pub(crate) async fn restore(
         self,
-        store: &S,
+        store: &Arc<dyn Store>,
         clock: &Clock,
         by: Author,
         epoch: Option<Epoch>,
@@ -112,11 +113,11 @@ impl<P: Protocol> Corruption<P> {
         if from != bad && !any {
             return Err(RestoreError::NotLast { run, from, bad, what });
         }
-        let kept = quarantine_document(store, &run, bad, quarantine).await?;
+        let kept = quarantine_document(store.as_ref(), &run, bad, quarantine).await?;
         // Each revision adds at most one to the sequence number.
         let highest = P::sequence(&document).unwrap_or(0) + (bad.0 - from.0);
         let value = serde_json::to_value(&document).expect("BUG: a document is plain data");
-        let journal = Journal::<P, S>::load_with(store, clock, &run, Some(document)).await?;
+        let journal = Journal::<P>::load_with(store, clock, &run, Some(document)).await?;
         let mut journal =
             journal.ok_or_else(|| LoadError::Damaged { run: run.clone(), what: "it is gone".to_owned() })?;
         let decision = if from == bad {
@@ -164,15 +165,15 @@ impl Claimed {
 }
 
 /// Returns the document that the journal gives, if all its entries are intact.
-async fn replay_document<P: Protocol, S: Store>(
-    store: &S,
+async fn replay_document<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     bad: Revision,
 ) -> Result<Option<P::Document>, LoadError> {
     if store.intact(run).await? < bad {
         return Ok(None);
     }
-    let mut replay = Replay::<P>::begin(load_spec::<P, S>(store, run).await?);
+    let mut replay = Replay::<P>::begin(load_spec::<P>(store, run).await?);
     for entry in store.entries_between(run, Revision(0), bad).await? {
         if replay.add(&entry.body, WriteId::new()).is_err() {
             return Ok(None);
@@ -183,15 +184,15 @@ async fn replay_document<P: Protocol, S: Store>(
     Ok(is_valid.then_some(replay.document))
 }
 
-async fn newest_valid<P: Protocol, S: Store>(
-    store: &S,
+async fn newest_valid<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     bad: Revision,
     claimed: &mut Claimed,
 ) -> Result<Option<Candidate<P>>, LoadError> {
-    let spec = load_spec::<P, S>(store, run).await?;
+    let spec = load_spec::<P>(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
-        match document_at::<P, S>(store, run, &spec.definition, revision).await {
+        match document_at::<P>(store, run, &spec.definition, revision).await {
             Ok(document) => return Ok(Some(Candidate { document, from: revision })),
             Err(LoadError::Corrupted { .. }) => {
                 claimed.observe(revision, &store.parts_at(run, revision).await?);
@@ -204,8 +205,8 @@ async fn newest_valid<P: Protocol, S: Store>(
 
 /// Writes the bad parts to the quarantine and returns the path. An existing file stays: the same revision may have
 /// been corrupted twice.
-async fn quarantine_document<S: Store>(
-    store: &S,
+async fn quarantine_document(
+    store: &dyn Store,
     run: &RunId,
     bad: Revision,
     quarantine: &Path,

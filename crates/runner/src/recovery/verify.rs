@@ -1,5 +1,7 @@
 //! Checks a run against its entries: everything that is folded from them is folded again and compared.
 
+use std::sync::Arc;
+
 use protocol::entry::BadEntry;
 use protocol::{Protocol, Revision, RunId};
 use store::{Store, StoredEntry, WriteId};
@@ -38,11 +40,11 @@ impl Inconsistency {
 }
 
 /// Loads a run and checks it against its entries. Changes nothing.
-pub async fn verify<P: Protocol, S: Store>(
-    store: &S,
+pub async fn verify<P: Protocol>(
+    store: &Arc<dyn Store>,
     clock: &Clock,
     run: &RunId,
-) -> Result<Option<Journal<P, S>>, Inconsistency> {
+) -> Result<Option<Journal<P>>, Inconsistency> {
     // Entries are checked one by one before the run is loaded, because loading folds them unchecked.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
     let Some(first) = entries.first() else {
@@ -54,7 +56,7 @@ pub async fn verify<P: Protocol, S: Store>(
     let blob = blob.ok_or(ReplayError::NoDefinition).map_err(failed(first.revision))?;
     let mut replay = Replay::<P>::read(&blob).map_err(failed(first.revision))?;
     add_all(&mut replay, &entries)?;
-    let Some(journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    let Some(journal) = Journal::<P>::load(store, clock, run).await? else { return Ok(None) };
     let expected = journal.position.revision;
     // Entries that were committed meanwhile.
     let later = store.entries_between(run, replay.revision(), expected).await.map_err(LoadError::from)?;

@@ -13,8 +13,8 @@ pub struct DocumentAt<D> {
 }
 
 /// Assembles the document of a run. Reads the run's spec only if the parts are not sufficient.
-pub async fn read_document<P: Protocol, S: Store>(
-    store: &S,
+pub async fn read_document<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     stored: StoredDocument,
 ) -> Result<DocumentAt<P::Document>, LoadError> {
@@ -22,7 +22,7 @@ pub async fn read_document<P: Protocol, S: Store>(
     let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
     let document = match P::assemble_without_definition(&parts) {
         Some(document) => Some(document),
-        None => P::assemble(&load_spec::<P, S>(store, run).await?.definition, &parts),
+        None => P::assemble(&load_spec::<P>(store, run).await?.definition, &parts),
     };
     let document = document.ok_or_else(|| LoadError::Corrupted {
         run: run.clone(),

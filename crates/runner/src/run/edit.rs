@@ -8,7 +8,7 @@ use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Run};
 use protocol::{AttemptId, Protocol, Revision};
 use serde_json::Value;
-use store::{CommitError, Store};
+use store::CommitError;
 
 use super::retry::ConflictBackoff;
 use crate::run::{CommitContext, Journal, LoadError, ReloadError};
@@ -84,8 +84,8 @@ fn live_instead(live_attempts: &[AttemptId]) -> String {
 ///
 /// `from` is the attempt that makes the edit, if one does. It may write what its step may write, as long as it is the
 /// step's live attempt.
-pub async fn edit<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
+pub async fn edit<P: Protocol>(
+    journal: &mut Journal<P>,
     by: Author,
     from: Option<AttemptId>,
     expected: u64,
@@ -138,8 +138,8 @@ pub async fn edit<P: Protocol, S: Store>(
     }
 }
 
-fn conflict<P: Protocol, S>(
-    journal: &Journal<P, S>,
+fn conflict<P: Protocol>(
+    journal: &Journal<P>,
     expected: u64,
     expected_revision: Option<Revision>,
     attempts: usize,
@@ -158,8 +158,8 @@ fn conflict<P: Protocol, S>(
 }
 
 /// Returns the author of the edit: the step of the live attempt `from`, or an outside author.
-fn author<P: Protocol, S>(
-    journal: &Journal<P, S>,
+fn author<P: Protocol>(
+    journal: &Journal<P>,
     from: Option<&AttemptId>,
 ) -> Result<EditAuthor<P::Step>, EditError> {
     let Some(from) = from else { return Ok(EditAuthor::Outside) };
@@ -178,8 +178,8 @@ fn author<P: Protocol, S>(
 ///
 /// A commit adds at most one to the number, so the revision is at least as far back as the number. It is further back
 /// if the engine committed entries that do not change the document: the search doubles its stride, then bisects.
-async fn read_at<P: Protocol, S: Store>(
-    journal: &Journal<P, S>,
+async fn read_at<P: Protocol>(
+    journal: &Journal<P>,
     sequence: u64,
 ) -> Result<Option<(Revision, P::Document)>, LoadError> {
     let mut newer = journal.position.revision;

@@ -2,6 +2,7 @@
 //! quarantined and the document restored.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, Input, RecoverySource};
@@ -57,7 +58,7 @@ impl fmt::Display for ResolvedWrite {
     }
 }
 
-impl<P: Protocol, S: Store> Journal<P, S> {
+impl<P: Protocol> Journal<P> {
     /// Resolves the external write to the document, if there is one. Another client may do the same at the same time;
     /// one of the two commits succeeds.
     pub(crate) async fn resolve_external_write(&mut self) -> Result<(), LoadError> {
@@ -161,12 +162,12 @@ fn claimed_sequence(body: &[u8]) -> Option<u64> {
 
 /// Writes the document of a run from its journal into a bucket that has lost it. Changes nothing if the document is
 /// still there. Returns `None` if there is no such run.
-pub async fn rebuild_document<P: Protocol, S: Store>(
-    store: &S,
+pub async fn rebuild_document<P: Protocol>(
+    store: &Arc<dyn Store>,
     clock: &Clock,
     run: &RunId,
 ) -> Result<Option<Option<ResolvedWrite>>, LoadError> {
-    let Some(mut journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    let Some(mut journal) = Journal::<P>::load(store, clock, run).await? else { return Ok(None) };
     journal.resolve_external_write().await?;
     Ok(Some(journal.resolved_write))
 }

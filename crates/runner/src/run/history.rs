@@ -71,8 +71,8 @@ pub struct EngineRecord {
 
 impl History {
     /// Reads the journal up to a revision.
-    pub async fn read<P: Protocol, S: Store>(
-        store: &S,
+    pub async fn read<P: Protocol>(
+        store: &dyn Store,
         run: &RunId,
         last: Revision,
     ) -> Result<Self, LoadError> {
@@ -172,8 +172,8 @@ impl History {
 }
 
 /// Reads the stored entries between two revisions, page by page.
-pub async fn for_each_entry<S: Store, E: From<ReadError>>(
-    store: &S,
+pub async fn for_each_entry<E: From<ReadError>>(
+    store: &dyn Store,
     run: &RunId,
     after: Revision,
     last: Revision,

@@ -1,5 +1,6 @@
 //! A run in memory, and the only way to change it: decide, then commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RunState, Timer};
@@ -18,8 +19,8 @@ use crate::run::Summary;
 
 /// A run as this process knows it. `state.run` is ahead of the store only between a decision and its commit.
 #[derive(Debug)]
-pub struct Journal<P: Protocol, S> {
-    pub(crate) store: S,
+pub struct Journal<P: Protocol> {
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub run: RunId,
     pub spec: RunSpec<P>,
@@ -67,15 +68,15 @@ impl From<LoadError> for ReloadError {
     }
 }
 
-impl<P: Protocol, S: Store> Journal<P, S> {
+impl<P: Protocol> Journal<P> {
     /// Loads a run. Returns `None` if there is no such run.
-    pub async fn load(store: &S, clock: &Clock, run: &RunId) -> Result<Option<Self>, LoadError> {
+    pub async fn load(store: &Arc<dyn Store>, clock: &Clock, run: &RunId) -> Result<Option<Self>, LoadError> {
         Self::load_with(store, clock, run, None).await
     }
 
     /// Loads a run with the given document instead of the stored one.
     pub(crate) async fn load_with(
-        store: &S,
+        store: &Arc<dyn Store>,
         clock: &Clock,
         run: &RunId,
         document: Option<P::Document>,
@@ -85,7 +86,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
         }
         let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let spec = load_spec::<P, S>(store, run).await?;
+        let spec = load_spec::<P>(store.as_ref(), run).await?;
         let mut state = match loaded.snapshot {
             Some(snapshot) => {
                 serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be parsed"))?
@@ -97,10 +98,10 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         }
         let document = match document {
             Some(document) => document,
-            None => document_at::<P, S>(store, run, &spec.definition, loaded.position.revision).await?,
+            None => document_at::<P>(store.as_ref(), run, &spec.definition, loaded.position.revision).await?,
         };
         Ok(Some(Self {
-            store: store.clone(),
+            store: Arc::clone(store),
             clock: clock.clone(),
             run: run.clone(),
             spec,
@@ -123,7 +124,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
 
     /// Returns the document as it was at a revision.
     pub async fn document_at(&self, revision: Revision) -> Result<Option<P::Document>, ReadError> {
-        assemble::<P, S>(&self.store, &self.run, &self.spec.definition, revision).await
+        assemble::<P>(self.store.as_ref(), &self.run, &self.spec.definition, revision).await
     }
 
     pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry<P>, LoadError> {

@@ -29,10 +29,7 @@ pub enum LoadError {
 }
 
 /// Loads the spec of a run.
-pub(crate) async fn load_spec<P: Protocol, S: Store>(
-    store: &S,
-    run: &RunId,
-) -> Result<RunSpec<P>, LoadError> {
+pub(crate) async fn load_spec<P: Protocol>(store: &dyn Store, run: &RunId) -> Result<RunSpec<P>, LoadError> {
     let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
     let first = store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
     let Input::Opened { definition } = decode::<P>(run, &first)?.input else {
@@ -44,14 +41,14 @@ pub(crate) async fn load_spec<P: Protocol, S: Store>(
 }
 
 /// Returns the document at a revision. Fails if it is missing or breaks the seed's rules.
-pub(crate) async fn document_at<P: Protocol, S: Store>(
-    store: &S,
+pub(crate) async fn document_at<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     definition: &P::Definition,
     revision: Revision,
 ) -> Result<P::Document, LoadError> {
     let corrupted = |what: String| LoadError::Corrupted { run: run.clone(), revision, what };
-    let document = assemble::<P, S>(store, run, definition, revision).await?;
+    let document = assemble::<P>(store, run, definition, revision).await?;
     let document = document.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
     match P::violations(&document).as_slice() {
         [] => Ok(document),
@@ -65,8 +62,8 @@ pub(crate) async fn document_at<P: Protocol, S: Store>(
     }
 }
 
-pub(crate) async fn assemble<P: Protocol, S: Store>(
-    store: &S,
+pub(crate) async fn assemble<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     definition: &P::Definition,
     revision: Revision,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
-use store::{CommitError, Store};
+use store::CommitError;
 
 use crate::run::{CommitContext, Journal, LoadError, ReloadError};
 
@@ -32,8 +32,8 @@ impl From<ReloadError> for RequestError {
 }
 
 /// Decides a request and commits it. A request that changes nothing is granted without a commit.
-pub async fn request<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
+pub async fn request<P: Protocol>(
+    journal: &mut Journal<P>,
     by: Author,
     request: Request<P::Step>,
     reason: Option<String>,
@@ -49,11 +49,11 @@ pub async fn request<P: Protocol, S: Store>(
 
 /// Commits what `decide` returns. After a conflict it decides again, until the store's conflict timeout. No back-off
 /// here: a pause only leaves more entries to catch up with.
-async fn commit<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
+async fn commit<P: Protocol>(
+    journal: &mut Journal<P>,
     by: Author,
     input: Input<P>,
-    decide: impl Fn(&mut Journal<P, S>) -> Result<Decision<P>, Refusal>,
+    decide: impl Fn(&mut Journal<P>) -> Result<Decision<P>, Refusal>,
 ) -> Result<(), RequestError> {
     let end = Instant::now() + journal.store.race_timeout();
     loop {
@@ -73,8 +73,8 @@ async fn commit<P: Protocol, S: Store>(
 }
 
 /// Records in the journal that a request was refused because it came from inside an attempt.
-pub async fn record_refusal<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
+pub async fn record_refusal<P: Protocol>(
+    journal: &mut Journal<P>,
     by: Author,
     request: Request<P::Step>,
     attempt: String,

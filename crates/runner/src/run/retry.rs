@@ -43,13 +43,13 @@ mod tests {
     #[test]
     fn the_waits_add_up_to_the_conflict_timeout_of_the_store() {
         let settings: NatsSettings = "nats://one".parse().unwrap();
-        let store = testkit::nats::any(NatsStore::new(settings.clone()));
+        let store = NatsStore::new(settings.clone());
         assert_eq!(
             waits(ConflictBackoff::within(store.race_timeout())),
             [100, 300, 900].map(Duration::from_millis)
         );
         let timeouts = Timeouts { conflict: Duration::from_secs(26), ..settings.timeouts };
-        let patient = testkit::nats::any(NatsStore::new(NatsSettings { timeouts, ..settings }));
+        let patient = NatsStore::new(NatsSettings { timeouts, ..settings });
         assert_eq!(
             waits(ConflictBackoff::within(patient.race_timeout())),
             [2, 6, 18].map(Duration::from_secs)

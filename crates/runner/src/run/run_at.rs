@@ -42,8 +42,8 @@ impl<P: Protocol> RunAt<P> {
     /// Loads the run at a revision, or at the newest one. Returns `None` if there is no such run.
     ///
     /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
-    pub async fn at<S: Store>(
-        store: &S,
+    pub async fn at(
+        store: &dyn Store,
         run: &RunId,
         revision: Option<Revision>,
     ) -> Result<Option<Self>, RunAtError> {
@@ -58,7 +58,7 @@ impl<P: Protocol> RunAt<P> {
             return Err(RunAtError::OutOfRange { run: run.clone(), asked: revision, newest });
         }
         let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let spec = load_spec::<P, S>(store, run).await?;
+        let spec = load_spec::<P>(store, run).await?;
         let (snapshot, tail) = if revision == newest {
             (loaded.snapshot, loaded.tail)
         } else {
@@ -75,7 +75,7 @@ impl<P: Protocol> RunAt<P> {
         for entry in &tail {
             state.fold(&decode(run, entry)?);
         }
-        let document = document_at::<P, S>(store, run, &spec.definition, revision).await?;
+        let document = document_at::<P>(store, run, &spec.definition, revision).await?;
         Ok(Some(Self { run: run.clone(), spec, state, document, revision, newest }))
     }
 

@@ -1,6 +1,7 @@
 //! Starting a run: store its spec, commit its first entry.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use protocol::entry::{Author, Input, RunState};
 use protocol::run::{self, Decision};
@@ -45,12 +46,12 @@ pub enum OpenError {
 }
 
 /// Opens a run. The run is durable when this returns; its first engine starts the first steps.
-pub async fn open<P: Protocol, S: Store>(
-    store: &S,
+pub async fn open<P: Protocol>(
+    store: &Arc<dyn Store>,
     clock: &Clock,
     by: Author,
     spec: RunSpec<P>,
-) -> Result<Journal<P, S>, OpenError> {
+) -> Result<Journal<P>, OpenError> {
     let run_id = spec.options.location.run.clone();
     let blob = serde_json::to_vec(&spec).expect("BUG: a definition is plain data");
     let digest = store.put_blobs(vec![blob]).await?.remove(0);
@@ -58,7 +59,7 @@ pub async fn open<P: Protocol, S: Store>(
     let mut state = RunState::blank(&spec.definition, at);
     let decision: Decision<P> = run::open(&spec.definition, &mut state.run);
     let mut journal = Journal {
-        store: store.clone(),
+        store: Arc::clone(store),
         clock: clock.clone(),
         run: run_id.clone(),
         document: P::open_document(&spec.definition, &spec.options.location, at),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
 use tokio::sync::OnceCell;
@@ -92,6 +93,7 @@ impl NatsStore {
     }
 }
 
+#[async_trait]
 impl Store for NatsStore {
     fn is_shared(&self) -> bool {
         true
@@ -106,20 +108,19 @@ impl Store for NatsStore {
         if size > COMMIT_LIMIT {
             return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
         }
-        // Boxed, here and below: the futures of requests are large, and callers embed them.
-        Box::pin(self.session().await?.commit(commit)).await
+        self.session().await?.commit(commit).await
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Box::pin(self.session().await?.resolve_write(run, write_id)).await
+        self.session().await?.resolve_write(run, write_id).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        Box::pin(self.session().await?.load(run)).await
+        self.session().await?.load(run).await
     }
 
     async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
-        Box::pin(self.session().await?.catch_up(run, position)).await
+        self.session().await?.catch_up(run, position).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
@@ -154,7 +155,7 @@ impl Store for NatsStore {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        Box::pin(self.session().await?.entries_between(run, after, last)).await
+        self.session().await?.entries_between(run, after, last).await
     }
 
     async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
@@ -166,7 +167,7 @@ impl Store for NatsStore {
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        Box::pin(self.session().await?.parts_at(run, revision)).await
+        self.session().await?.parts_at(run, revision).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
@@ -192,7 +193,7 @@ impl Store for NatsStore {
     }
 
     async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
-        Ok(Box::pin(self.session().await?.quarantine_external_writes(run, foreign)).await?)
+        Ok(self.session().await?.quarantine_external_writes(run, foreign).await?)
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
@@ -224,6 +225,6 @@ impl Store for NatsStore {
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
         let session = Arc::clone(self.session().await?);
-        Ok(Box::pin(Watch::subscribe(session, run.clone(), after)).await?.into())
+        Ok(Watch::subscribe(session, run.clone(), after).await?.into())
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use protocol::{Revision, RunId};
 
 use super::connection::{Database, Examined, OpenError, WriteFailure, examine, open};
@@ -61,6 +62,7 @@ impl SqliteStore {
     }
 }
 
+#[async_trait]
 impl Store for SqliteStore {
     fn is_shared(&self) -> bool {
         false

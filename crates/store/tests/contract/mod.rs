@@ -15,7 +15,7 @@ pub(crate) use testkit::harness::change;
 
 /// A private store for one test, which its child processes can open, too.
 pub(crate) trait Backend: Send + Sync + 'static {
-    type Store: Store;
+    type Store: Store + Clone;
 
     /// The size of the largest commit that this backend accepts.
     const LIMIT: usize;

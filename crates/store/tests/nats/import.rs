@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::{Epoch, Revision, RunId};
 use store::{
     AnyStore, CommitError, EngineLockError, Location, NatsSettings, NatsStore, Position, RunWriteError,
-    RunWriter, Store as _,
+    RunWriter,
 };
 use testkit::nats::{self, Proxy, Server};
 

@@ -2,19 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 
+use async_trait::async_trait;
 use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError,
-    ExternalWrite, Loaded, NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry,
-    Tenure, ViewMark, Watch, WriteError, WriteId,
+    CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, Loaded,
+    NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark,
+    Watch, WriteError, WriteId,
 };
 use testkit::nats;
 
-/// Calls go through [`AnyStore`], which must forward all of them.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct TestStore {
-    store: AnyStore,
+    store: NatsStore,
     adds_documents: bool,
 }
 
@@ -32,10 +32,10 @@ impl TestStore {
             Some(address) => (address, true),
             None => (address, false),
         };
-        Self { store: nats::any(NatsStore::new(nats::settings(address))), adds_documents }
+        Self { store: NatsStore::new(nats::settings(address)), adds_documents }
     }
 
-    pub(crate) fn with_documents(store: AnyStore) -> Self {
+    pub(crate) fn with_documents(store: NatsStore) -> Self {
         Self { store, adds_documents: true }
     }
 }
@@ -47,6 +47,7 @@ fn document_of(commit: &Commit) -> String {
     json!({ "version": 2, "of": commit.write_id.to_string(), "parts": parts }).to_string()
 }
 
+#[async_trait]
 impl Store for TestStore {
     fn is_shared(&self) -> bool {
         self.store.is_shared()

@@ -6,7 +6,7 @@ use protocol::entry::Author;
 use protocol::steps::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
 use protocol::{RunId, RunLocation};
 use runner::{Clock, RunOptions, RunSpec};
-use store::{Location, SqliteStore};
+use store::{AnyStore, Location, SqliteStore};
 
 use crate::Bench;
 use crate::figure::{Figure, median};
@@ -58,7 +58,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
         on_failure: OnFailure::default(),
     }
     .into();
-    let store = SqliteStore::open(&Location::find(repo.scene().repo(), None)?)?;
+    let store = AnyStore::from(SqliteStore::open(&Location::find(repo.scene().repo(), None)?)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
@@ -72,7 +72,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
             };
             let spec = RunSpec { title: "bench".to_owned(), definition: definition.clone(), options };
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
-            runner::open::<Steps, _>(&store, &Clock::system(), by, spec).await?;
+            runner::open::<Steps>(&store, &Clock::system(), by, spec).await?;
         }
         anyhow::Ok(())
     })

@@ -4,6 +4,7 @@
 //! The two sides take turns, so that a disturbance affects both. The ratio is the median of all turns.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -40,7 +41,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     for writers in AT_ONCE {
         let ours = each(writers, |writer| {
             let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
-            let store = SqliteStore::open(&location)?;
+            let store = Arc::new(SqliteStore::open(&location)?);
             Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let path = kit.join("bare.db");
@@ -55,7 +56,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     for writers in AT_ONCE {
         let mut ours = each(writers, |writer| {
             let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
-            let store = NatsStore::new(settings.clone());
+            let store = Arc::new(NatsStore::new(settings.clone()));
             Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let first = &mut ours[0];
@@ -207,14 +208,14 @@ impl CommitTexts {
     }
 }
 
-struct Ours<S> {
+struct Ours {
     runtime: Runtime,
-    store: S,
+    store: Arc<dyn Store>,
     texts: CommitTexts,
     runs: RoundRobin<(RunId, Position)>,
 }
 
-impl<S: Store> Writer for Ours<S> {
+impl Writer for Ours {
     fn write(&mut self, commits: usize) -> anyhow::Result<()> {
         self.runtime.block_on(async {
             for _ in 0..commits {

@@ -2,25 +2,26 @@
 
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 
 use protocol::peer::{Definition, Peer, Phase};
 use protocol::run::{Attempt, Change, ChangeOf, Decision};
 use protocol::{AttemptNo, Turn};
 use runner::{Clock, Journal};
-use store::{AnyStore, Store};
+use store::Store;
 
 use super::{commit_decision, new_cycle, person, run_of, spec};
 use crate::scene::TempStore;
 
-pub type Cycle<S = AnyStore> = Journal<Peer, S>;
+pub type Cycle = Journal<Peer>;
 
 /// Opens a cycle and starts its planner.
 pub async fn start_planning(temp_store: &TempStore) -> Cycle {
-    start_planning_on(&temp_store.store().await, temp_store.path()).await
+    start_planning_on(&*temp_store.store().await, temp_store.path()).await
 }
 
 /// Opens a cycle on any store and starts its planner.
-pub async fn start_planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
+pub async fn start_planning_on(store: &Arc<dyn Store>, directory: &Path) -> Cycle {
     let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
     let spec = spec::<Peer>(definition, &run, directory, None);
@@ -28,19 +29,19 @@ pub async fn start_planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S
     let mut journal = opened.expect("a new cycle can be opened");
     let step = Phase::Plan;
     if !journal.state.run.active_turns.contains_key(&step) {
-        commit_changes(&mut journal, store, vec![Change::Queued { step, turn: Turn(1) }]).await;
+        commit_changes(&mut journal, store.as_ref(), vec![Change::Queued { step, turn: Turn(1) }]).await;
     }
-    start_attempt(&mut journal, store, 1).await;
+    start_attempt(&mut journal, store.as_ref(), 1).await;
     journal
 }
 
 /// Starts the planner's attempt of that number.
-pub async fn start_attempt<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
+pub async fn start_attempt(journal: &mut Cycle, store: &dyn Store, number: u32) {
     let attempt = Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(number) };
     commit_changes(journal, store, vec![Change::Started { attempt, counted_attempt: number }]).await;
 }
 
 /// Commits changes in the name of an engine.
-pub async fn commit_changes<S: Store>(journal: &mut Cycle<S>, store: &S, changes: Vec<ChangeOf<Peer>>) {
+pub async fn commit_changes(journal: &mut Cycle, store: &dyn Store, changes: Vec<ChangeOf<Peer>>) {
     commit_decision(journal, store, "here", Decision { changes, actions: Vec::new() }).await;
 }

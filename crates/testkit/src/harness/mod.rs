@@ -174,9 +174,9 @@ pub fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
 }
 
 /// Commits an entry to the journal, with the time it has.
-pub async fn append<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
-    store: &S,
+pub async fn append<P: Protocol>(
+    journal: &mut Journal<P>,
+    store: &dyn Store,
     entry: &Entry<P>,
 ) -> Result<(), CommitError> {
     journal.state.fold(entry);
@@ -197,9 +197,9 @@ pub async fn append<P: Protocol, S: Store>(
 }
 
 /// Commits the decision of an engine on that host that was killed before it acted.
-pub async fn commit_decision<P: Protocol, S: Store>(
-    journal: &mut Journal<P, S>,
-    store: &S,
+pub async fn commit_decision<P: Protocol>(
+    journal: &mut Journal<P>,
+    store: &dyn Store,
     host: &str,
     Decision { changes, actions }: Decision<P>,
 ) {

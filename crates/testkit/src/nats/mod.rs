@@ -138,7 +138,7 @@ impl Drop for Server {
 pub fn any(store: NatsStore) -> AnyStore {
     let unused = std::env::temp_dir().join("callboard-unused");
     let local_dir = Location::find(&unused, Some(unused.clone())).expect("it need not be there");
-    AnyStore::Nats(store, local_dir.into())
+    AnyStore::nats(store, local_dir)
 }
 
 pub fn settings(address: &str) -> NatsSettings {

@@ -20,7 +20,6 @@ use std::process::Command;
 use protocol::RunId;
 use rustix::fs::{CWD, Mode};
 use serde_json::Value;
-use store::Store as _;
 use tempfile::TempDir;
 
 use crate::harness;

@@ -138,7 +138,7 @@ impl Import<'_> {
             status: None,
             error: Some(runner::with_causes(&error)),
         };
-        let journal = match Journal::<Peer, _>::load(self.store?, &self.workspace.clock, run).await {
+        let journal = match Journal::<Peer>::load(self.store?, &self.workspace.clock, run).await {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };

@@ -1,7 +1,7 @@
 //! Recovers a store on NATS. The servers guard their own data, so only runs are verified and deleted streams reported.
 
 use protocol::RunId;
-use store::{AnyStore, NatsWarning, Store as _, Unavailable};
+use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
 use super::report::RecoveryReport;
 use super::{Arguments, foreign_messages, lost_stream, verify};
@@ -20,7 +20,7 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
         store => store?,
     };
     let mut report = RecoveryReport::new(workspace, arguments);
-    if let AnyStore::Nats(nats, _) = &store {
+    if let Backend::Nats(nats, _) = store.backend() {
         foreign_messages::set_aside(nats, arguments.dry_run, &mut report).await?;
     }
     let deleted = store.warnings().await?.iter().filter_map(|note| match note {
@@ -37,9 +37,9 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
         report.notes.push("each document in it would be written again from the journal".to_owned());
         return Ok(report.print());
     }
-    let buckets = match &store {
-        AnyStore::Nats(nats, _) => nats.rebuild_buckets().await?,
-        AnyStore::Embedded(_) => Vec::new(),
+    let buckets = match store.backend() {
+        Backend::Nats(nats, _) => nats.rebuild_buckets().await?,
+        Backend::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
         rebuild(workspace, &store, &buckets, &mut report).await?;
@@ -95,7 +95,7 @@ impl Deed for RebuildDocument<'_> {
 
     async fn with<P: Presentation>(self) -> Result<bool, Failure> {
         let Self { workspace, store, run } = self;
-        let settled = runner::rebuild_document::<P, _>(store, &workspace.clock, run).await?;
+        let settled = runner::rebuild_document::<P>(store, &workspace.clock, run).await?;
         Ok(settled.flatten().is_some())
     }
 }

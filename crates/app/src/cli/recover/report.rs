@@ -7,7 +7,7 @@ use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Journal, SalvageOutcome, Salvaged};
 use serde::{Serialize, Serializer};
-use store::{AnyStore, RunRow};
+use store::RunRow;
 
 use super::Arguments;
 use crate::failure::Exit;
@@ -81,7 +81,7 @@ fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S
 }
 
 impl RunRecovery {
-    pub(super) fn intact<P: Presentation>(journal: &Journal<P, AnyStore>) -> Self {
+    pub(super) fn intact<P: Presentation>(journal: &Journal<P>) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),

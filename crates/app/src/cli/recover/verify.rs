@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::{RunId, View};
 use runner::{Inconsistency, Journal};
-use store::{AnyStore, Store as _};
+use store::AnyStore;
 
 use super::report::{RecoveryReport, RunRecovery};
 use crate::control::views;
@@ -61,7 +61,7 @@ impl Deed for VerifyRun<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
         let Self { workspace, store, run, dry_run, report } = self;
-        match runner::verify::<P, _>(store, &workspace.clock, run).await {
+        match runner::verify::<P>(store, &workspace.clock, run).await {
             Ok(Some(journal)) => {
                 report.runs.push(RunRecovery::intact(&journal));
                 write_views(workspace, store, &journal, dry_run, report).await?;
@@ -77,7 +77,7 @@ impl Deed for VerifyRun<'_> {
 async fn write_views<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
-    journal: &Journal<P, AnyStore>,
+    journal: &Journal<P>,
     dry_run: bool,
     report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
@@ -108,7 +108,7 @@ async fn write_views<P: Presentation>(
 }
 
 /// Returns the views that are missing or differ from the document.
-fn wrong_views<P: Presentation>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
+fn wrong_views<P: Presentation>(journal: &Journal<P>) -> Vec<PathBuf> {
     let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();

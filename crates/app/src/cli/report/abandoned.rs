@@ -44,7 +44,7 @@ impl Deed for CheckLive<'_> {
     type Done = Option<bool>;
 
     async fn with<P: Presentation>(self) -> Result<Option<bool>, Failure> {
-        let run_at = RunAt::<P>::at(self.store, self.run, None).await?;
+        let run_at = RunAt::<P>::at(self.store.as_ref(), self.run, None).await?;
         let is_live = |run_at: &RunAt<P>| {
             run_at.state.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
         };

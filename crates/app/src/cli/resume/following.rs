@@ -2,7 +2,7 @@
 
 use protocol::RunId;
 use protocol::run::RunStatus;
-use store::{AnyStore, EngineHolder, EngineLockError, Store as _};
+use store::{AnyStore, EngineHolder, EngineLockError};
 
 use super::Arguments;
 use crate::control;

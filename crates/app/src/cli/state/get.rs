@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use protocol::RunId;
 use runner::DocumentAt;
 use serde_json::{Value, json};
-use store::{AnyStore, Store as _, StoredDocument};
+use store::{AnyStore, StoredDocument};
 
 use super::super::block_on;
 use super::{Key, at_pointer};
@@ -94,7 +94,8 @@ impl Deed for Getting<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { store, run, stored, path, json } = self;
-        let DocumentAt { document, revision } = runner::read_document::<P, _>(store, run, stored).await?;
+        let DocumentAt { document, revision } =
+            runner::read_document::<P>(store.as_ref(), run, stored).await?;
         if path.is_none() && !json {
             output::json_pretty(&document);
             return Ok(Exit::Success);

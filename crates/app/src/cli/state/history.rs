@@ -3,7 +3,6 @@
 use protocol::Revision;
 use runner::for_each_entry;
 use serde_json::Value;
-use store::Store as _;
 
 use super::super::block_on;
 use super::Key;
@@ -70,7 +69,7 @@ impl Deed for ReadWrites<'_> {
         let mut follower = Follower::<P>::at(self.handle, Some(FIRST)).await?;
         let first = store.entry(run, FIRST).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
         let mut writes = vec![follower.current(&first)?];
-        for_each_entry(store, run, FIRST, newest, |stored| {
+        for_each_entry(store.as_ref(), run, FIRST, newest, |stored| {
             writes.extend(follower.apply(&stored)?);
             Ok::<_, Failure>(())
         })

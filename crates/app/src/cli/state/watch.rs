@@ -2,7 +2,6 @@
 
 use runner::EngineExit;
 use serde_json::{Value, json};
-use store::Store as _;
 
 use super::super::block_on;
 use super::writes::{Follower, Write};

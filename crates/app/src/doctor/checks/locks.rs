@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, HeldLock, Location, ProcessInfo, ReadError, Store as _};
+use store::{AnyStore, Backend, HeldLock, Location, ProcessInfo, ReadError, Store as _};
 
 use super::runs::Unfinished;
 use super::{DoctorContext, Finding};
@@ -36,9 +36,9 @@ pub(super) struct Locks {
 impl Engine {
     /// Returns the holder of a run's lease on NATS. An embedded store has no leases.
     pub(super) async fn from_lease(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
-        match store {
-            AnyStore::Embedded(_) => Ok(None),
-            AnyStore::Nats(store, _) => Ok(store.engine_holder(run).await?.map(|holder| Self {
+        match store.backend() {
+            Backend::Embedded(_) => Ok(None),
+            Backend::Nats(store, _) => Ok(store.engine_holder(run).await?.map(|holder| Self {
                 stopped: holder.is_stopped(),
                 pid: holder.pid,
                 host: Some(holder.host),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{AnyStore, NatsSettings, NatsWarning, Unavailable};
+use store::{AnyStore, Backend, NatsSettings, NatsWarning, Unavailable};
 
 use super::runs::Runs;
 use super::{DoctorContext, Finding, sqlite_store};
@@ -25,9 +25,9 @@ pub(super) async fn check(
     let examined = async {
         let store = AnyStore::connect(settings.clone(), beside, output::store_waiting).await?;
         let notes = store.warnings().await?.to_vec();
-        let is_new = match &store {
-            AnyStore::Nats(nats, _) => nats.is_new().await?,
-            AnyStore::Embedded(_) => false,
+        let is_new = match store.backend() {
+            Backend::Nats(nats, _) => nats.is_new().await?,
+            Backend::Embedded(_) => false,
         };
         Ok::<_, Unavailable>((store, is_new, notes))
     };

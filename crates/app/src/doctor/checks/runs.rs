@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::run::{Run, RunStatus};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, RunRow, Store as _};
+use store::{AnyStore, Location, RunRow};
 use supervisor::{AttemptDir, ClaimError, ShimStatus};
 
 use super::locks::{Engine, Locks};
@@ -137,7 +137,7 @@ impl Deed for FindLiveAttempts<'_> {
 
     async fn with<P: Presentation>(self) -> Result<RunAttempts, Failure> {
         let Self { location, store, run } = self;
-        let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
+        let journal = Journal::<P>::load(store, &Clock::system(), run).await?;
         let Some(journal) = journal else {
             return Ok(RunAttempts { live_attempts: Vec::new(), other_repository: None });
         };

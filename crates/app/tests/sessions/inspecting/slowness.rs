@@ -9,7 +9,7 @@ use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Steps, Verdict};
 use protocol::{AttemptNo, RunId, Stamp, StepId, Turn};
 use runner::Clock;
-use store::{AnyStore, EngineLock, Store as _};
+use store::{AnyStore, EngineLock};
 use testkit::{Scene, harness};
 
 use crate::sessions::scene;
@@ -43,7 +43,7 @@ async fn written(
         timers: Vec::new(),
     };
     let begun = vec![Change::Started { attempt: attempt.clone(), counted_attempt: 1 }];
-    harness::append(&mut journal, store, &entry(ago(began), Input::Deferred, begun)).await?;
+    harness::append(&mut journal, store.as_ref(), &entry(ago(began), Input::Deferred, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
         let fact = Fact::Ended { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
@@ -52,7 +52,7 @@ async fn written(
             Change::Ended { attempt, exit: Exit::Reported },
             Change::Protocol { transition: Play::Done(step) },
         ];
-        harness::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
+        harness::append(&mut journal, store.as_ref(), &entry(ago(began - took), input, over)).await?;
     }
     Ok(())
 }

@@ -93,7 +93,7 @@ fn be_killed_at(notice: u32) {
     let mut killer = Killer { left: notice };
     harness::wait(async {
         let engine =
-            Engine::<Peer, _>::lock(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
+            Engine::<Peer>::lock(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
         let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
         engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
     });

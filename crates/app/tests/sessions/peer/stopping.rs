@@ -14,7 +14,7 @@ fn stop_and_die(scene: &Scene, run: &str) {
     let store = scene.open_store();
     harness::wait(async {
         let run = RunId::new(run).unwrap();
-        let journal = Journal::<Peer, _>::load(&store, &Clock::system(), &run).await.unwrap();
+        let journal = Journal::<Peer>::load(&store, &Clock::system(), &run).await.unwrap();
         runner::request(&mut journal.unwrap(), harness::person(), Request::Stop, None).await.unwrap();
     });
 }

@@ -10,7 +10,7 @@ use protocol::entry::{Author, RecoverySource};
 use protocol::run::{Run, RunStatus};
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{
-    AnyStore, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, Store as _, WriteId,
+    AnyStore, Backend, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, WriteId,
 };
 use supervisor::AttemptDir;
 use tar::{Archive, EntryType};
@@ -155,7 +155,7 @@ pub async fn import<P: Protocol>(
 /// Locks imports on this machine if the store does not. On NATS, the attempt files are in place before the commit,
 /// and an import that loses the race would remove those of the other.
 fn lock_imports(store: &AnyStore) -> Result<Option<File>, ImportError> {
-    let AnyStore::Nats(..) = store else { return Ok(None) };
+    let Backend::Nats(..) = store.backend() else { return Ok(None) };
     let path = store.local_dir().root().join("imports.lock");
     let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     let lock = lock.and_then(|lock| lock.lock().map(|()| lock));

@@ -47,8 +47,8 @@ pub enum ExportError {
 
 /// Writes a run to an archive. Only the journal is read, so a run with a corrupted document can be archived before it
 /// is restored.
-pub async fn export<P: Protocol, S: Store>(
-    store: &S,
+pub async fn export<P: Protocol>(
+    store: &dyn Store,
     run: &RunId,
     attempts: &Path,
     logs: Logs,

@@ -5,7 +5,7 @@ use protocol::steps::Steps;
 use protocol::{RunId, StepId};
 use runner::{Engine, EngineError, EngineExit, EngineRequest};
 use serde_json::Value;
-use store::{NatsStore, Tenure};
+use store::Tenure;
 use tokio::sync::mpsc;
 
 use super::harness::Scene;
@@ -20,11 +20,7 @@ impl Scene {
         serde_json::from_slice::<Value>(&last.payload).unwrap()["held"] == true
     }
 
-    async fn engine<'o>(
-        &self,
-        run: &RunId,
-        observer: &'o mut (),
-    ) -> Result<Engine<'o, Steps, NatsStore>, EngineError> {
+    async fn engine<'o>(&self, run: &RunId, observer: &'o mut ()) -> Result<Engine<'o, Steps>, EngineError> {
         Engine::lock(&self.store, self.host("a"), run, Tenure::Engine, observer).await
     }
 }

@@ -9,18 +9,18 @@ use protocol::run::{Request, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, RunId, StepId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal};
-use store::{NatsSettings, NatsStore, Store as _, Tenure};
+use store::{AnyStore, NatsSettings, NatsStore, Tenure};
 use tempfile::TempDir;
 use testkit::harness;
 use tokio::sync::mpsc;
 
-use testkit::nats::Server;
+use testkit::nats::{self, Server};
 
 /// A run that several hosts share.
 pub(crate) struct Scene {
     pub(crate) server: Server,
     pub(crate) directory: TempDir,
-    pub(crate) store: NatsStore,
+    pub(crate) store: AnyStore,
     pub(crate) run: RunId,
 }
 
@@ -31,7 +31,7 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         // No test waits for it to expire.
         let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
-        let (store, run) = (NatsStore::new(settings), RunId::new("trial").unwrap());
+        let (store, run) = (nats::any(NatsStore::new(settings)), RunId::new("trial").unwrap());
         let definition = harness::independent_steps(steps, NonZeroU32::MIN);
         let profile = harness::wrapper(Path::new("/bin/true"));
         let spec = harness::spec::<Steps>(definition.into(), &run, directory.path(), Some(profile));
@@ -52,10 +52,10 @@ impl Scene {
         let (definition, mut run) = (&journal.spec.definition, journal.state.run.clone());
         let slots = run.live_attempts().count() + 1;
         let decision = start_queued(definition, &mut run, slots);
-        harness::commit_decision(&mut journal, &self.store, host, decision).await;
+        harness::commit_decision(&mut journal, self.store.as_ref(), host, decision).await;
     }
 
-    pub(crate) async fn journal(&self) -> Journal<Steps, NatsStore> {
+    pub(crate) async fn journal(&self) -> Journal<Steps> {
         Journal::load(&self.store, &Clock::system(), &self.run).await.unwrap().unwrap()
     }
 
@@ -86,7 +86,7 @@ impl Scene {
     ) -> Result<EngineExit, EngineError> {
         let mut observer = ();
         let engine =
-            Engine::<Steps, _>::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut observer)
+            Engine::<Steps>::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut observer)
                 .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await

@@ -29,19 +29,19 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_s
     let addresses = servers.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let store = NatsStore::new(settings.clone());
-    let cycle = start_planning_on(&store, directory.path()).await;
+    let cycle = start_planning_on(&nats::any(store.clone()), directory.path()).await;
     assert_eq!(store.open().await.unwrap(), [], "three replicas of everything");
     one_of_eight_wins(&settings, &cycle).await;
 }
 
-async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
+async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle) {
     let expected = cycle.document.sequence;
     for round in 0..5 {
         let expected = expected + round;
         // Each writer has a connection of its own, as in its own process. All have read before the first one writes.
         let mut cycles = Vec::new();
         for _ in 0..8 {
-            cycles.push(load(&NatsStore::new(settings.clone()), cycle).await);
+            cycles.push(load(NatsStore::new(settings.clone()), cycle).await);
         }
         let mut writers = tokio::task::JoinSet::new();
         for (number, mut cycle) in cycles.into_iter().enumerate() {
@@ -56,7 +56,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
             assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
         }
     }
-    let document = load(&NatsStore::new(settings.clone()), cycle).await.document;
+    let document = load(NatsStore::new(settings.clone()), cycle).await.document;
     assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
 }
 
@@ -97,10 +97,10 @@ async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
     assert_eq!(cycle.document.history.len(), entries + 1);
 }
 
-async fn on(scene: &Scene, store: NatsStore) -> Cycle<NatsStore> {
-    load(&store, &scene.cycle).await
+async fn on(scene: &Scene, store: NatsStore) -> Cycle {
+    load(store, &scene.cycle).await
 }
 
-async fn load(store: &NatsStore, cycle: &Cycle<NatsStore>) -> Cycle<NatsStore> {
-    Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
+async fn load(store: NatsStore, cycle: &Cycle) -> Cycle {
+    Journal::load(&nats::any(store), &Clock::system(), &cycle.run).await.unwrap().unwrap()
 }

@@ -8,6 +8,7 @@ use runner::{Clock, Engine, EngineExit, EngineRequest};
 use serde_json::json;
 use store::{NatsStore, Tenure};
 use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
+use testkit::nats;
 use tokio::sync::mpsc;
 
 use super::Scene;
@@ -24,13 +25,12 @@ async fn a_waiting_engine_resolves_external_writes() {
     runner::open(&scene.store, &Clock::system(), person(), spec).await.unwrap();
     let client = Client::of(&scene.server, &run).await;
     // A connection of its own, as in another process.
-    let (store, key) = (NatsStore::new(scene.settings()), run.to_string());
+    let (store, key) = (nats::any(NatsStore::new(scene.settings())), run.to_string());
     let engine_config = engine_config_at(scene.directory.path(), Path::new("/bin/false"));
     let driving = async move {
         let mut observer = ();
-        let engine = Engine::<Peer, _>::lock(&store, engine_config, &run, Tenure::Engine, &mut observer)
-            .await
-            .unwrap();
+        let engine =
+            Engine::<Peer>::lock(&store, engine_config, &run, Tenure::Engine, &mut observer).await.unwrap();
         let engine_request = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
         engine.drive(engine_request, interrupts).await
     };

@@ -5,7 +5,7 @@ use protocol::entry::{Author, Input};
 use protocol::peer::{Event, Peer};
 use runner::{Clock, LoadError, rebuild_document};
 use serde_json::{Value, json};
-use store::{NatsStore, Store as _};
+use store::NatsStore;
 
 use super::Scene;
 use super::client::{BUCKET, Client};
@@ -133,7 +133,7 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     for stale in [old.clone(), drafted(&old, "late")] {
         is_restored(&mut scene, "stale", |_| Some(stale.to_string().into_bytes())).await;
     }
-    runner::verify::<Peer, _>(&scene.store, &Clock::system(), &scene.cycle.run).await.unwrap();
+    runner::verify::<Peer>(&scene.store, &Clock::system(), &scene.cycle.run).await.unwrap();
 }
 
 #[tokio::test]
@@ -221,9 +221,10 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     let (last, _) = scene.client.get().await;
     scene.client.delete_bucket().await;
     assert!(scene.store.load(&scene.cycle.run).await.is_err(), "the store reports it as missing");
-    let store = NatsStore::new(scene.settings());
-    assert_eq!(store.rebuild_buckets().await.unwrap(), [BUCKET]);
-    let rebuilt = rebuild_document::<Peer, _>(&store, &Clock::system(), &scene.cycle.run).await;
+    let nats = NatsStore::new(scene.settings());
+    let store = testkit::nats::any(nats.clone());
+    assert_eq!(nats.rebuild_buckets().await.unwrap(), [BUCKET]);
+    let rebuilt = rebuild_document::<Peer>(&store, &Clock::system(), &scene.cycle.run).await;
     assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0);
     let (sequence, entry) = scene.client.get().await;
     assert!(sequence > last, "its sequence numbers continue");
@@ -231,8 +232,8 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
     assert_eq!(scene.load_again().await.external_write, None);
     // The second call has nothing to do.
-    assert_eq!(store.rebuild_buckets().await.unwrap(), Vec::<String>::new());
-    let again = rebuild_document::<Peer, _>(&store, &Clock::system(), &scene.cycle.run).await.unwrap();
+    assert_eq!(nats.rebuild_buckets().await.unwrap(), Vec::<String>::new());
+    let again = rebuild_document::<Peer>(&store, &Clock::system(), &scene.cycle.run).await.unwrap();
     assert_eq!(again, Some(None));
 }
 

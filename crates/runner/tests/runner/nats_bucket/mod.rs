@@ -7,18 +7,18 @@ mod external_writes;
 mod python_client;
 
 use runner::{Clock, Journal};
-use store::{NatsSettings, NatsStore};
+use store::{AnyStore, NatsSettings, NatsStore};
 use tempfile::TempDir;
 use testkit::harness::cycle::{Cycle, start_planning_on};
-use testkit::nats::Server;
+use testkit::nats::{self, Server};
 
 use client::Client;
 
 /// A cycle in its first phase on a server of its own, and another client.
 struct Scene {
     server: Server,
-    store: NatsStore,
-    cycle: Cycle<NatsStore>,
+    store: AnyStore,
+    cycle: Cycle,
     client: Client,
     directory: TempDir,
 }
@@ -26,15 +26,15 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
-        let store = NatsStore::new(server.settings());
+        let store = nats::any(NatsStore::new(server.settings()));
         let cycle = start_planning_on(&store, directory.path()).await;
         let client = Client::of(&server, &cycle.run).await;
         Self { server, store, cycle, client, directory }
     }
 
     /// Loads the cycle on a connection of its own, as another process would.
-    async fn load_again(&self) -> Cycle<NatsStore> {
-        let store = NatsStore::new(self.settings());
+    async fn load_again(&self) -> Cycle {
+        let store = nats::any(NatsStore::new(self.settings()));
         Journal::load(&store, &Clock::system(), &self.cycle.run).await.unwrap().unwrap()
     }
 

@@ -1,7 +1,6 @@
 //! Edits of a cycle's document, with other clients that write at the same time.
 
 use protocol::edit::{EditRefusal, Patch};
-use protocol::peer::Peer;
 use protocol::steps::Steps;
 use runner::{Clock, EditError, Edited, Journal, edit};
 use serde_json::{Value, json};
@@ -84,7 +83,7 @@ async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
         write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(number))).await.unwrap();
         // The engine commits entries that do not change the document as well.
         for _ in 0..(number * number) % 7 {
-            commit_changes(&mut cycle, &store, Vec::new()).await;
+            commit_changes(&mut cycle, store.as_ref(), Vec::new()).await;
         }
     }
     for sequence in [0, cycle.document.sequence + 1, u64::MAX] {
@@ -116,7 +115,7 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
     let from = |id: &str| Some(id.parse().unwrap());
     let edited = edit(&mut cycle, person(), from("plan#1.1"), sequence, &patch).await.unwrap();
     assert_eq!(cycle.document.history.last().unwrap().unknown["by"], "plan#1.1");
-    start_attempt(&mut cycle, &store, 2).await;
+    start_attempt(&mut cycle, store.as_ref(), 2).await;
     for straggler in ["plan#1.1", "plan#2.1", "execute#1.1"] {
         let patch = set("/phases/plan/output/draft", json!(2));
         let refused = edit(&mut cycle, person(), from(straggler), edited.sequence, &patch).await.unwrap_err();
@@ -131,7 +130,7 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
 async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
-    let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let mut journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
     assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");
 }
@@ -162,7 +161,7 @@ async fn concurrent_edits_of_different_fields_succeed_or_report_a_conflict() {
         }
     }
     assert_eq!(written + conflicts, 8);
-    let read: Journal<Peer, _> = load_again(&store, &cycle).await;
+    let read = load_again(&store, &cycle).await;
     assert_eq!(read.document.sequence, sequence + written);
     assert_eq!(read.document.unknown.len() as u64, written);
 }

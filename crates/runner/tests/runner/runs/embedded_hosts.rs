@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use super::harness::{engine_config, opened};
 
 /// Opens a run whose step was started while this machine had another name.
-async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
+async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps> {
     let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
     let decision = start_queued::<Steps>(&journal.spec.definition, &mut journal.state.run.clone(), 1);
-    testkit::harness::commit_decision(&mut journal, store, "another-name", decision).await;
+    testkit::harness::commit_decision(&mut journal, store.as_ref(), "another-name", decision).await;
     journal
 }
 
@@ -24,7 +24,7 @@ async fn a_renamed_machine_adopts_its_attempts() {
     start_step(&store, &run).await;
     let mut observer = ();
     let engine =
-        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
+        Engine::<Steps>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // No command is configured; the error shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();

@@ -10,7 +10,7 @@ use runner::{
 };
 use rusqlite::Connection;
 use serde_json::Value;
-use store::{AnyStore, Location, SqliteStore, Store as _, Tenure};
+use store::{AnyStore, Location, SqliteStore, Tenure};
 use testkit::harness::{new_cycle, run_of, spec};
 
 use super::harness::{engine_config, person};
@@ -35,13 +35,8 @@ impl Stopped {
         let engine_request = EngineRequest { request: Request::Stop, by: Some(person()), reason: None };
         let mut observer = ();
         let engine_config = engine_config(&stopped.store);
-        let engine = Engine::<Peer, _>::lock(
-            &stopped.store,
-            engine_config,
-            &stopped.run,
-            Tenure::OneShot,
-            &mut observer,
-        );
+        let engine =
+            Engine::<Peer>::lock(&stopped.store, engine_config, &stopped.run, Tenure::OneShot, &mut observer);
         engine.await?.handle(engine_request).await?;
         Ok(stopped)
     }
@@ -53,13 +48,13 @@ impl Stopped {
         Ok(())
     }
 
-    async fn journal(&self) -> Result<Journal<Peer, AnyStore>, LoadError> {
+    async fn journal(&self) -> Result<Journal<Peer>, LoadError> {
         Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
     }
 
     async fn lock(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
         let mut observer = ();
-        Engine::<Peer, _>::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer)
+        Engine::<Peer>::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer)
             .await
             .map(drop)
     }
@@ -98,7 +93,7 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
         assert_eq!(last_event(&journal.document), (Event::Recovered, before.sequence + 1));
         assert_eq!(journal.position.revision, Revision(3));
         assert!(stopped.kept()?.as_object().unwrap().values().any(|body| body == bad), "{external}");
-        runner::verify::<Peer, _>(&stopped.store, &Clock::system(), &stopped.run).await?;
+        runner::verify::<Peer>(&stopped.store, &Clock::system(), &stopped.run).await?;
     }
     Ok(())
 }

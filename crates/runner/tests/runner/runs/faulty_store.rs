@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use protocol::run::Request;
 use protocol::steps::Steps;
-use protocol::{Revision, RunId, StepId};
+use protocol::{Protocol, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
     AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
@@ -25,18 +26,24 @@ pub(crate) enum Answer {
     Conflict,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct FaultyStore {
     pub(crate) store: AnyStore,
     /// For the next commits; later ones are forwarded.
-    answers: Arc<Mutex<VecDeque<Answer>>>,
+    answers: Mutex<VecDeque<Answer>>,
     /// Whether an entry is committed during every load.
-    commits_during_loads: Arc<AtomicBool>,
+    commits_during_loads: AtomicBool,
 }
 
 impl FaultyStore {
-    pub(crate) fn new(store: AnyStore) -> Self {
-        Self { store, answers: Arc::default(), commits_during_loads: Arc::default() }
+    pub(crate) fn new(store: AnyStore) -> Arc<Self> {
+        Arc::new(Self { store, answers: Mutex::default(), commits_during_loads: AtomicBool::default() })
+    }
+
+    /// Loads a run whose journal commits here.
+    pub(crate) async fn journal<P: Protocol>(self: &Arc<Self>, run: &RunId) -> Journal<P> {
+        let store: Arc<dyn Store> = Arc::<Self>::clone(self);
+        Journal::load(&store, &Clock::system(), run).await.unwrap().unwrap()
     }
 
     /// From now on, every load of a run with a step `b` is stale when it returns: an entry is committed meanwhile.
@@ -45,7 +52,7 @@ impl FaultyStore {
     }
 
     async fn commit_something(&self, run: &RunId) {
-        let journal = Journal::<Steps, _>::load(&self.store, &Clock::system(), run).await;
+        let journal = Journal::<Steps>::load(&self.store, &Clock::system(), run).await;
         let mut journal = journal.unwrap().unwrap();
         let skip = Request::Skip { step: StepId::new("b").unwrap() };
         let revision = journal.position.revision;
@@ -62,6 +69,7 @@ impl FaultyStore {
     }
 }
 
+#[async_trait]
 impl Store for FaultyStore {
     fn is_shared(&self) -> bool {
         self.store.is_shared()

@@ -4,7 +4,7 @@ use protocol::StepId;
 use protocol::run::{Request, RunStatus, StopCause};
 use protocol::steps::Steps;
 use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
-use store::{Store as _, Tenure};
+use store::Tenure;
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
@@ -17,8 +17,8 @@ async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Engine
     let (store, run) = opened(&temp_store).await?;
     let mut observer = ();
     let engine =
-        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
-    let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;
+        Engine::<Steps>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
+    let journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, person(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();

@@ -1,5 +1,7 @@
 //! Commits that the store does not answer, or answers wrongly.
 
+use std::sync::Arc;
+
 use protocol::Revision;
 use protocol::edit::Patch;
 use protocol::peer::Peer;
@@ -13,15 +15,15 @@ use testkit::harness::cycle::start_planning;
 use super::faulty_store::{Answer, FaultyStore};
 use super::harness::{opened_with, person};
 
-async fn scene() -> (TempStore, FaultyStore, Journal<Steps, FaultyStore>) {
+async fn scene() -> (TempStore, Arc<FaultyStore>, Journal<Steps>) {
     let temp_store = TempStore::new();
     let (store, run) = opened_with(&temp_store, &["a", "b"]).await.unwrap();
     let store = FaultyStore::new(store);
-    let journal = Journal::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let journal = store.journal(&run).await;
     (temp_store, store, journal)
 }
 
-async fn pause(journal: &mut Journal<Steps, FaultyStore>) -> Result<(), RequestError> {
+async fn pause(journal: &mut Journal<Steps>) -> Result<(), RequestError> {
     runner::request(journal, person(), Request::Pause, None).await
 }
 
@@ -62,8 +64,7 @@ async fn a_run_that_moves_during_every_load_can_be_paused() {
     pause(&mut journal).await.unwrap();
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(3)));
     // The state after catching up is the stored one.
-    let read =
-        Journal::<Steps, _>::load(&store.store, &Clock::system(), &journal.run).await.unwrap().unwrap();
+    let read = Journal::<Steps>::load(&store.store, &Clock::system(), &journal.run).await.unwrap().unwrap();
     assert_eq!((read.state, read.document), (journal.state, journal.document));
 }
 
@@ -72,7 +73,7 @@ async fn an_edit_conflict_without_another_writer_is_not_a_sequence_conflict() {
     let temp_store = TempStore::new();
     let cycle = start_planning(&temp_store).await;
     let store = FaultyStore::new(temp_store.store().await);
-    let mut journal = Journal::<Peer, _>::load(&store, &Clock::system(), &cycle.run).await.unwrap().unwrap();
+    let mut journal = store.journal::<Peer>(&cycle.run).await;
     store.answers(Answer::Conflict, usize::from(u8::MAX));
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
     let sequence = journal.document.sequence;

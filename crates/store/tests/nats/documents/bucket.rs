@@ -77,7 +77,7 @@ async fn an_existing_bucket_is_used_and_each_difference_is_a_warning() {
 async fn a_run_stays_in_the_bucket_it_was_created_in() {
     let server = Server::start();
     let named = NatsSettings { bucket: "other".to_owned(), ..server.settings() };
-    let (store, run) = (TestStore::with_documents(testkit::nats::any(NatsStore::new(named))), run("shown"));
+    let (store, run) = (TestStore::with_documents(NatsStore::new(named)), run("shown"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     // A store with another setting uses the bucket of the run.
     let second = with_documents(&server).commit(change(&run, first, "2")).await.unwrap();

@@ -23,7 +23,7 @@ async fn failing_before_copies(wire: &Proxy) -> TestStore {
     let store = wire.store(Duration::from_millis(300));
     store.open().await.unwrap();
     wire.refuse(u32::MAX);
-    TestStore::with_documents(testkit::nats::any(store))
+    TestStore::with_documents(store)
 }
 
 async fn commit_without_copy(wire: &Proxy, run: &RunId, expected: Position, entry: &str) {
@@ -125,7 +125,7 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
 async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let server = Server::start();
     let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    let old = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let old = TestStore::with_documents(wire.store(Duration::from_secs(60)));
     let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
@@ -151,7 +151,7 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
 async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
     let server = Server::start();
     let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    let slow = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let slow = TestStore::with_documents(wire.store(Duration::from_secs(60)));
     let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold_at("MSG.GET.KV_");
     let loading = tokio::spawn({
@@ -173,10 +173,7 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
     for creates in [false, true] {
         let server = Server::start();
         let wire = Proxy::to(&server).await;
-        let (store, run) = (
-            TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(600)))),
-            run("late"),
-        );
+        let (store, run) = (TestStore::with_documents(wire.store(Duration::from_millis(600))), run("late"));
         // Creates the bucket.
         store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
         let mut position = Position::absent();
@@ -214,10 +211,8 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
 async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
     let wire = Proxy::to(&server).await;
-    let (store, run) = (
-        TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60)))),
-        run("peer.global.cycle.1"),
-    );
+    let (store, run) =
+        (TestStore::with_documents(wire.store(Duration::from_secs(60))), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.mute_writes();
     let (writer, name) = (store.clone(), run.clone());
@@ -238,13 +233,11 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let run = run("peer.global.cycle.1");
     let first = with_documents(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
     let wire = Proxy::to(&server).await;
-    let with_long_timeout =
-        TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let with_long_timeout = TestStore::with_documents(wire.store(Duration::from_secs(60)));
     wire.refuse_in_bucket(3);
     let second = with_long_timeout.commit(change(&run, first, "2")).await.unwrap();
     assert_eq!((second.revision, wire.refusals()), (Revision(2), 0), "every refusal was used");
-    let with_short_timeout =
-        TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(300))));
+    let with_short_timeout = TestStore::with_documents(wire.store(Duration::from_millis(300)));
     wire.refuse_in_bucket(u32::MAX);
     let error = with_short_timeout.commit(change(&run, second, "3")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
@@ -265,10 +258,7 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     wire.hold_writes();
     let checkpoint = Commit { snapshot: Some("state".to_owned()), ..change(&run, first, "2") };
     let checkpoint = Commit { views: vec![mark("with")], ..checkpoint };
-    let committing =
-        tokio::spawn(
-            async move { TestStore::with_documents(testkit::nats::any(other)).commit(checkpoint).await },
-        );
+    let committing = tokio::spawn(async move { TestStore::with_documents(other).commit(checkpoint).await });
     wire.holds_something().await;
     store.mark_views(&run, vec![mark("between")]).await.unwrap();
     wire.let_go().await;

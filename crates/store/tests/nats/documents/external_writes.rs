@@ -22,7 +22,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let server = Server::start();
-        let store = TestStore::with_documents(testkit::nats::any(NatsStore::new(server.settings())));
+        let store = TestStore::with_documents(NatsStore::new(server.settings()));
         let run = run("peer.global.cycle.1");
         let first = store.commit(with_count(&run, Position::absent(), 1)).await.unwrap();
         let position = store.commit(with_count(&run, first, 2)).await.unwrap();

@@ -10,7 +10,7 @@ mod outages;
 use std::ffi::{OsStr, OsString};
 
 use store::{COMMIT_LIMIT, NatsStore};
-use testkit::nats::{self, Server};
+use testkit::nats::Server;
 
 use crate::contract::{self, Backend};
 use crate::contract_suite;
@@ -44,5 +44,5 @@ contract_suite!(Documents);
 
 /// A store whose commits carry documents.
 fn with_documents(server: &Server) -> TestStore {
-    TestStore::with_documents(nats::any(NatsStore::new(server.settings())))
+    TestStore::with_documents(NatsStore::new(server.settings()))
 }

@@ -63,7 +63,7 @@ async fn a_cluster_killed_under_eight_writers_of_one_document_loses_and_doubles_
     // The first store and the first document create the streams and the bucket with three replicas.
     let addresses = three.0.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
-    let first = TestStore::with_documents(nats::any(NatsStore::new(settings)));
+    let first = TestStore::with_documents(NatsStore::new(settings));
     first.commit(change(&run("peer.global.cycle.2"), Position::absent(), "1")).await.unwrap();
     let bucket = Client::of(&three.0[0]).await.bucket().await;
     assert_eq!(bucket.cached_info().config.num_replicas, 3);

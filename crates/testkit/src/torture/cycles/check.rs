@@ -57,7 +57,7 @@ fn documents(scene: &Scene, run: &str) -> Vec<Document> {
     let store = scene.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
-        let run_at = harness::wait(RunAt::<Peer>::at(&store, &run, revision));
+        let run_at = harness::wait(RunAt::<Peer>::at(store.as_ref(), &run, revision));
         run_at.expect("it can be read").expect("there is such a run")
     };
     (1..=at(None).newest.0).map(|revision| at(Some(Revision(revision))).document).collect()
