@@ -5,18 +5,13 @@
 
 mod patch;
 
-use serde::{Deserialize, Serialize};
-
+use crate::StepId;
 use crate::check::Violation;
 pub use patch::{Patch, PatchError};
 
-/// The edit type of a protocol whose document only the engine writes. It has no values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NoEdit {}
-
 /// Who makes an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EditAuthor<S> {
+pub enum EditAuthor<S = StepId> {
     /// An attempt of this step.
     Step(S),
     /// A person, or a program that is not part of the run.

@@ -3,30 +3,32 @@
 //! Folding an entry never calls `decide`, so a fix to a protocol's table does not rewrite history and a paused run
 //! survives an upgrade.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::report::Report;
-use crate::rules::Protocol;
-use crate::run::{Action, Attempt, Change, ChangeOf, Fact, Request, Run};
+use crate::rules::{Answer, Erased, Payload, Protocol};
+use crate::run::{Action, Change, Ending, Fact, Request};
 use crate::{AttemptId, Revision, Stamp};
 
 /// The version of entries that this program reads and writes. [`Entry::decode`] refuses newer ones.
 pub const ENTRY_VERSION: u32 = 1;
 
-/// The record of one commit.
+/// The record of one commit. What belongs to the protocol is JSON, and [typed](Entry::typed) inside the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Entry<P: Protocol> {
+pub struct Entry<T: Payload = Erased> {
     pub v: u32,
     /// The run's own time, which never goes backwards.
     pub at: Stamp,
     pub by: Author,
-    pub input: Input<P>,
-    pub changes: Vec<ChangeOf<P>>,
+    pub input: Input<T>,
+    pub changes: Vec<Change<T::Change>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub actions: Vec<Action<P::Step>>,
+    pub actions: Vec<Action>,
     /// Timers this entry sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<Timer>,
@@ -57,29 +59,29 @@ impl Author {
 /// What caused an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound = "")]
-pub enum Input<P: Protocol> {
+pub enum Input<T: Payload = Erased> {
     /// The run was opened; `definition` is the digest of the frozen definition.
     Opened { definition: String },
     Fact {
         #[serde(flatten)]
-        fact: Fact<P::Step, P::Verdict>,
+        fact: Fact<T::Verdict>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        evidence: Option<Box<Evidence>>,
+        evidence: Option<Arc<Evidence>>,
     },
     Request {
-        request: Request<P::Step>,
+        request: Request<T::Request>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// An attempt made a request that only a person may make.
     Refused {
-        request: Request<P::Step>,
+        request: Request<T::Request>,
         /// The attempt that made the request.
         attempt: String,
     },
     /// The document was edited. The state of the run does not change.
     Edited {
-        edit: P::Edit,
+        edit: T::Edit,
         /// The attempt that wrote the edit, if one did.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<AttemptId>,
@@ -90,7 +92,7 @@ pub enum Input<P: Protocol> {
     Recovered { source: RecoverySource },
 }
 
-impl<P: Protocol> Input<P> {
+impl<T: Payload> Input<T> {
     /// Returns the evidence of a fact; `None` for every other input.
     pub fn evidence(&self) -> Option<&Evidence> {
         match self {
@@ -118,7 +120,7 @@ pub enum RecoverySource {
     },
     /// A document that replaces a broken one.
     Document {
-        document: serde_json::Value,
+        document: Value,
         /// The revision at which the run had this document.
         restored_from: Revision,
         /// The revision at which the document was found broken.
@@ -132,11 +134,11 @@ pub enum RecoverySource {
         quarantine: Option<String>,
     },
     /// A view file; the journal is lost.
-    View { path: String, document: serde_json::Value },
+    View { path: String, document: Value },
     /// An archive written on another host.
     Archive { host: String },
     /// A document read from the dump of a foreign store.
-    Migrated { from: String, document: serde_json::Value },
+    Migrated { from: String, document: Value },
 }
 
 impl std::fmt::Display for RecoverySource {
@@ -159,7 +161,7 @@ impl std::fmt::Display for RecoverySource {
     }
 }
 
-/// How an attempt ended, in detail. People and the document read it; `decide` does not.
+/// How an attempt or a question ended, in detail. People and the document read it; `decide` does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Evidence {
     /// The class of the failure.
@@ -171,6 +173,9 @@ pub struct Evidence {
     /// The report, if it was valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// The answer of a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -187,6 +192,8 @@ pub enum FailureKind {
     InvalidReport,
     /// Its report says that it failed.
     ReportedFailure,
+    /// The effect could not be performed.
+    EffectFailed,
     /// It exceeded its timeout.
     Timeout,
     /// It wrote no output for too long.
@@ -205,6 +212,7 @@ impl FailureKind {
             Self::NoReport => "no_report",
             Self::InvalidReport => "invalid_report",
             Self::ReportedFailure => "reported_failure",
+            Self::EffectFailed => "effect_failed",
             Self::Timeout => "timeout",
             Self::Silence => "silence",
             Self::Interrupted => "interrupted",
@@ -232,7 +240,7 @@ pub enum BadEntry {
     TooNew(u32),
 }
 
-impl<P: Protocol> Entry<P> {
+impl Entry {
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("BUG: an entry is plain data")
     }
@@ -248,69 +256,58 @@ impl<P: Protocol> Entry<P> {
             _ => Ok(serde_json::from_str(text)?),
         }
     }
-}
 
-/// What folding the journal yields: the run, its timers, the hosts of its attempts and its clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(bound = "")]
-pub struct RunState<P: Protocol> {
-    pub run: Run<P>,
-    pub timers: BTreeMap<AttemptId, Timer>,
-    /// The host of each attempt that may be alive: the host of the entry that started it. A person's entry starts an
-    /// attempt only if the command was also the engine, so its host is right, too.
-    pub hosts: BTreeMap<AttemptId, String>,
-    /// The time of the last entry.
-    pub at: Stamp,
-}
-
-impl<P: Protocol> RunState<P> {
-    /// Returns the state before the first entry.
-    pub fn blank(definition: &P::Definition, at: Stamp) -> Self {
-        Self { run: Run::blank(definition), timers: BTreeMap::new(), hosts: BTreeMap::new(), at }
-    }
-
-    /// Applies an entry that was read from the journal.
-    pub fn fold(&mut self, entry: &Entry<P>) {
-        for change in &entry.changes {
-            self.run.apply(change);
-        }
-        self.fold_context(entry);
-    }
-
-    /// Applies the clock, the timers and the hosts of an entry whose changes the run already has.
-    pub fn fold_context(&mut self, entry: &Entry<P>) {
-        self.at = self.at.max(entry.at);
-        for change in &entry.changes {
-            match change {
-                Change::BackoffElapsed { step } | Change::Dequeued { step } => {
-                    let step = P::step_id(step);
-                    self.timers.retain(|attempt, _| attempt.step != step);
-                }
-                Change::Queued { step, .. } => {
-                    let step = P::step_id(step);
-                    self.hosts.retain(|attempt, _| attempt.step != step);
-                }
-                Change::Started { attempt, .. } => {
-                    self.hosts.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
-                }
-                Change::Ended { attempt, .. } => {
-                    self.hosts.remove(&Run::<P>::id(attempt));
-                }
-                Change::Status { .. } | Change::Protocol { .. } | Change::StopRequested { .. } => {}
-            }
-        }
-        self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));
-        if let Input::Recovered { source: RecoverySource::Archive { .. } } = &entry.input {
-            // An archive brings the directories of its attempts along, so the importing host owns the open ones.
-            self.hosts.values_mut().for_each(|host| entry.by.host().clone_into(host));
-        }
-    }
-
-    /// Returns the attempts that may be alive on hosts other than `local_host`, each with its host.
-    pub fn remote<'a>(&'a self, local_host: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
-        self.run.live_attempts().filter_map(move |(attempt, _)| {
-            let host = self.hosts.get(&Run::<P>::id(&attempt))?;
-            (host != local_host).then_some((attempt, host.as_str()))
+    /// Reads the payload as that of a protocol. Shares the evidence. Fails if the payload is of another protocol.
+    pub fn typed<P: Protocol>(&self) -> Result<Entry<P>, BadEntry> {
+        let changes = self.changes.iter().map(|change| change.try_map(read));
+        Ok(Entry {
+            v: self.v,
+            at: self.at,
+            by: self.by.clone(),
+            input: self.input.typed()?,
+            changes: changes.collect::<Result<_, _>>()?,
+            actions: self.actions.clone(),
+            timers: self.timers.clone(),
         })
     }
+}
+
+impl Input {
+    fn typed<P: Protocol>(&self) -> Result<Input<P>, BadEntry> {
+        Ok(match self {
+            Self::Opened { definition } => Input::Opened { definition: definition.clone() },
+            Self::Fact { fact, evidence } => {
+                let fact = match fact {
+                    Fact::Ended { attempt, ending } => {
+                        let ending = match ending {
+                            Ending::Reported(verdict) => Ending::Reported(read(verdict)?),
+                            Ending::Failed => Ending::Failed,
+                            Ending::Interrupted => Ending::Interrupted,
+                            Ending::Stopped => Ending::Stopped,
+                        };
+                        Fact::Ended { attempt: attempt.clone(), ending }
+                    }
+                    Fact::BackoffElapsed { attempt } => Fact::BackoffElapsed { attempt: attempt.clone() },
+                    Fact::Answered { step, turn, verdict } => {
+                        Fact::Answered { step: step.clone(), turn: *turn, verdict: read(verdict)? }
+                    }
+                };
+                Input::Fact { fact, evidence: evidence.clone() }
+            }
+            Self::Request { request, reason } => {
+                Input::Request { request: request.try_map(read)?, reason: reason.clone() }
+            }
+            Self::Refused { request, attempt } => {
+                Input::Refused { request: request.try_map(read)?, attempt: attempt.clone() }
+            }
+            Self::Edited { edit, from } => Input::Edited { edit: read(edit)?, from: from.clone() },
+            Self::Deferred => Input::Deferred,
+            Self::Recovered { source } => Input::Recovered { source: source.clone() },
+        })
+    }
+}
+
+/// Reads JSON as the type of a protocol.
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    T::deserialize(value)
 }

@@ -9,11 +9,15 @@ pub mod brief;
 pub mod check;
 mod closest;
 pub mod depth;
+mod document;
 pub mod edit;
 pub mod entry;
 pub mod ids;
+mod kind;
 pub mod located;
+mod machine;
 pub mod peer;
+pub mod present;
 pub mod report;
 pub mod rules;
 pub mod run;
@@ -21,9 +25,12 @@ pub mod steps;
 pub mod time;
 
 pub use closest::closest;
+pub use document::Document;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
+pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
+pub use machine::{Machine, Typed};
 pub use rules::{
-    Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol, RecordError, RunLocation,
-    View,
+    Answer, Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol,
+    Question, RecordError, RequestRefusal, RunLocation, StepKind, View,
 };
 pub use time::Stamp;

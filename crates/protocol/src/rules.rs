@@ -10,6 +10,7 @@ use std::num::NonZeroU32;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::brief::Brief;
 use crate::check::Violation;
@@ -23,10 +24,10 @@ pub const DEFAULT_MAX_ATTEMPTS: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two
 
 /// What a protocol decides about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<S, V> {
+pub enum Event<S = StepId, V = Value> {
     /// The run was opened.
     Opened,
-    /// A turn of the step ended with a valid report.
+    /// A turn of the step ended with a valid report, or with the answer of a person.
     Reported { step: S, verdict: V },
     /// The step has no attempts left.
     Exhausted { step: S },
@@ -38,13 +39,13 @@ pub enum Event<S, V> {
 
 /// A protocol's decision: how its state changes, and what the run does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Move<C, S> {
+pub struct Move<C = Value, S = StepId> {
     pub changes: Vec<C>,
     pub next: Next<S>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<S> {
+pub enum Next<S = StepId> {
     /// Start a turn of these steps, in this order. Empty if other steps are still to report.
     Queue(Vec<S>),
     /// Start a turn of these steps, except those that are in one.
@@ -57,10 +58,24 @@ pub enum Next<S> {
 
 /// A transition that a protocol makes without an event, once certain steps have no attempt alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deferred<C, S> {
+pub struct Deferred<C = Value, S = StepId> {
     /// Steps that must have no attempt alive. None of them starts until then, and queued ones then lose their turn.
     pub quiet: BTreeSet<S>,
     pub then: Move<C, S>,
+}
+
+/// What works on a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// An agent: a process that reports.
+    Agent,
+    /// A command: a process whose exit code is its report.
+    Command,
+    /// A person. The turn waits for an answer, without a slot, a host or a directory.
+    Person,
+    /// The engine itself: an effect in the outside world, such as a merge.
+    Effect,
 }
 
 /// The status of a step, as far as `retry` and `skip` need it.
@@ -85,7 +100,7 @@ pub enum Outcome {
 
 /// A report, read by the rules of its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ParsedReport<V> {
+pub enum ParsedReport<V = Value> {
     Verdict(V),
     /// The report says that the attempt failed, and why.
     Failed(String),
@@ -124,6 +139,32 @@ pub struct View {
     pub body: String,
 }
 
+/// The types of a protocol that an entry contains. The journal stores them as JSON.
+pub trait Payload: Clone + Debug + PartialEq + Eq + 'static {
+    type Verdict: EntryData;
+    type Change: EntryData;
+    type Edit: EntryData;
+    type Request: EntryData;
+}
+
+/// The payload of an entry outside its protocol: JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Erased {}
+
+impl Payload for Erased {
+    type Verdict = Value;
+    type Change = Value;
+    type Edit = Value;
+    type Request = Value;
+}
+
+impl<P: Protocol> Payload for P {
+    type Verdict = P::Verdict;
+    type Change = P::Change;
+    type Edit = P::Edit;
+    type Request = P::Request;
+}
+
 /// The bounds of everything that goes into an entry.
 pub trait EntryData:
     Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
@@ -134,8 +175,11 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 {
 }
 
-/// One protocol.
-pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
+/// One protocol, typed. [`Machine`](crate::Machine) is what the rest of the program sees of it.
+///
+/// Steps may appear during a run: functions about a step take the state, too. The state contains ids and edges; names and
+/// prose are in the document.
+pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
     /// Whether a step can be skipped.
@@ -155,17 +199,28 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     type Step: EntryData + Ord + Hash + Display;
     type Verdict: EntryData;
     /// The seed's JSON document, typed.
-    type Document: Debug + Clone + PartialEq + Serialize + Send;
-    /// A change of the document that does not change the run; [`NoEdit`](crate::edit::NoEdit) if only the engine writes it.
+    type Document: Debug + Clone + PartialEq + Serialize + Send + Sync;
+    /// A change of the document that does not change the run; [`Never`] if only the engine writes it.
     type Edit: EntryData;
+    /// What only this protocol can be asked; [`Never`] if there is nothing.
+    type Request: EntryData;
 
     // Deciding.
     fn begin(definition: &Self::Definition) -> Self::State;
+    /// Decides about an event, which has happened and cannot be refused.
     fn decide(
         definition: &Self::Definition,
         state: &Self::State,
         event: Event<Self::Step, Self::Verdict>,
     ) -> Move<Self::Change, Self::Step>;
+    /// Decides about a request that only this protocol has. `outcome` is that of a finished run: the run is reopened if the
+    /// move queues steps.
+    fn consider(
+        definition: &Self::Definition,
+        state: &Self::State,
+        request: &Self::Request,
+        outcome: Option<Outcome>,
+    ) -> Result<Move<Self::Change, Self::Step>, RequestRefusal>;
     /// Returns the transition that is to be made without an event, as soon as the steps it names have no attempt alive.
     fn deferred(
         definition: &Self::Definition,
@@ -174,20 +229,30 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// Returns what a stop request does to the run; `None` if the run only stops and can be resumed.
     fn on_stop(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
-    fn step_status(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepStatus;
-    /// Returns the steps that failed, in the protocol's order.
-    fn failed_steps(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
-    /// Returns whether the definition has this step.
-    fn has_step(definition: &Self::Definition, step: &Self::Step) -> bool;
     /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
     fn admits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
+    /// Returns how many steps are done, and how many there are.
+    fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
+
+    // Steps.
+    /// Returns all steps in reading order.
+    fn steps(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
+    /// Returns the step with this id, if the run has it.
+    fn step(definition: &Self::Definition, state: &Self::State, id: &StepId) -> Option<Self::Step>;
+    fn step_id(step: &Self::Step) -> StepId;
+    /// Returns what works on the step.
+    fn step_kind(_definition: &Self::Definition, _state: &Self::State, _step: &Self::Step) -> StepKind {
+        StepKind::Agent
+    }
+    fn step_status(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepStatus;
+    /// Returns the steps that failed and can be retried, in the protocol's order.
+    fn failed_steps(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
     /// Returns how many failed attempts end a turn.
-    fn max_attempts(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;
+    fn max_attempts(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> NonZeroU32;
     /// Returns the position of a step in the order in which queued steps are started.
-    fn rank(definition: &Self::Definition, step: &Self::Step) -> usize;
+    fn rank(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> usize;
 
     // Steps and the outside world.
-    fn step_id(step: &Self::Step) -> StepId;
     fn parse_report(
         definition: &Self::Definition,
         document: &Self::Document,
@@ -202,18 +267,43 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         step: &Self::Step,
         counted_attempt: u32,
     ) -> Brief;
+    /// Returns what a person is asked; `None` if no person works on the step.
+    fn question(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        _step: &Self::Step,
+    ) -> Option<Question> {
+        None
+    }
+    /// Reads the answer of a person to a step's question. Fails with the reason why it is none.
+    fn parse_answer(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        step: &Self::Step,
+        _answer: &Answer,
+    ) -> Result<Self::Verdict, String> {
+        Err(format!("`{step}` asks no person"))
+    }
+    /// Returns the effect of the step; `None` if it has none.
+    fn effect(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        _step: &Self::Step,
+    ) -> Option<Effect> {
+        None
+    }
 
     /// Reads a foreign document as a state of this protocol. Returns the changes that lead to it and what is next.
     fn import(
         definition: &Self::Definition,
-        document: &serde_json::Value,
+        document: &Value,
     ) -> Result<Move<Self::Change, Self::Step>, ImportRefusal>;
 
     // Editing.
     /// Returns the document's own count of its changes, if it has one.
     fn sequence(document: &Self::Document) -> Option<u64>;
     /// Returns the last entry of the history that the document contains, if it has one.
-    fn last_change(document: &Self::Document) -> Option<serde_json::Value>;
+    fn last_change(document: &Self::Document) -> Option<Value>;
     /// Turns a patch into an edit of the `current` document. `based_on` is the document that the author had read. Returns
     /// `None` if the patch would change nothing.
     fn edit(
@@ -229,16 +319,16 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn external_edit(
         _definition: &Self::Definition,
         _current: &Self::Document,
-        _shown: &serde_json::Value,
-        _found: &serde_json::Value,
+        _shown: &Value,
+        _found: &Value,
     ) -> Result<Self::Edit, EditRefusal> {
         Err(EditRefusal::EngineOnly)
     }
 
     /// Returns the patch that records partial output of a step; `None` if the document has no field for it.
-    fn partial_patch(step: &Self::Step, content: serde_json::Value) -> Option<Patch>;
+    fn partial_patch(step: &Self::Step, content: Value) -> Option<Patch>;
 
-    // Showing.
+    // The document.
     fn open_document(definition: &Self::Definition, location: &RunLocation, at: Stamp) -> Self::Document;
     /// Applies an entry to the document and returns the paths of the parts that changed. On an error the document stays as
     /// it is.
@@ -261,14 +351,53 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// Returns the rules of the seed that a stored document violates, as far as they are cheap enough to be checked at every
     /// load.
     fn violations(document: &Self::Document) -> Vec<Violation>;
-    /// Returns the file that shows the whole document, if the layout has one.
-    fn view(document: &Self::Document) -> Option<View>;
+    /// Returns the files that show the document, at the paths of the seed's layout. They are written together.
+    fn views(document: &Self::Document) -> Vec<View>;
     /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
     fn report_path(document: &Self::Document, step: &Self::Step) -> Option<String>;
     /// Returns the steps that have a report to show.
     fn reported_steps(document: &Self::Document) -> Vec<Self::Step>;
-    /// Returns how many steps are done, and how many there are.
-    fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
+}
+
+/// The type of an edit or a request that a protocol does not have. It has no values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+pub enum Never {}
+
+/// Why a protocol refuses a request of its own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RequestRefusal {
+    /// For programs.
+    pub code: &'static str,
+    pub message: String,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Question {
+    pub text: String,
+    /// The choices that an answer may name; empty if the answer is a text.
+    pub options: Vec<String>,
+}
+
+/// The answer of a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Answer {
+    /// One of the question's options; `None` if the answer is a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
+    /// The answer itself, or the reason for the choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// A change of the outside world that the engine makes. The engine adds a key, which is the same for all attempts of a turn,
+/// so that a repetition is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// Which kind of effect, such as `merge`.
+    pub name: &'static str,
+    pub arguments: Value,
 }
 
 /// Why an entry cannot be applied to the document. No decision causes this: the journal is damaged, or there is a bug.

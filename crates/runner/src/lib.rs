@@ -17,7 +17,9 @@ mod recovery;
 mod run;
 mod views;
 
-pub use attempt::{PromptFiles, WatchFailed, last_line, last_lines, preview_prompt};
+pub use attempt::{
+    EffectOrder, Effects, PerformEffect, PromptFiles, WatchFailed, last_line, last_lines, preview_prompt,
+};
 pub use clock::Clock;
 pub use engine::{
     AbandonedHost, AgentProfile, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, GRACE, Notice,
@@ -27,13 +29,13 @@ pub use error_chain::with_causes;
 pub use recovery::{
     DocumentImportError, ExportError, ImportError, ImportTarget, Imported, Inconsistency, Logs, Manifest,
     Migration, Replay, ReplayError, RestoreError, Restored, SalvageOutcome, SalvageRunError, SalvageTarget,
-    Salvaged, Unpacked, ViewImport, export, import, import_document, lost_runs, migrate, salvage, unpack,
-    verify, was_opened_by,
+    Salvaged, Unpacked, ViewImport, export, import, import_document, lost_runs, migrate, salvage,
+    salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, History, Hold, Journal,
-    LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt, RunAtError, RunOptions, RunSpec,
-    SequenceConflict, Summary, edit, for_each_entry, open, read_document, rebuild_document, record_refusal,
-    request,
+    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, History, Hold,
+    Journal, LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt, RunAtError, RunOptions,
+    RunSpec, SequenceConflict, Summary, answer, edit, for_each_entry, open, read_document, rebuild_document,
+    record_refusal, request,
 };
 pub use views::marks_of_host;

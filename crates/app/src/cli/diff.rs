@@ -9,7 +9,6 @@ use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::present::run_status;
-use crate::present::{Deed, Presentation};
 use crate::query::difference::{self, Difference};
 use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
@@ -44,39 +43,25 @@ pub(super) struct Arguments {
 }
 
 /// One side of the comparison.
-struct Side<P: Presentation> {
-    run_at: RunAt<P>,
-    entry: Option<Entry<P>>,
+struct Side {
+    run_at: RunAt,
+    entry: Option<Entry>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
-        handle.with(Comparing { handle: &handle, arguments: &arguments }).await
-    })
-}
-
-struct Comparing<'a> {
-    handle: &'a RunHandle,
-    arguments: &'a Arguments,
-}
-
-impl Deed for Comparing<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { handle, arguments } = self;
-        let old = side::<P>(handle, Some(arguments.from)).await?;
-        let new = side::<P>(handle, arguments.to).await?;
+        let old = side(&handle, Some(arguments.from)).await?;
+        let new = side(&handle, arguments.to).await?;
         let found = difference::between(&compared(&old.run_at), &compared(&new.run_at));
         if arguments.json {
             output::json_pretty(&found);
         } else {
             head(&handle.run, &old, &new);
-            print(&found, P::STEPS_AT);
+            print(&found, new.run_at.kind().info().steps_at);
         }
         Ok(Exit::Success)
-    }
+    })
 }
 
 /// Prints the differences, grouped by step.
@@ -95,7 +80,7 @@ fn print(found: &[Difference], steps_at: &str) {
     }
 }
 
-async fn side<P: Presentation>(handle: &RunHandle, revision: Option<u64>) -> Result<Side<P>, Failure> {
+async fn side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Failure> {
     let run_at = handle.run_at(revision.map(Revision)).await?;
     let stored = handle.store.entry(&handle.run, run_at.revision).await?;
     let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
@@ -103,11 +88,11 @@ async fn side<P: Presentation>(handle: &RunHandle, revision: Option<u64>) -> Res
 }
 
 /// The compared value, with the same fields as `show --json`.
-fn compared<P: Presentation>(run_at: &RunAt<P>) -> Value {
-    json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.document })
+fn compared(run_at: &RunAt) -> Value {
+    json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.machine().document().to_value() })
 }
 
-fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
+fn head(run: &RunId, old: &Side, new: &Side) {
     output::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),
@@ -118,7 +103,8 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
         let text = entry.as_ref().map_or_else(
             || "the entry cannot be parsed".to_owned(),
             |entry| {
-                format!("{}  {}", entry_text::input(&entry.input), styled(DIM, entry_text::author(&entry.by)))
+                let input = entry_text::input(run_at.kind(), &entry.input);
+                format!("{input}  {}", styled(DIM, entry_text::author(&entry.by)))
             },
         );
         let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));

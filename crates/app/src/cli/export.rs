@@ -3,15 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use protocol::RunId;
 use runner::{Logs, Manifest};
-use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::workspace::{LocationArgs, Workspace};
 
 /// Write a run to an archive: its journal, prompts, reports and logs
@@ -44,21 +41,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
-        workspace.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await
-    })
-}
-
-struct Exporting<'a> {
-    store: &'a AnyStore,
-    run: &'a RunId,
-    arguments: Arguments,
-}
-
-impl Deed for Exporting<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { store, run, arguments } = self;
+        // Refuse a run of an unknown protocol: this version could not import the archive.
+        workspace.kind(&store, &run).await?;
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
         let attempts = store.local_dir().attempts_dir();
         let host = store::host_name();
@@ -73,7 +57,7 @@ impl Deed for Exporting<'_> {
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
-            let exported = runner::export::<P>(store.as_ref(), run, &attempts, logs, &host, &mut out).await;
+            let exported = runner::export(store.as_ref(), &run, &attempts, logs, &host, &mut out).await;
             note_remote_files(&exported.map_err(failed)?);
             return Ok(Exit::Success);
         }
@@ -84,9 +68,8 @@ impl Deed for Exporting<'_> {
         // Written to a temporary file first, so that an archive is complete or missing.
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
             .map_err(|error| unwritable(&error))?;
-        let manifest = runner::export::<P>(store.as_ref(), run, &attempts, logs, &host, &mut file)
-            .await
-            .map_err(failed)?;
+        let manifest =
+            runner::export(store.as_ref(), &run, &attempts, logs, &host, &mut file).await.map_err(failed)?;
         file.flush().and_then(|()| file.as_file().sync_all()).map_err(|error| unwritable(&error))?;
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move the existing file")
@@ -100,7 +83,7 @@ impl Deed for Exporting<'_> {
         ));
         note_remote_files(&manifest);
         Ok(Exit::Success)
-    }
+    })
 }
 
 /// Names the attempts whose files are on other hosts.

@@ -10,17 +10,15 @@ mod svg;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::{Revision, RunId};
-use store::AnyStore;
+use protocol::Revision;
 
 use super::{block_on, check};
-use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
+use crate::workspace::LocationArgs;
 use crate::workspace::definition::workflow;
-use crate::workspace::{LocationArgs, Workspace};
 use model::{Graph, Run};
 
 /// Show the steps of a workflow or a run, and which step needs which
@@ -114,43 +112,16 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
 }
 
 fn of_run(arguments: &Arguments) -> Result<Graph, Failure> {
-    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
-        let (store, run) = workspace.find_run(&arguments.subject).await?;
-        let at = arguments.at.map(Revision);
-        workspace
-            .with_run(&store, &run, LoadGraph { workspace: &workspace, store: &store, run: &run, at })
-            .await
+        let handle = RunHandle::of(&arguments.location, &arguments.subject).await?;
+        let run_at = handle.run_at(arguments.at.map(Revision)).await?;
+        let (status, now) = match arguments.at {
+            None => (Some(run_status::word(run_at.state.run.status).1), handle.workspace.clock.now()),
+            Some(_) => (None, run_at.state.at),
+        };
+        let run = Run { run: run_at.run.to_string(), revision: run_at.revision.0, status };
+        Ok(Graph::of_run(run, &run_at.spec.title, run_at.machine(), now))
     })
-}
-
-struct LoadGraph<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    at: Option<Revision>,
-}
-
-impl Deed for LoadGraph<'_> {
-    type Done = Graph;
-
-    async fn with<P: Presentation>(self) -> Result<Graph, Failure> {
-        let Self { workspace, store, run, at } = self;
-        let journal = workspace.load::<P>(store, run).await?;
-        let run = journal.run.to_string();
-        let Some(at) = at else {
-            let (_, status) = run_status::word(journal.state.run.status);
-            let run = Run { run, revision: journal.position.revision.0, status: Some(status) };
-            return Ok(Graph::of_run(run, &journal.spec, &journal.document, workspace.clock.now()));
-        };
-        let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
-        let (Some(entry), Some(document)) = (entry, document) else {
-            return Err(Failure::usage(format!("run `{run}` has no revision {at}"))
-                .hint(format!("choose a revision from 1 to {}", journal.position.revision)));
-        };
-        let run = Run { run, revision: at.0, status: None };
-        Ok(Graph::of_run(run, &journal.spec, &document, entry.at))
-    }
 }
 
 #[cfg(test)]

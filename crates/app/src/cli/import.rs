@@ -9,19 +9,17 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use protocol::RunId;
 use protocol::run::RunStatus;
-use runner::{ImportError, ImportTarget, Imported, Unpacked};
-use store::AnyStore;
+use protocol::{Kind, KindInfo, RunId};
+use runner::{ImportError, ImportTarget, Imported};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::control;
-use crate::control::views::{self, ViewQuarantined};
+use crate::control::views;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
 
@@ -99,12 +97,15 @@ async fn import(
     let store = workspace.store().await?;
     definition::exclude_views(&workspace.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
-    let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
-    if !present::is_known(&protocol) {
-        return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
+    let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
+    let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
+    if let (Some(other), Some(KindInfo { renames: false, name, .. })) = (other, info) {
+        let what = format!("cannot rename the run to `{other}`: the id of a `{name}` run is fixed");
+        return Err(Failure::usage(what).hint("leave out `--as`"));
     }
-    let import = ImportArchive { workspace, store: &store, unpacked, import_target, file };
-    let (imported, set_aside) = present::by_name(&protocol, &run, import).await?;
+    let imported = runner::import(&store, workspace.kinds, unpacked, &import_target).await;
+    let imported = imported.map_err(|error| refused(file, &error))?;
+    let set_aside = views::write(workspace, &store, &imported.run).await?;
     print(&imported, arguments.json);
     for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!(
@@ -114,31 +115,6 @@ async fn import(
         ));
     }
     Ok(Exit::Success)
-}
-
-struct ImportArchive<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    unpacked: Unpacked,
-    import_target: ImportTarget,
-    file: &'a Path,
-}
-
-impl Deed for ImportArchive<'_> {
-    type Done = (Imported, Option<ViewQuarantined>);
-
-    async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
-        let Self { workspace, store, unpacked, import_target, file } = self;
-        let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
-        if let Some(other) = other.filter(|_| !P::RENAMES) {
-            let what = format!("cannot rename the run to `{other}`: the id of a `{}` run is fixed", P::NAME);
-            return Err(Failure::usage(what).hint("leave out `--as`"));
-        }
-        let imported = runner::import::<P>(store, unpacked, &import_target).await;
-        let imported = imported.map_err(|error| refused(file, &error))?;
-        let set_aside = views::write::<P>(workspace, store, &imported.run).await?;
-        Ok((imported, set_aside))
-    }
 }
 
 fn print(imported: &Imported, json: bool) {
@@ -174,7 +150,7 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         ImportError::Exists(_) | ImportError::LeftoverAttempts { .. } => Exit::Refused,
         ImportError::NotAnArchive(_)
         | ImportError::Newer { .. }
-        | ImportError::OtherProtocol { .. }
+        | ImportError::UnknownProtocol { .. }
         | ImportError::BadFile { .. }
         | ImportError::Entry { .. }
         | ImportError::Read(_) => Exit::Usage,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::entry::Entry;
 use protocol::report::Expected;
-use protocol::run::{Change, Run};
-use protocol::{AttemptId, Revision, StepId};
+use protocol::run::Change;
+use protocol::{AttemptId, Kind, Revision, StepId};
 use runner::{RunAt, for_each_entry};
 use serde_json::json;
 use store::StoredEntry;
@@ -14,7 +14,6 @@ use super::block_on;
 use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
-use crate::present::{self, Deed, Presentation};
 use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
@@ -78,7 +77,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .await?;
             return Ok(Exit::Success);
         }
-        handle.with(PrintLog { handle: &handle, arguments: &arguments, after, newest }).await
+        let mut log = Log::new(&handle, &arguments).await?;
+        for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| log.entry(&stored))
+            .await?;
+        if arguments.follow {
+            let mut watch = handle.store.watch(&handle.run, newest).await?;
+            loop {
+                let run_at = handle.run_at(None).await?;
+                if run_at.engine_exit().is_some() && run_at.revision <= watch.after() {
+                    break;
+                }
+                for stored in watch.next().await? {
+                    log.entry(&stored)?;
+                }
+            }
+        }
+        log.running_attempts();
+        Ok(Exit::Success)
     })
 }
 
@@ -97,56 +112,26 @@ fn print_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
     Ok(())
 }
 
-struct PrintLog<'a> {
-    handle: &'a RunHandle,
-    arguments: &'a Arguments,
-    after: Revision,
-    newest: Revision,
-}
-
-impl Deed for PrintLog<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { handle, arguments, after, newest } = self;
-        let mut log = Log::<P>::new(handle, arguments).await?;
-        for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| log.entry(&stored))
-            .await?;
-        if arguments.follow {
-            let mut watch = handle.store.watch(&handle.run, newest).await?;
-            loop {
-                let run_at = handle.run_at::<P>(None).await?;
-                if run_at.engine_exit().is_some() && run_at.revision <= watch.after() {
-                    break;
-                }
-                for stored in watch.next().await? {
-                    log.entry(&stored)?;
-                }
-            }
-        }
-        log.running_attempts();
-        Ok(Exit::Success)
-    }
-}
-
 /// Prints the entries of a journal.
-struct Log<'a, P: Presentation> {
+struct Log<'a> {
     handle: &'a RunHandle,
+    kind: &'static dyn Kind,
     json: bool,
-    step: Option<P::Step>,
+    step: Option<StepId>,
     /// Set by --full.
-    full: Option<RunAt<P>>,
+    full: Option<RunAt>,
     /// Attempts that have started and not ended.
     running: BTreeMap<AttemptId, AttemptIo>,
     /// The host of each attempt, with --full on a shared store.
     hosts: BTreeMap<AttemptId, String>,
 }
 
-impl<'a, P: Presentation> Log<'a, P> {
+impl<'a> Log<'a> {
     async fn new(handle: &'a RunHandle, arguments: &Arguments) -> Result<Self, Failure> {
+        let kind = handle.kind().await?;
         let run_at = match (arguments.full, &arguments.step) {
             (false, None) => None,
-            (true, _) | (_, Some(_)) => Some(handle.run_at::<P>(None).await?),
+            (true, _) | (_, Some(_)) => Some(handle.run_at(None).await?),
         };
         let step = match (&run_at, &arguments.step) {
             (Some(run_at), Some(step)) => Some(handle.step(run_at, step)?),
@@ -160,20 +145,20 @@ impl<'a, P: Presentation> Log<'a, P> {
             }
             Some(_) | None => BTreeMap::new(),
         };
-        Ok(Self { handle, json: arguments.json, step, full, running: BTreeMap::new(), hosts })
+        Ok(Self { handle, kind, json: arguments.json, step, full, running: BTreeMap::new(), hosts })
     }
 
     fn entry(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         if self.json && self.step.is_none() && self.full.is_none() {
             return print_as_stored(stored);
         }
-        let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
+        let entry = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;
-        if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(&entry, step)) {
+        if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(self.kind, &entry, step)) {
             return Ok(());
         }
         let ended = self.ended_attempt(&entry);
@@ -189,19 +174,20 @@ impl<'a, P: Presentation> Log<'a, P> {
         Ok(())
     }
 
-    fn print(&self, revision: Revision, entry: &Entry<P>, ended: Option<&AttemptIo>) {
+    fn print(&self, revision: Revision, entry: &Entry, ended: Option<&AttemptIo>) {
         output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
             styled(DIM, entry.at),
-            entry_text::input(&entry.input),
+            entry_text::input(self.kind, &entry.input),
             styled(DIM, entry_text::author(&entry.by))
         ));
         if let Some(ended) = ended {
             print_attempt(ended);
             output::data("     decision:");
         }
-        for line in entry_text::verdict(entry).into_iter().chain(lines::of(entry)) {
+        let verdict = entry_text::verdict(self.kind, entry);
+        for line in verdict.into_iter().chain(lines::of(self.kind, entry)) {
             output::data(format_args!("       {line}"));
         }
         for line in entry_text::statuses(entry) {
@@ -217,16 +203,13 @@ impl<'a, P: Presentation> Log<'a, P> {
     }
 
     /// Returns the prompt and the report of the attempt that the entry ends.
-    fn ended_attempt(&mut self, entry: &Entry<P>) -> Option<AttemptIo> {
-        let definition = &self.full.as_ref()?.spec.definition;
+    fn ended_attempt(&mut self, entry: &Entry) -> Option<AttemptIo> {
+        let machine = self.full.as_ref()?.machine();
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
             self.hosts.extend(started(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
         }
-        let agent = |name: &StepId| {
-            let step = present::find_step::<P>(definition, name);
-            step.map_or_else(String::new, |step| P::agent(definition, &step))
-        };
+        let agent = |step: &StepId| if machine.has_step(step) { machine.agent(step) } else { String::new() };
         let read = |attempt: &AttemptId, report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
@@ -239,12 +222,11 @@ impl<'a, P: Presentation> Log<'a, P> {
             };
             AttemptIo::read(&self.handle.dir(attempt), attempt, &expected, report)
         };
-        let step = self.step.as_ref().map(P::step_id);
-        let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
+        let wanted = |attempt: &AttemptId| self.step.as_ref().is_none_or(|step| *step == attempt.step);
         let started_here: Vec<_> =
             started(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
         let ended = entry.changes.iter().find_map(|change| match change {
-            Change::Ended { attempt, .. } => Some(Run::<P>::id(attempt)).filter(wanted),
+            Change::Ended { attempt, .. } => Some(attempt.clone()).filter(wanted),
             _ => None,
         });
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
@@ -268,9 +250,9 @@ impl<'a, P: Presentation> Log<'a, P> {
 }
 
 /// The attempts that an entry starts.
-fn started<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
+fn started(entry: &Entry) -> impl Iterator<Item = AttemptId> {
     entry.changes.iter().filter_map(|change| match change {
-        Change::Started { attempt, .. } => Some(Run::<P>::id(attempt)),
+        Change::Started { attempt, .. } => Some(attempt.clone()),
         _ => None,
     })
 }

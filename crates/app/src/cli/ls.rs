@@ -18,7 +18,6 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output::location_flags;
 use crate::output::{self, BOLD, DIM, styled};
-use crate::present;
 use crate::present::run_status::{self, EnginePresence};
 use crate::workspace::{self, LocationArgs, Workspace};
 
@@ -42,7 +41,7 @@ pub(super) struct Arguments {
     unfinished: bool,
 
     /// Only runs of this protocol
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(present::KNOWN))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(crate::program().protocols.names()))]
     protocol: Option<String>,
 
     /// Only runs of workflows whose name contains this text
@@ -195,7 +194,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
 async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
-    if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
+    if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(&summary)) {
         return Ok(EnginePresence::NotChecked);
     }
     Ok(match store.peek_engine_holder(&row.run).await? {
@@ -226,7 +225,7 @@ impl Arguments {
                 && self.workflow.is_none()
                 && self.since.is_none();
         };
-        let (_, word) = run_status::shown(summary.status, listed.engine);
+        let (_, word) = run_status::shown(summary, listed.engine);
         let is_since = |since: Since| match since {
             Since::Ago(length) => now.since(summary.updated_at) <= length,
             Since::At(stamp) => summary.updated_at >= stamp,
@@ -272,7 +271,7 @@ impl Listed<'_> {
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
-                status: run_status::shown(summary.status, self.engine).1,
+                status: run_status::shown(summary, self.engine).1,
                 progress: summary.progress,
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
@@ -304,7 +303,7 @@ impl Listed<'_> {
             };
             return format!("{run}  {}", styled(DIM, location_flags::add_to(&why)));
         };
-        let (style, word) = run_status::shown(summary.status, self.engine);
+        let (style, word) = run_status::shown(summary, self.engine);
         let ago = output::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };

@@ -1,15 +1,12 @@
 //! `callboard pause RUN`.
 
-use protocol::RunId;
 use protocol::run::Request;
-use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::workspace::{LocationArgs, Workspace};
 
 /// Pause a run: running agents finish, no step starts
@@ -31,28 +28,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
-        let reason = arguments.reason;
-        workspace
-            .with_run(&store, &run, Pausing { workspace: &workspace, store: &store, run: &run, reason })
-            .await
-    })
-}
-
-struct Pausing<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    reason: Option<String>,
-}
-
-impl Deed for Pausing<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { action: "pause".to_owned(), request: Request::Pause, reason };
-        control.submit(workspace, store, run).await?;
+        let control =
+            ControlRequest { action: "pause".to_owned(), request: Request::Pause, reason: arguments.reason };
+        control.submit(&workspace, &store, &run).await?;
         output::message(format_args!("run `{run}` is paused; run `callboard resume {run}` to continue it"));
         Ok(Exit::Success)
-    }
+    })
 }

@@ -5,7 +5,7 @@ mod continuing;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
+use protocol::peer::{CycleId, Instruction, Phase, SpecName};
 use protocol::steps::load::parse_duration;
 use runner::{AgentProfile, EngineConfig, EngineRequest, Overrides};
 use serde_json::json;
@@ -206,15 +206,8 @@ impl Arguments {
         if self.detach {
             return engine::detach(workspace, store, &run, &self.show, Vec::new()).await;
         }
-        engine::drive::<Peer>(
-            workspace,
-            store,
-            engine_config,
-            &run,
-            EngineRequest::to_resume(None),
-            &self.show,
-        )
-        .await
+        let request = EngineRequest::to_resume(None);
+        engine::drive(workspace, store, engine_config, &run, request, &self.show).await
     }
 
     /// Prints the first line: the cycle and its run.

@@ -6,7 +6,6 @@ use runner::{History, RunAt, preview_prompt};
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::query::attempt_io::{self, FileText};
 use crate::workspace::LocationArgs;
@@ -55,31 +54,16 @@ fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
-        handle.with(Prompting { handle: &handle, arguments: &arguments }).await
-    })
-}
-
-struct Prompting<'a> {
-    handle: &'a RunHandle,
-    arguments: &'a Arguments,
-}
-
-impl Deed for Prompting<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { handle, arguments } = self;
-        let run_at = handle.run_at::<P>(None).await?;
+        let run_at = handle.run_at(None).await?;
         let step = handle.step(&run_at, &arguments.step)?;
-        let name = P::step_id(&step);
         let history = handle.history(&run_at).await?;
         let attempt = match arguments.attempt {
-            Some((turn, attempt_no)) => Some(find_attempt(handle, &history, &name, turn, attempt_no)?),
+            Some((turn, attempt_no)) => Some(find_attempt(&handle, &history, &step, turn, attempt_no)?),
             None if arguments.next => None,
-            None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
+            None => history.newest_of(&step).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => read_given(handle, &history, &attempt, arguments.context)?,
+            Some(attempt) => read_given(&handle, &history, &attempt, arguments.context)?,
             None => {
                 note_what_is_missing(&run_at, &history, &step);
                 let preview = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
@@ -88,7 +72,7 @@ impl Deed for Prompting<'_> {
         };
         output::raw(&text);
         Ok(Exit::Success)
-    }
+    })
 }
 
 /// Returns the attempt of the step, or an error that names the existing ones.
@@ -149,15 +133,13 @@ fn read_given(
 }
 
 /// Says that the generated prompt is preliminary, and which results it lacks.
-fn note_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
-    let name = P::step_id(step);
-    if history.newest_of(&name).is_none() {
-        output::note(format_args!("`{name}` has no attempt yet; this is the prompt it would get now"));
+fn note_what_is_missing(run_at: &RunAt, history: &History, step: &StepId) {
+    if history.newest_of(step).is_none() {
+        output::note(format_args!("`{step}` has no attempt yet; this is the prompt it would get now"));
     }
-    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let needs = P::needs(definition, step).into_iter();
-    let missing = needs.filter(|need| !P::unblocks_dependents(definition, state, need));
-    let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
+    let machine = run_at.machine();
+    let missing = machine.needs(step).into_iter().filter(|need| !machine.unblocks_dependents(need));
+    let missing: Vec<_> = missing.map(|need| format!("`{need}`")).collect();
     if !missing.is_empty() {
         output::note(format_args!(
             "the prompt lacks the results of steps that have not succeeded yet: {}",

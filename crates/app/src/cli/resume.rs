@@ -4,8 +4,8 @@ mod following;
 
 use std::ffi::OsString;
 
-use protocol::RunId;
 use protocol::run::{Request, RunStatus, StopCause};
+use protocol::{RunId, StepId, StepKind};
 use runner::{EngineConfig, EngineRequest, Journal};
 use store::{Access, AnyStore, RunRow};
 
@@ -18,7 +18,6 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Continue a run: adopt agents that are still running, start the steps that are ready
@@ -96,13 +95,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return all(&workspace, &engine_config, &arguments).await;
         }
         let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "resume").await?;
-        workspace
-            .with_run(
-                &store,
-                &run,
-                Resuming { workspace: &workspace, store: &store, run: &run, engine_config, arguments },
-            )
-            .await
+        resume(&workspace, &store, &run, engine_config, arguments).await
     })
 }
 
@@ -113,88 +106,72 @@ fn access_from_stdin() -> Result<Access, Failure> {
     Ok(Access::from_userinfo(&words))
 }
 
-/// Resumes a run that another command has found.
-pub(super) async fn resume<P: Presentation>(
+/// Resumes one run.
+pub(super) async fn resume(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     engine_config: EngineConfig,
     arguments: Arguments,
 ) -> Result<Exit, Failure> {
-    Resuming { workspace, store, run, engine_config, arguments }.with::<P>().await
-}
-
-struct Resuming<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    engine_config: EngineConfig,
-    arguments: Arguments,
-}
-
-impl Deed for Resuming<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { workspace, store, run, engine_config, arguments } = self;
-        let restored = restore::restore::<P>(workspace, store, &engine_config, run).await?;
-        let mut journal = workspace.load::<P>(store, run).await?;
-        if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
-            output::message(format_args!("run `{run}` has ended; there is nothing to resume"));
-            return Ok(Exit::Success);
+    let restored = restore::restore(workspace, store, &engine_config, run).await?;
+    let mut journal = workspace.load(store, run).await?;
+    if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
+        output::message(format_args!("run `{run}` has ended; there is nothing to resume"));
+        return Ok(Exit::Success);
+    }
+    control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+    // The engine of a paused run may be alive. Then it only needs the request.
+    let paused = journal.state.run.status == RunStatus::Paused;
+    if paused && control::engine_of(store, run).await?.is_some() {
+        let control = ControlRequest {
+            action: "resume".to_owned(),
+            request: Request::Resume,
+            reason: arguments.reason,
+        };
+        let taken = control.submit(workspace, store, run).await?;
+        control::note_who_continues(run, &taken);
+        return Ok(Exit::Success);
+    }
+    engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+    require_profiles(&engine_config, &journal)?;
+    let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));
+    loop {
+        if let Some(holder) = remote(store, run).await?
+            && let Some(exit) = follow(workspace, store, run, holder, &arguments).await?
+        {
+            return Ok(exit);
         }
-        control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        // The engine of a paused run may be alive. Then it only needs the request.
-        let paused = journal.state.run.status == RunStatus::Paused;
-        if paused && control::engine_of(store, run).await?.is_some() {
-            let control = ControlRequest::<P> {
-                action: "resume".to_owned(),
-                request: Request::Resume,
-                reason: arguments.reason,
-            };
-            let taken = control.submit(workspace, store, run).await?;
-            control::note_who_continues(run, &taken);
-            return Ok(Exit::Success);
+        if arguments.detach {
+            return engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
         }
-        engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
-        require_profiles(&engine_config, &journal)?;
-        let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));
-        loop {
-            if let Some(holder) = remote(store, run).await?
-                && let Some(exit) = follow::<P>(workspace, store, run, holder, &arguments).await?
-            {
-                return Ok(exit);
-            }
-            if arguments.detach {
-                return engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
-            }
-            let (engine_config, request) = (engine_config.clone(), request.clone());
-            match engine::drive::<P>(workspace, store, engine_config, run, request, &arguments.show).await {
-                // Another waiting host took the engine lock first.
-                Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
-                result => return result,
-            }
+        let (engine_config, request) = (engine_config.clone(), request.clone());
+        match engine::drive(workspace, store, engine_config, run, request, &arguments.show).await {
+            // Another waiting host took the engine lock first.
+            Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
+            result => return result,
         }
     }
 }
 
 /// Fails if a step that would start now has no agent profile: otherwise the journal would record an attempt that never ran.
 /// Adopting a running agent needs no profile, so nothing is checked while a turn is active.
-fn require_profiles<P: Presentation>(
-    engine_config: &EngineConfig,
-    journal: &Journal<P>,
-) -> Result<(), Failure> {
-    let (run, definition) = (&journal.state.run, &journal.spec.definition);
+fn require_profiles(engine_config: &EngineConfig, journal: &Journal) -> Result<(), Failure> {
+    let (run, machine) = (&journal.state.run, journal.machine());
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
     }
-    let is_done = |step: &P::Step| P::unblocks_dependents(definition, &run.state, step);
-    let is_ready = |step: &P::Step| !is_done(step) && P::needs(definition, step).iter().all(is_done);
+    let is_done = |step: &StepId| machine.unblocks_dependents(step);
+    let has_agent = |step: &StepId| match machine.step_kind(step) {
+        StepKind::Agent | StepKind::Command => true,
+        StepKind::Person | StepKind::Effect => false,
+    };
+    let is_ready = |step: &StepId| !is_done(step) && machine.needs(step).iter().all(is_done);
     let options = engine_config.options(&journal.spec.options);
-    for step in P::steps(definition).iter().filter(|step| is_ready(step)) {
-        let agent = P::agent(definition, step);
+    for step in machine.steps().iter().filter(|step| has_agent(step) && is_ready(step)) {
+        let agent = machine.agent(step);
         if engine_config.profile(&options, &agent).is_none() {
-            return Err(engine::no_profile(&agent, P::step_id(step).as_str()));
+            return Err(engine::no_profile(&agent, step.as_str()));
         }
     }
     Ok(())
@@ -252,9 +229,7 @@ async fn all(
     };
     let mut worst = Exit::Success;
     for row in rows.iter().filter(|row| is_interrupted(row)) {
-        let run = &row.run;
-        let deed = ResumeInBackground { workspace, store: &store, run, engine_config, arguments };
-        match present::by_name(&row.protocol, run, deed).await {
+        match resume_in_background(workspace, &store, &row.run, engine_config, arguments).await {
             Ok(()) => {}
             // An agent is refused for every run.
             Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
@@ -268,37 +243,30 @@ async fn all(
 }
 
 /// Resumes an interrupted run in the background.
-struct ResumeInBackground<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    engine_config: &'a EngineConfig,
-    arguments: &'a Arguments,
-}
-
-impl Deed for ResumeInBackground<'_> {
-    type Done = ();
-
-    async fn with<P: Presentation>(self) -> Result<(), Failure> {
-        let Self { workspace, store, run, engine_config, arguments } = self;
-        restore::restore::<P>(workspace, store, engine_config, run).await?;
-        let mut journal = workspace.load::<P>(store, run).await?;
-        control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        if control::engine_of(store, run).await?.is_none() {
-            if let Err(failure) = engine::check_repository_here(
-                workspace,
-                store,
-                run,
-                &engine_config.options(&journal.spec.options),
-            ) {
-                // `resume --all` in that repository or on that host resumes it.
-                output::note(format_args!("{}; resume it there", failure.message));
-                return Ok(());
-            }
-            engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
+async fn resume_in_background(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+    engine_config: &EngineConfig,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    restore::restore(workspace, store, engine_config, run).await?;
+    let mut journal = workspace.load(store, run).await?;
+    control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+    if control::engine_of(store, run).await?.is_none() {
+        if let Err(failure) = engine::check_repository_here(
+            workspace,
+            store,
+            run,
+            &engine_config.options(&journal.spec.options),
+        ) {
+            // `resume --all` in that repository or on that host resumes it.
+            output::note(format_args!("{}; resume it there", failure.message));
+            return Ok(());
         }
-        Ok(())
+        engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
     }
+    Ok(())
 }
 
 /// Returns whether the run would continue if its engine had not ended. Paused and stopped runs wait for a person.

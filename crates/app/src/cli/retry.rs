@@ -1,9 +1,8 @@
 //! `callboard retry RUN [STEP]`.
 
-use protocol::RunId;
+use protocol::KindInfo;
 use protocol::run::Request;
-use runner::{EngineConfig, EngineRequest};
-use store::AnyStore;
+use runner::EngineRequest;
 
 use super::block_on;
 use crate::config::Flags;
@@ -11,7 +10,7 @@ use crate::control::{self, ControlRequest};
 use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
-use crate::present::{self, Deed, Presentation};
+use crate::present;
 use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Retry failed steps: one, or all of them
@@ -48,50 +47,32 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let engine_config = engine::engine_config(&workspace, arguments.profiles.overrides()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
-        workspace
-            .with_run(
-                &store,
-                &run,
-                Retrying { workspace: &workspace, store: &store, run: &run, engine_config, arguments },
-            )
-            .await
-    })
-}
-
-struct Retrying<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    engine_config: EngineConfig,
-    arguments: Arguments,
-}
-
-impl Deed for Retrying<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { workspace, store, run, engine_config, arguments } = self;
-        let mut journal = workspace.load::<P>(store, run).await?;
-        let named = |step: &String| present::step::<P>(run, &journal.spec.definition, step);
+        let mut journal = workspace.load(&store, &run).await?;
+        let named = |step: &String| present::step(&run, journal.machine(), step);
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
         control::refuse_agents(&mut journal, "retry", &request).await?;
-        if !P::RETRIES {
-            let what = format!("a failed {} of a `{}` run cannot be retried", P::STEP.0, P::NAME);
+        let KindInfo { name, step: (word, _), retries, .. } = journal.kind().info();
+        if !retries {
+            let what = format!("a failed {word} of a `{name}` run cannot be retried");
             return Err(Failure::new(Exit::Refused, what)
                 .while_doing(format_args!("cannot retry run `{run}`"))
                 .code(Code::Refused)
-                .hint(P::after_failure(run, &journal.document)));
+                .hint(journal.machine().after_failure(&run)));
         }
-        if control::engine_of(store, run).await?.is_some() {
-            let control =
-                ControlRequest::<P> { action: "retry".to_owned(), request, reason: arguments.reason };
-            let taken = control.submit(workspace, store, run).await?;
-            control::note_who_continues(run, &taken);
+        if control::engine_of(&store, &run).await?.is_some() {
+            let control = ControlRequest { action: "retry".to_owned(), request, reason: arguments.reason };
+            let taken = control.submit(&workspace, &store, &run).await?;
+            control::note_who_continues(&run, &taken);
             return Ok(Exit::Success);
         }
-        engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        engine::check_repository_here(
+            &workspace,
+            &store,
+            &run,
+            &engine_config.options(&journal.spec.options),
+        )?;
         let asked = EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
-        engine::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await
-    }
+        engine::drive(&workspace, &store, engine_config, &run, asked, &arguments.show).await
+    })
 }

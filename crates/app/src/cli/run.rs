@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
-use protocol::{RunId, RunLocation, StepId};
+use protocol::{KindOf, RunId, RunLocation, StepId};
 use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 
 use super::block_on;
@@ -164,25 +164,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let run = options.location.run.clone();
-    let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
+    let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     block_on(async {
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo)?;
-        let opened = runner::open::<Steps>(&store, &workspace.clock, workspace::person(), spec).await;
+        let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
+        let opened = runner::open(&store, &workspace.clock, kind, by, spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
             return engine::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;
         }
-        engine::drive::<Steps>(
-            &workspace,
-            &store,
-            engine_config,
-            &run,
-            EngineRequest::to_resume(None),
-            &arguments.show,
-        )
-        .await
+        let request = EngineRequest::to_resume(None);
+        engine::drive(&workspace, &store, engine_config, &run, request, &arguments.show).await
     })
 }
 

@@ -1,5 +1,6 @@
 //! `callboard show RUN`.
 
+use protocol::present::{StatusKind, StepSummary};
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId};
 use runner::RunAt;
@@ -9,9 +10,8 @@ use super::{block_on, step_status};
 use crate::engine::progress;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
-use crate::present::run_status;
-use crate::present::run_status::EnginePresence;
-use crate::present::{self, Deed, Presentation, StepSummary};
+use crate::present;
+use crate::present::run_status::{self, EnginePresence};
 use crate::query::hosts;
 use crate::query::last_output::LastOutput;
 use crate::query::overview::{EngineStatus, Recovered, RunOverview};
@@ -52,51 +52,37 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
-        handle.with(Showing { handle: &handle, arguments: &arguments }).await
-    })
-}
-
-struct Showing<'a> {
-    handle: &'a RunHandle,
-    arguments: &'a Arguments,
-}
-
-impl Deed for Showing<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { handle, arguments } = self;
-        let (run_at, overview) = RunOverview::read::<P>(handle, arguments.at.map(Revision)).await?;
+        let (run_at, overview) = RunOverview::read(&handle, arguments.at.map(Revision)).await?;
         if arguments.json {
             as_json(&run_at, &overview);
         } else {
             print(&run_at, &overview, arguments.at.is_some());
         }
         Ok(Exit::Success)
-    }
+    })
 }
 
-fn as_json<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+fn as_json(run_at: &RunAt, overview: &RunOverview) {
     let mut shown = json!({
         "run": run_at.run,
-        "protocol": P::NAME,
+        "protocol": run_at.kind().info().name,
         "title": run_at.spec.title,
-        "status": run_status::shown(run_at.state.run.status, engine_presence(run_at, overview)).1,
+        "status": run_status::shown(&run_at.summary(), engine_presence(run_at, overview)).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
     let mut rest = serde_json::to_value(overview).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
-        shown.append(&mut P::result_fields(&run_at.document));
-        shown.insert("document".to_owned(), json!(run_at.document));
+        shown.append(&mut run_at.machine().result_fields());
+        shown.insert("document".to_owned(), run_at.machine().document().to_value());
     }
     output::json_pretty(&shown);
 }
 
-fn print<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview, past: bool) {
+fn print(run_at: &RunAt, overview: &RunOverview, past: bool) {
     head(run_at, past, engine_presence(run_at, overview));
-    for line in P::about(&run_at.document) {
+    for line in run_at.machine().about() {
         output::data(format_args!("  {}", output::single_line(&line)));
     }
     for Recovered { revision, from } in &overview.recovered {
@@ -111,20 +97,20 @@ fn print<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview, past: bool)
             gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
-    P::result(&run_at.document).iter().for_each(output::data);
-    if let Some(view) = P::view(&run_at.document) {
+    run_at.machine().result().iter().map(present::line).for_each(output::data);
+    for view in run_at.machine().document().views() {
         output::data(styled(DIM, view.path));
     }
 }
 
 /// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
-fn engine_presence<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) -> EnginePresence {
+fn engine_presence(run_at: &RunAt, overview: &RunOverview) -> EnginePresence {
     if run_at.revision == run_at.newest { overview.engine.presence() } else { EnginePresence::NotChecked }
 }
 
-fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) {
+fn head(run_at: &RunAt, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
-    let (style, word) = run_status::shown(summary.status, engine);
+    let (style, word) = run_status::shown(&summary, engine);
     let when = if past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     output::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
@@ -133,13 +119,13 @@ fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) 
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
-        P::STEP.1,
+        run_at.kind().info().step.1,
         run_at.revision,
     ));
 }
 
 /// Prints who paused or stopped the run, and its engine or what to do without one.
-fn engine<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+fn engine(run_at: &RunAt, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(held) = &overview.halted_by {
@@ -186,13 +172,13 @@ fn engine<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
             let has_failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
             if has_failed && run_at.revision == run_at.newest {
-                output::advice(P::after_failure(run, &run_at.document));
+                output::advice(run_at.machine().after_failure(run));
             }
         }
     }
 }
 
-fn steps<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+fn steps(run_at: &RunAt, overview: &RunOverview) {
     let steps = progress::step_summaries(run_at);
     let statuses: Vec<_> =
         steps.iter().map(|(name, shown)| status(shown, overview.steps.get(name), overview.at)).collect();
@@ -205,7 +191,7 @@ fn steps<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
         let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::single_line);
         let details = [Some(details), error].into_iter().flatten().filter(|text| !text.is_empty());
         let details = details.collect::<Vec<_>>().join("  ");
-        let status = styled(shown.kind.style(), format_args!("{status:<status_width$}"));
+        let status = styled(present::style(shown.kind.tone()), format_args!("{status:<status_width$}"));
         output::data(format_args!("  {status} {name:<name_width$}  {details}").to_string().trim_end());
     }
 }
@@ -221,6 +207,7 @@ fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> Stri
             | StepActivity::Held { .. }
             | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
+        Some(StepActivity::WaitingForPerson { .. }) => step_status::word(StatusKind::Waiting),
         Some(
             StepActivity::Running { .. }
             | StepActivity::Stopping { .. }
@@ -268,6 +255,10 @@ fn activity(doing: &StepActivity, now: Stamp) -> String {
         StepActivity::WaitingForEngine { since } => format!("waits for an engine for {}", length(since)),
         StepActivity::Held { since } => format!("held for {}", length(since)),
         StepActivity::WaitingForLoopBack { since } => format!("waits for a loop-back for {}", length(since)),
+        StepActivity::WaitingForPerson { since, question, .. } => {
+            let question = question.as_deref().map(|question| format!(": {}", output::single_line(question)));
+            format!("waits for a person for {}{}", length(since), question.unwrap_or_default())
+        }
         StepActivity::WaitingForSteps { steps } if steps.is_empty() => String::new(),
         StepActivity::WaitingForSteps { steps } => {
             let names: Vec<_> = steps.iter().map(StepId::as_str).collect();
@@ -299,14 +290,13 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// Prints the last error, unless the run succeeded.
-fn last_error<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+fn last_error(run_at: &RunAt, overview: &RunOverview) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = overview.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = output::duration(overview.at.since(last.at));
     let step = &last.attempt.step;
-    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let has_recovered = present::find_step::<P>(definition, step)
-        .is_some_and(|step| P::unblocks_dependents(definition, state, &step));
+    let machine = run_at.machine();
+    let has_recovered = machine.has_step(step) && machine.unblocks_dependents(step);
     let (style, since) =
         if has_recovered { (DIM, format!(" ({step} succeeded since)")) } else { (RED, String::new()) };
     output::data(format_args!(

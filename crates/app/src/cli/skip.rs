@@ -1,16 +1,13 @@
 //! `callboard skip RUN STEP`.
 
-use protocol::RunId;
 use protocol::run::{Request, RunStatus};
-use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, ControlRequest};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::run_status;
-use crate::present::{self, Deed, Presentation};
+use crate::present::{self, run_status};
 use crate::workspace::{LocationArgs, Workspace};
 
 /// Skip a step: continue as if it had succeeded
@@ -37,42 +34,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
-        workspace
-            .with_run(&store, &run, Skipping { workspace: &workspace, store: &store, run: &run, arguments })
-            .await
-    })
-}
-
-struct Skipping<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    arguments: Arguments,
-}
-
-impl Deed for Skipping<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { workspace, store, run, arguments } = self;
-        let (word, _) = P::STEP;
-        let journal = workspace.load::<P>(store, run).await?;
-        let step = present::step::<P>(run, &journal.spec.definition, &arguments.step)?;
-        let request = Request::Skip { step: step.clone() };
-        let control = ControlRequest::<P> {
+        let journal = workspace.load(&store, &run).await?;
+        let (word, _) = journal.kind().info().step;
+        let step = present::step(&run, journal.machine(), &arguments.step)?;
+        let control = ControlRequest {
             action: format!("skip a {word} of"),
-            request,
+            request: Request::Skip { step: step.clone() },
             reason: Some(arguments.reason),
         };
-        let taken = control.submit(workspace, store, run).await?;
-        output::message(format_args!("{word} `{}` is skipped", P::step_id(&step)));
-        let status = workspace.load::<P>(store, run).await?.state.run.status;
+        let taken = control.submit(&workspace, &store, &run).await?;
+        output::message(format_args!("{word} `{step}` is skipped"));
+        let status = workspace.load(&store, &run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
             output::note(format_args!("no step is left: the run is {word}"));
         } else {
-            control::note_who_continues(run, &taken);
+            control::note_who_continues(&run, &taken);
         }
         Ok(Exit::Success)
-    }
+    })
 }

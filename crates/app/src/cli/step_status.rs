@@ -1,6 +1,6 @@
 //! The step statuses that are the same in every protocol, and how they are shown.
 
-use crate::present::{StatusKind, StepSummary};
+use protocol::present::{StatusKind, StepSummary};
 
 /// The word for a step's status.
 pub(super) const fn word(kind: StatusKind) -> &'static str {

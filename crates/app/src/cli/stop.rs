@@ -1,15 +1,13 @@
 //! `callboard stop RUN`.
 
+use protocol::Outcome;
 use protocol::run::{Request, RunStatus};
-use protocol::{Outcome, RunId};
-use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::workspace::{LocationArgs, Workspace};
 
 /// Stop a run: end its agents; `resume` continues it
@@ -34,28 +32,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
-        let reason = arguments.reason;
-        workspace
-            .with_run(&store, &run, Stopping { workspace: &workspace, store: &store, run: &run, reason })
-            .await
-    })
-}
-
-struct Stopping<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    reason: Option<String>,
-}
-
-impl Deed for Stopping<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { action: "stop".to_owned(), request: Request::Stop, reason };
-        control.submit_and_wait(workspace, store, run).await?;
-        let journal = workspace.load::<P>(store, run).await?;
+        let control =
+            ControlRequest { action: "stop".to_owned(), request: Request::Stop, reason: arguments.reason };
+        control.submit_and_wait(&workspace, &store, &run).await?;
+        let journal = workspace.load(&store, &run).await?;
         output::message(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")
@@ -64,7 +44,7 @@ impl Deed for Stopping<'_> {
                 format!("run `{run}` ended incomplete before it could be stopped")
             }
             RunStatus::Finished(Outcome::Failed) => {
-                format!("run `{run}` failed; {}", P::after_failure(run, &journal.document))
+                format!("run `{run}` failed; {}", journal.machine().after_failure(&run))
             }
             RunStatus::Running
             | RunStatus::Paused
@@ -76,5 +56,5 @@ impl Deed for Stopping<'_> {
             }
         });
         Ok(Exit::Success)
-    }
+    })
 }

@@ -5,7 +5,6 @@ use crate::config::Flags;
 use crate::engine::progress::Progress;
 use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
-use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::workspace::{LocationArgs, Workspace};
 
@@ -37,20 +36,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "watch").await?;
         let progress = Progress::new(&workspace, &run, arguments.json);
         let handle = RunHandle { workspace, store, run };
-        handle.with(Watching { handle: &handle, progress }).await
+        Watcher::at(&handle, progress).await?.finish().await
     })
-}
-
-struct Watching<'a> {
-    handle: &'a RunHandle,
-    progress: Progress,
-}
-
-impl Deed for Watching<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { handle, progress } = self;
-        Watcher::<P>::at(handle, progress).await?.finish().await
-    }
 }

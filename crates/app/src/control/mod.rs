@@ -18,15 +18,14 @@ use crate::engine;
 use crate::engine::process;
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
-use crate::present::Presentation;
 use crate::query::hosts;
 use crate::workspace::{self, Workspace};
 
 #[derive(Debug, Clone)]
-pub(crate) struct ControlRequest<P: Presentation> {
+pub(crate) struct ControlRequest {
     /// Completes the error "cannot … run `x`".
     pub(crate) action: String,
-    pub(crate) request: Request<P::Step>,
+    pub(crate) request: Request,
     pub(crate) reason: Option<String>,
 }
 
@@ -39,7 +38,7 @@ pub(crate) enum HandledBy {
     ThisProcess,
 }
 
-impl<P: Presentation> ControlRequest<P> {
+impl ControlRequest {
     /// Commits the request and returns without waiting for its effect.
     pub(crate) async fn submit(
         self,
@@ -47,9 +46,9 @@ impl<P: Presentation> ControlRequest<P> {
         store: &AnyStore,
         run: &RunId,
     ) -> Result<HandledBy, Failure> {
-        let mut journal = workspace.load::<P>(store, run).await?;
+        let mut journal = workspace.load(store, run).await?;
         refuse_agents(&mut journal, &self.action, &self.request).await?;
-        match lock_engine::<P>(workspace, store, run, Tenure::OneShot, &mut ()).await? {
+        match lock_engine(workspace, store, run, Tenure::OneShot, &mut ()).await? {
             LockOutcome::Acquired(engine) => {
                 let handled = engine.handle(self.engine_request()).await;
                 handled.map_err(|error| self.failed(run, error.into()))?;
@@ -75,7 +74,7 @@ impl<P: Presentation> ControlRequest<P> {
         store: &AnyStore,
         run: &RunId,
     ) -> Result<(), Failure> {
-        let mut journal = workspace.load::<P>(store, run).await?;
+        let mut journal = workspace.load(store, run).await?;
         refuse_agents(&mut journal, &self.action, &self.request).await?;
         let mut is_committed = false;
         loop {
@@ -86,16 +85,14 @@ impl<P: Presentation> ControlRequest<P> {
                     return Ok(());
                 }
             }
-            let (pid, stopped) = match lock_engine::<P>(workspace, store, run, Tenure::Engine, &mut ())
-                .await?
-            {
+            let (pid, stopped) = match lock_engine(workspace, store, run, Tenure::Engine, &mut ()).await? {
                 LockOutcome::Acquired(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
                     return match engine.drive(self.engine_request(), interrupts).await {
                         // The request was accepted before, and the run has ended since.
                         Err(EngineError::Refused(_)) if is_committed => Ok(()),
                         Ok(EngineExit::Remote) => {
-                            Err(self.failed(run, attempts_on_other_hosts::<P>(workspace, store, run).await?))
+                            Err(self.failed(run, attempts_on_other_hosts(workspace, store, run).await?))
                         }
                         exit => exit.map(drop).map_err(|error| self.failed(run, error.into())),
                     };
@@ -129,7 +126,7 @@ impl<P: Presentation> ControlRequest<P> {
     }
 
     /// Commits the request for the engine of the run.
-    async fn commit(&self, journal: &mut Journal<P>) -> Result<(), Failure> {
+    async fn commit(&self, journal: &mut Journal) -> Result<(), Failure> {
         let run = journal.run.clone();
         let (request, reason) = (self.request.clone(), self.reason.clone());
         let committed = runner::request(journal, workspace::person(), request, reason).await;
@@ -140,7 +137,7 @@ impl<P: Presentation> ControlRequest<P> {
         failure.while_doing(format_args!("cannot {} run `{run}`", self.action))
     }
 
-    fn engine_request(&self) -> EngineRequest<P::Step> {
+    fn engine_request(&self) -> EngineRequest {
         EngineRequest {
             request: self.request.clone(),
             by: Some(workspace::person()),
@@ -149,8 +146,8 @@ impl<P: Presentation> ControlRequest<P> {
     }
 }
 
-enum LockOutcome<'a, P: Presentation> {
-    Acquired(Box<Engine<'a, P>>),
+enum LockOutcome<'a> {
+    Acquired(Box<Engine<'a>>),
     HeldBy {
         pid: u32,
         /// Its host, if it is not this one.
@@ -160,12 +157,12 @@ enum LockOutcome<'a, P: Presentation> {
 }
 
 /// The request holds for this host; attempts on other hosts cannot be stopped from here.
-async fn attempts_on_other_hosts<P: Presentation>(
+async fn attempts_on_other_hosts(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
 ) -> Result<Failure, Failure> {
-    let journal = workspace.load::<P>(store, run).await?;
+    let journal = workspace.load(store, run).await?;
     let message = "it has attempts on other hosts, which cannot be stopped from here";
     let mut failure = Failure::new(Exit::NeedsPerson, message);
     for (host, attempts) in hosts::remote(store, &journal.state) {
@@ -178,16 +175,16 @@ fn how_to_continue(pid: u32) -> String {
     format!("run `kill -CONT {pid}`, or `fg` in its terminal, to continue it")
 }
 
-async fn lock_engine<'a, P: Presentation>(
+async fn lock_engine<'a>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     tenure: Tenure,
     observer: &'a mut (),
-) -> Result<LockOutcome<'a, P>, Failure> {
+) -> Result<LockOutcome<'a>, Failure> {
     let engine_config =
         engine::with_store_root(engine::engine_config(workspace, Overrides::default())?, store);
-    match Engine::<P>::lock(store, engine_config, run, tenure, observer).await {
+    match Engine::lock(store, engine_config, run, tenure, observer).await {
         Ok(engine) => match engine::check_local_dir(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(LockOutcome::Acquired(Box::new(engine))),
             Err(failure) => {
@@ -204,7 +201,7 @@ async fn lock_engine<'a, P: Presentation>(
 }
 
 /// Waits until the run has no live attempt.
-async fn wait_until_idle<P: Presentation>(store: &AnyStore, journal: &mut Journal<P>) -> Result<(), Failure> {
+async fn wait_until_idle(store: &AnyStore, journal: &mut Journal) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     while !is_idle(journal) {
         watch.next().await?;
@@ -213,7 +210,7 @@ async fn wait_until_idle<P: Presentation>(store: &AnyStore, journal: &mut Journa
     Ok(())
 }
 
-fn is_idle<P: Presentation>(journal: &Journal<P>) -> bool {
+fn is_idle(journal: &Journal) -> bool {
     match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
         RunStatus::Running
@@ -225,10 +222,10 @@ fn is_idle<P: Presentation>(journal: &Journal<P>) -> bool {
 }
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
-pub(crate) async fn refuse_agents<P: Presentation>(
-    journal: &mut Journal<P>,
+pub(crate) async fn refuse_agents(
+    journal: &mut Journal,
     action: &str,
-    request: &Request<P::Step>,
+    request: &Request,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
     runner::record_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;

@@ -8,23 +8,22 @@ use crate::control;
 use crate::engine;
 use crate::failure::{Code, Failure};
 use crate::output::{self, YELLOW, styled};
-use crate::present::Presentation;
 use crate::workspace::Workspace;
 
 /// Restores the document if it is corrupted, and returns whether it was. Refused inside an attempt: an agent could discard
 /// what others have written.
-pub(crate) async fn restore<P: Presentation>(
+pub(crate) async fn restore(
     workspace: &Workspace,
     store: &AnyStore,
     engine_config: &EngineConfig,
     run: &RunId,
 ) -> Result<bool, Failure> {
-    match Journal::<P>::load(store, &workspace.clock, run).await {
+    match Journal::load(store, &workspace.clock, workspace.kinds, run).await {
         Err(LoadError::Corrupted { .. }) => {
             control::refuse_agents_without_run("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
-            let engine = Engine::<P>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
+            let engine = Engine::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)
         }
@@ -52,8 +51,8 @@ pub(crate) fn restored_line(restored: &Restored) -> String {
 
 struct RestoreObserver;
 
-impl<P: Presentation> Observer<P> for RestoreObserver {
-    fn notice(&mut self, notice: Notice<'_, P>) {
+impl Observer for RestoreObserver {
+    fn notice(&mut self, notice: Notice<'_>) {
         if let Notice::Restored(restored) = notice {
             output::message(restored_line(restored));
         }

@@ -8,7 +8,6 @@ use store::{AnyStore, EngineLockError, Tenure};
 
 use crate::engine;
 use crate::failure::Failure;
-use crate::present::Presentation;
 use crate::workspace::Workspace;
 
 /// Files that other programs had written: each with its path and the path it was moved to.
@@ -16,7 +15,7 @@ pub(crate) type ViewQuarantined = Vec<(PathBuf, PathBuf)>;
 
 /// Writes all views of a run and returns the files that it set aside. Returns `None` if the run has an engine, which
 /// writes its views itself.
-pub(crate) async fn write<P: Presentation>(
+pub(crate) async fn write(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
@@ -24,7 +23,7 @@ pub(crate) async fn write<P: Presentation>(
     let mut observer = SetAsideObserver::default();
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
-    let engine = match Engine::<P>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
+    let engine = match Engine::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
@@ -37,8 +36,8 @@ struct SetAsideObserver {
     set_aside: ViewQuarantined,
 }
 
-impl<P: Presentation> Observer<P> for SetAsideObserver {
-    fn notice(&mut self, notice: Notice<'_, P>) {
+impl Observer for SetAsideObserver {
+    fn notice(&mut self, notice: Notice<'_>) {
         if let Notice::ViewQuarantined { view, moved_to } = notice {
             self.set_aside.push((view, moved_to));
         }

@@ -1,12 +1,13 @@
 //! Which cycle `--continue` continues, and what earlier cycles recommend to a new one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use protocol::peer::{
     Advice, Continued, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, Scope,
 };
 use protocol::run::RunStatus;
-use protocol::{Outcome, Protocol as _, RunId};
+use protocol::{Outcome, Protocol as _, RunId, Typed};
 use runner::{LoadError, RunAt, RunAtError, RunOptions};
 use serde_json::Value;
 use store::{AnyStore, RunRow};
@@ -50,23 +51,23 @@ pub(crate) async fn newest_incomplete(
             }
             LoadedCycle::Damaged(error) => return Err(error.into()),
         };
-        let RunAt { spec, state, document, .. } = run_at;
-        continued.extend(spec.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
+        let Typed { definition, document, .. } = typed(&run_at);
+        continued.extend(definition.continues.as_ref().map(|continued| continued.cycle.clone()));
         let failed = match document.metadata.status {
             CycleStatus::Completed => continue,
-            CycleStatus::Failed => Some(completed(&document)),
+            CycleStatus::Failed => Some(completed(document)),
             CycleStatus::Initialized | CycleStatus::InProgress => None,
         };
-        let cycle = document.cycle_id;
+        let cycle = document.cycle_id.clone();
         if !continued.contains(&cycle) {
-            // An damagedable cycle may already continue this one.
+            // A damaged cycle may already continue this one.
             let of_this = |(scope, _): &(Scope, LoadError)| *scope == cycle.scope;
             if let Some(at) = damaged.iter().position(of_this).filter(|_| failed.is_some()) {
                 return Err(damaged.swap_remove(at).1.into());
             }
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
-            let (definition, options) = (spec.definition, spec.options);
-            let is_ending = failed.is_some() && !matches!(state.run.status, RunStatus::Finished(_));
+            let is_ending = failed.is_some() && !matches!(run_at.state.run.status, RunStatus::Finished(_));
+            let (definition, options) = (Definition::clone(definition), run_at.spec.options);
             return Ok(Some(Continuable { cycle, run, definition, options, failed, is_ending, next }));
         }
     }
@@ -77,7 +78,7 @@ pub(crate) async fn newest_incomplete(
 pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
     for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
         let document = match load(store, row).await? {
-            LoadedCycle::Found(run_at) => run_at.document,
+            LoadedCycle::Found(run_at) => Arc::clone(&typed(&run_at).document),
             LoadedCycle::Gone => continue,
             LoadedCycle::Damaged(error) => {
                 let why = runner::with_causes(&error);
@@ -87,7 +88,7 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
         };
         if document.metadata.status == CycleStatus::Completed {
             let recommendations = recommendations(&document);
-            let cycle = document.cycle_id;
+            let cycle = document.cycle_id.clone();
             return Ok(recommendations.map(|recommendations| Advice { cycle, recommendations }));
         }
     }
@@ -95,14 +96,14 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
 }
 
 enum LoadedCycle {
-    Found(Box<RunAt<Peer>>),
+    Found(Box<RunAt>),
     Gone,
     /// This run is damaged. Other runs are not affected.
     Damaged(LoadError),
 }
 
 async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
-    match RunAt::<Peer>::at(store.as_ref(), &row.run, None).await {
+    match RunAt::at(store.as_ref(), crate::program().protocols, &row.run, None).await {
         Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
         Ok(None) => Ok(LoadedCycle::Gone),
         Err(RunAtError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),
@@ -110,11 +111,15 @@ async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
     }
 }
 
+fn typed(run_at: &RunAt) -> &Typed<Peer> {
+    Typed::of(run_at.machine()).expect("BUG: the listing names another protocol")
+}
+
 fn is_damage(error: &LoadError) -> bool {
     match error {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
         LoadError::Read(_)
-        | LoadError::OtherProtocol { .. }
+        | LoadError::UnknownProtocol { .. }
         | LoadError::ExternalWrite { .. }
         | LoadError::Contended { .. } => false,
     }

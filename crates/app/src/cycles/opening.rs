@@ -8,7 +8,7 @@ use std::time::Duration;
 use protocol::entry::Author;
 use protocol::peer::names::MAX_SAFE_INTEGER;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
-use protocol::{RunId, RunLocation};
+use protocol::{KindOf, RunId, RunLocation};
 use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};
 use store::Store;
 
@@ -63,7 +63,7 @@ pub(crate) async fn open_as(
         ));
     }
     let cycle = draft.scope.clone().cycle(number);
-    match runner::open::<Peer>(store, clock, by, draft.numbered(cycle.clone())).await {
+    match runner::open(store, clock, KindOf::<Peer>::STATIC, by, draft.numbered(cycle.clone())).await {
         Ok(_) => Ok(Some(cycle)),
         Err(OpenError::Exists(_)) => Ok(None),
         Err(OpenError::StoreSpec(error)) => Err(error.into()),
@@ -89,7 +89,7 @@ pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &S
 }
 
 impl Draft {
-    fn numbered(&self, cycle: CycleId) -> RunSpec<Peer> {
+    fn numbered(&self, cycle: CycleId) -> RunSpec {
         let location = RunLocation { run: run_of(&cycle), repo_dir: self.repo_dir.clone() };
         let options = RunOptions {
             location,
@@ -108,6 +108,6 @@ impl Draft {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
         };
-        RunSpec { title: self.instruction.clone(), definition, options }
+        RunSpec::new(self.instruction.clone(), &definition, options)
     }
 }

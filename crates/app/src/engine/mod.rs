@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
-use protocol::{Outcome, Revision, RunId};
+use protocol::{KindInfo, Outcome, Revision, RunId};
 use runner::{Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Overrides, RunAt, RunOptions};
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -29,7 +29,6 @@ use crate::control::emergency_copy::save_if_store_is_gone;
 use crate::engine::progress::Progress;
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
-use crate::present::Presentation;
 use crate::workspace::{self, Workspace};
 
 /// The flags of commands that run an engine.
@@ -77,6 +76,8 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         shim: ShimProgram { program, args: vec!["__shim".into()] },
         store_root: workspace.location.root().to_owned(),
         clock: workspace.clock.clone(),
+        kinds: workspace.kinds,
+        effects: crate::program().effects.clone(),
         boot_id,
         descriptors: supervisor::raise_descriptor_limit(),
         author,
@@ -99,12 +100,12 @@ pub(crate) fn no_profile(agent: &str, step: &str) -> Failure {
 }
 
 /// Drives a run until it is stopped or finished, and prints the result.
-pub(crate) async fn drive<P: Presentation>(
+pub(crate) async fn drive(
     workspace: &Workspace,
     store: &AnyStore,
     engine_config: EngineConfig,
     run: &RunId,
-    request: EngineRequest<P::Step>,
+    request: EngineRequest,
     args: &EngineArgs,
 ) -> Result<Exit, Failure> {
     // The run continues if the reader of our output is gone.
@@ -112,10 +113,11 @@ pub(crate) async fn drive<P: Presentation>(
     let mut progress = Progress::new(workspace, run, args.json);
     let has_other_profile = engine_config.overrides.profile.is_some();
     let engine_config = with_local_dir(engine_config, store)?;
-    let engine = Engine::<P>::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
+    let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
     let engine = engine?;
     let is_rehearsal =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
+    let info = engine.journal().kind().info();
     if is_rehearsal && has_other_profile {
         engine.release().await;
         return Err(Failure::new(
@@ -124,11 +126,10 @@ pub(crate) async fn drive<P: Presentation>(
         )
         .hint(format_args!(
             "run `{}` with the same {} to start a real run",
-            P::OPENED_BY,
-            P::OPENED_WITH
+            info.opened_by, info.opened_with
         )));
     }
-    let after_failure = P::after_failure(run, &engine.journal().document);
+    let after_failure = engine.journal().machine().after_failure(run);
     let was_interrupted = Cell::new(false);
     let (interrupts, forced_exit) = forward_interrupts(interrupts()?, &was_interrupted);
     let exit = tokio::select! {
@@ -140,11 +141,11 @@ pub(crate) async fn drive<P: Presentation>(
     };
     progress.clear();
     let exit = exit.map_err(|error| {
-        let failure = drive_failure::<P>(run, error, after_failure);
+        let failure = drive_failure(run, info, error, after_failure);
         let failure = with_resume_hint(run, failure, was_interrupted.get());
         save_if_store_is_gone(workspace, store, failure)
     })?;
-    let run_at = RunAt::<P>::at(store.as_ref(), run, None)
+    let run_at = RunAt::at(store.as_ref(), workspace.kinds, run, None)
         .await?
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     progress.conclude(store, &run_at, exit);
@@ -222,7 +223,7 @@ pub(crate) fn exit_code(exit: EngineExit) -> Exit {
     }
 }
 
-fn drive_failure<P: Presentation>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
+fn drive_failure(run: &RunId, info: &KindInfo, error: EngineError, after_failure: String) -> Failure {
     let action = format!("cannot continue run `{run}`");
     let hint = match &error {
         EngineError::Refused(Refusal::Incomplete | Refusal::Failed) => after_failure,
@@ -230,7 +231,10 @@ fn drive_failure<P: Presentation>(run: &RunId, error: EngineError, after_failure
             format!("run `callboard show {run}` to see its steps, or `callboard resume {run}` to continue")
         }
         EngineError::Refused(_) => {
-            format!("run `callboard log {run}` to see its journal, or `{}` to start a new run", P::OPENED_BY)
+            format!(
+                "run `callboard log {run}` to see its journal, or `{}` to start a new run",
+                info.opened_by
+            )
         }
         EngineError::NothingToAbandon { .. } => return Failure::from(error).while_doing(action),
         _ => return error.into(),

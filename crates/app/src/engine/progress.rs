@@ -7,6 +7,7 @@ mod live;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use protocol::present::{StatusKind, StepSummary};
 use protocol::{AttemptId, Outcome, RunId, StepId};
 use runner::{EngineExit, Notice, Observer, RunAt};
 use store::AnyStore;
@@ -14,8 +15,8 @@ use store::AnyStore;
 use crate::control::restore;
 use crate::failure::Code;
 use crate::output::{self, BOLD, CYAN, YELLOW, location_flags, styled};
-use crate::present::run_status;
-use crate::present::{Presentation, StatusKind, StepSummary};
+use crate::present;
+use crate::present::run_status::{self, EnginePresence};
 use crate::query::hosts;
 use crate::workspace::Workspace;
 
@@ -95,16 +96,16 @@ impl Progress {
     }
 
     /// Shows the state of the run when the command began to watch it.
-    pub(crate) fn snapshot<P: Presentation>(&self, run_at: &RunAt<P>) {
+    pub(crate) fn snapshot(&self, run_at: &RunAt) {
         let summary = run_at.summary();
         match self.format {
             Format::Json => output::json(&events::snapshot(&self.run, &summary, run_at.revision)),
             Format::Live(_) | Format::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
-                let (style, word) = run_status::word(summary.status);
+                let (style, word) = run_status::shown(&summary, EnginePresence::NotChecked);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
-                let (_, steps) = P::STEP;
+                let (_, steps) = run_at.kind().info().step;
                 self.print(&format!("run {run} in {}: {word}, {done} of {total} {steps} done", self.repo));
             }
         }
@@ -146,16 +147,11 @@ impl Progress {
     }
 
     /// Prints the result of the run, its duration, unfinished steps, and the next command.
-    pub(crate) fn conclude<P: Presentation>(
-        &mut self,
-        store: &AnyStore,
-        run_at: &RunAt<P>,
-        exit: EngineExit,
-    ) {
-        let (summary, document) = (run_at.summary(), &run_at.document);
+    pub(crate) fn conclude(&mut self, store: &AnyStore, run_at: &RunAt, exit: EngineExit) {
+        let (summary, machine) = (run_at.summary(), run_at.machine());
         let remote = hosts::remote(store, &run_at.state);
         if matches!(self.format, Format::Json) {
-            let mut fields = P::result_fields(document);
+            let mut fields = machine.result_fields();
             if exit == EngineExit::Remote {
                 fields.insert("remote".to_owned(), serde_json::json!(remote));
             }
@@ -164,7 +160,7 @@ impl Progress {
         }
         let (style, word) = lines::outcome(exit);
         // The time of the run, not of this process: earlier engines may have run most of it.
-        let took = run_at.state.at.since(P::created_at(document));
+        let took = run_at.state.at.since(machine.created_at());
         output::message("");
         output::data(format_args!(
             "run `{}` {}: {} of {} {} done, {}",
@@ -172,7 +168,7 @@ impl Progress {
             styled(style, word),
             summary.progress.done,
             summary.progress.total,
-            P::STEP.1,
+            machine.kind().info().step.1,
             output::duration(took),
         ));
         let mut steps = step_summaries(run_at);
@@ -190,7 +186,7 @@ impl Progress {
                 None => output::data(format_args!("  {status} {name}")),
             }
         }
-        P::result(document).iter().for_each(output::data);
+        machine.result().iter().for_each(|line| output::data(present::line(line)));
         if is_program_missing {
             output::note(format_args!(
                 "[{}] run `callboard doctor` to list the installed agents, then `callboard retry {}`",
@@ -198,7 +194,7 @@ impl Progress {
                 self.run
             ));
         } else if matches!(exit, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
-            output::note(P::after_failure(&self.run, document));
+            output::note(machine.after_failure(&self.run));
         }
         if matches!(exit, EngineExit::Stopped(_) | EngineExit::Abandoned) {
             output::note(format_args!("run `callboard resume {}` to continue", self.run));
@@ -217,9 +213,9 @@ fn is_missing_program(error: &str) -> bool {
 }
 
 /// Returns the names and summaries of all steps.
-pub(crate) fn step_summaries<P: Presentation>(run_at: &RunAt<P>) -> Vec<(StepId, StepSummary)> {
-    let steps = P::steps(&run_at.spec.definition).into_iter();
-    steps.map(|step| (P::step_id(&step), P::step_summary(&run_at.document, &step))).collect()
+pub(crate) fn step_summaries(run_at: &RunAt) -> Vec<(StepId, StepSummary)> {
+    let machine = run_at.machine();
+    machine.steps().into_iter().map(|step| (step.clone(), machine.step_summary(&step))).collect()
 }
 
 /// Returns the widths of the status column and the name column.
@@ -232,23 +228,23 @@ pub(crate) fn widths(steps: &[(StepId, StepSummary)]) -> (usize, usize) {
 /// Formats the status of a step in its colour.
 pub(crate) fn status(step: &StepSummary, width: usize) -> String {
     let width = width.max(MIN_STATUS_WIDTH);
-    styled(step.kind.style(), format_args!("{:<width$}", step.status))
+    styled(present::style(step.kind.tone()), format_args!("{:<width$}", step.status))
 }
 
 /// The width of `COMPLETED`, so that columns rarely move.
 const MIN_STATUS_WIDTH: usize = 9;
 
-impl<P: Presentation> Observer<P> for Progress {
-    fn notice(&mut self, notice: Notice<'_, P>) {
+impl Observer for Progress {
+    fn notice(&mut self, notice: Notice<'_>) {
         match notice {
-            Notice::Committed { revision, entry } => match &mut self.format {
+            Notice::Committed { kind, revision, entry } => match &mut self.format {
                 Format::Json => {
-                    for event in events::of(&self.run, revision, entry) {
+                    for event in events::of(kind, &self.run, revision, entry) {
                         output::json(&event);
                     }
                 }
                 Format::Live(_) | Format::Plain => {
-                    for line in lines::of(entry) {
+                    for line in lines::of(kind, entry) {
                         self.print(&line);
                     }
                     if let Format::Live(live) = &mut self.format {

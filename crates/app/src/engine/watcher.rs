@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use protocol::entry::{Author, Entry};
-use protocol::run::{Change, Run};
+use protocol::run::Change;
 use runner::{EngineExit, Notice, Observer as _, RunAt};
 use store::StoredEntry;
 
@@ -11,17 +11,16 @@ use crate::engine;
 use crate::engine::process::{Engine, POLL_INTERVAL};
 use crate::engine::progress::{EngineNews, Progress, WatchMode};
 use crate::failure::{Exit, Failure};
-use crate::present::Presentation;
 use crate::query::RunHandle;
 use crate::query::hosts;
 
 /// How long a lease may be unreadable before the engine is reported missing: a few polls.
 const MISSING_AFTER: Duration = Duration::from_secs(3);
 
-pub(crate) struct Watcher<'a, P: Presentation> {
+pub(crate) struct Watcher<'a> {
     handle: &'a RunHandle,
     /// The run up to the last entry that was shown.
-    run_at: RunAt<P>,
+    run_at: RunAt,
     progress: Progress,
     /// The current engine.
     engine: Option<Engine>,
@@ -50,9 +49,9 @@ enum WatchEnd {
     Interrupted,
 }
 
-impl<'a, P: Presentation> Watcher<'a, P> {
+impl<'a> Watcher<'a> {
     pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
-        let run_at = handle.run_at::<P>(None).await?;
+        let run_at = handle.run_at(None).await?;
         let was_stopped = matches!(run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         Ok(Self {
             handle,
@@ -129,22 +128,22 @@ impl<'a, P: Presentation> Watcher<'a, P> {
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
-        let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
+        let state = &mut self.run_at.state;
+        let entry = Entry::decode(&stored.body).and_then(|entry| state.fold(&entry).map(|()| entry));
+        let entry = entry.map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;
-        self.run_at.state.fold(&entry);
         self.run_at.revision = stored.revision;
         self.was_stopped &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
-        self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
+        let kind = self.run_at.kind();
+        self.progress.notice(Notice::Committed { kind, revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
-                let attempt = Run::<P>::id(attempt);
-                let stdout = self.handle.dir(&attempt).stdout();
-                let output: Notice<'_, P> = Notice::Output { attempt: &attempt, stdout };
-                self.progress.notice(output);
+                let stdout = self.handle.dir(attempt).stdout();
+                self.progress.notice(Notice::Output { attempt, stdout });
             }
         }
         // An entry of another engine: the one we know is gone or about to exit.
@@ -182,7 +181,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
     /// no other engine is needed.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
-        let newest = self.handle.run_at::<P>(None).await?;
+        let newest = self.handle.run_at(None).await?;
         if newest.revision > self.run_at.revision && newest.engine_exit().is_some() {
             return Ok(true);
         }
@@ -204,7 +203,6 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         let history = self.handle.history(&self.run_at).await?;
         let now = self.handle.workspace.clock.now();
         for (attempt, _) in self.run_at.state.run.live_attempts() {
-            let attempt = Run::<P>::id(&attempt);
             let started = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
             let host = hosts::of(&self.handle.store, &self.run_at.state, &attempt);
             let stdout = self.handle.dir(&attempt).stdout();
@@ -214,7 +212,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
     }
 
     async fn conclude(mut self, exit: EngineExit) -> Result<Exit, Failure> {
-        let run_at = self.handle.run_at::<P>(Some(self.run_at.revision)).await?;
+        let run_at = self.handle.run_at(Some(self.run_at.revision)).await?;
         self.progress.conclude(&self.handle.store, &run_at, exit);
         Ok(engine::exit_code(exit))
     }

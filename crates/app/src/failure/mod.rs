@@ -322,7 +322,9 @@ impl From<runner::LoadError> for Failure {
                     format!("run `callboard resume {run}` to restore the last commit, if it can be verified");
                 Self::corrupted(&error).hint(hint)
             }
-            LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
+            LoadError::UnknownProtocol { run, found } => {
+                crate::present::unknown_protocol(crate::program().protocols, &found, &run)
+            }
             LoadError::Contended { .. } => Self::from_error(Exit::Store, &error)
                 .hint("end that client, then run the same command again; nothing is lost"),
             LoadError::ExternalWrite { run, source } => Self::from(*source).while_doing(format_args!(

@@ -3,14 +3,16 @@
 use anstyle::Style;
 use protocol::Outcome;
 use protocol::run::RunStatus;
+use runner::Summary;
 
 use crate::output::{CYAN, GREEN, RED, YELLOW};
 
 /// Every word that [`shown`] can return.
-pub(crate) const WORDS: [&str; 8] =
-    ["running", "paused", "stopping", "stopped", "succeeded", "incomplete", "failed", INTERRUPTED];
+pub(crate) const WORDS: [&str; 9] =
+    ["running", WAITING, "paused", "stopping", "stopped", "succeeded", "incomplete", "failed", INTERRUPTED];
 
 const INTERRUPTED: &str = "interrupted";
+const WAITING: &str = "waiting";
 
 /// Whether the run has an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,17 +35,19 @@ pub(crate) fn word(status: RunStatus) -> (Style, &'static str) {
     }
 }
 
-/// Returns the word for a status. A run that needs an engine and has none is interrupted.
-pub(crate) fn shown(status: RunStatus, engine: EnginePresence) -> (Style, &'static str) {
+/// Returns the word for the status of a run. A run that needs an engine and has none is interrupted.
+pub(crate) fn shown(summary: &Summary, engine: EnginePresence) -> (Style, &'static str) {
     match engine {
-        EnginePresence::Missing if needs_engine(status) => (YELLOW, INTERRUPTED),
-        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotChecked => word(status),
+        _ if summary.is_waiting => (YELLOW, WAITING),
+        EnginePresence::Missing if needs_engine(summary) => (YELLOW, INTERRUPTED),
+        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotChecked => word(summary.status),
     }
 }
 
-/// Whether the run continues only with an engine.
-pub(crate) fn needs_engine(status: RunStatus) -> bool {
-    match status {
+/// Whether the run continues only with an engine. A run that waits for a person needs none until the answer.
+pub(crate) fn needs_engine(summary: &Summary) -> bool {
+    match summary.status {
+        RunStatus::Running if summary.is_waiting => false,
         RunStatus::Running | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => {
             true
         }

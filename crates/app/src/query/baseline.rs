@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::RunHandle;
 use super::steps::StepActivity;
 use crate::failure::Failure;
-use crate::present::Presentation;
 use crate::workspace;
 
 const FACTOR: u32 = 2;
@@ -40,9 +39,9 @@ pub(crate) struct SlowAttempt {
 }
 
 /// Marks the running attempts that exceed their baseline.
-pub(crate) async fn mark_slow<P: Presentation>(
+pub(crate) async fn mark_slow(
     handle: &RunHandle,
-    run_at: &RunAt<P>,
+    run_at: &RunAt,
     history: &History,
     now: Stamp,
     steps: &mut BTreeMap<StepId, StepActivity>,
@@ -82,15 +81,15 @@ fn add_sample(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took
     }
 }
 
-async fn add_other_runs<P: Presentation>(
+async fn add_other_runs(
     handle: &RunHandle,
-    run_at: &RunAt<P>,
+    run_at: &RunAt,
     now: Stamp,
     samples: &mut BTreeMap<StepId, Vec<Duration>>,
 ) -> Result<(), Failure> {
     let rows = handle.store.runs().await?;
     let is_same_workflow = |row: &&store::RunRow| {
-        row.protocol == P::NAME
+        row.protocol == run_at.kind().info().name
             && row.run != handle.run
             && workspace::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
     };
@@ -101,7 +100,7 @@ async fn add_other_runs<P: Presentation>(
         let after = Revision(row.revision.0.saturating_sub(MAX_ENTRIES));
         for stored in handle.store.entries_between(&row.run, after, row.revision).await?.iter().rev() {
             // Skip a run that another version has written.
-            let Ok(entry) = Entry::<P>::decode(&stored.body) else { break };
+            let Ok(entry) = Entry::decode(&stored.body) else { break };
             if entry.at <= now
                 && let Some((step, took)) = reported(&entry)
             {
@@ -113,11 +112,11 @@ async fn add_other_runs<P: Presentation>(
 }
 
 /// Returns the step and duration of the attempt that ended with a report in this entry.
-fn reported<P: Presentation>(entry: &Entry<P>) -> Option<(StepId, Duration)> {
+fn reported(entry: &Entry) -> Option<(StepId, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::Reported } => Some((P::step_id(&attempt.step), took)),
+        Change::Ended { attempt, exit: Exit::Reported } => Some((attempt.step.clone(), took)),
         _ => None,
     })
 }

@@ -2,10 +2,10 @@
 
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Ending, Fact, Request, RunStatus, StopCause};
-use protocol::{Outcome, Protocol};
+use protocol::{Kind, Outcome};
+use serde_json::Value;
 
 use crate::output;
-use crate::present::Presentation;
 
 pub(crate) fn author(author: &Author) -> String {
     match author {
@@ -15,28 +15,35 @@ pub(crate) fn author(author: &Author) -> String {
     }
 }
 
-pub(crate) fn input<P: Presentation>(input: &Input<P>) -> String {
+pub(crate) fn input(kind: &dyn Kind, input: &Input) -> String {
     match input {
         Input::Opened { .. } => "run started".to_owned(),
         Input::Request { request, reason } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{}{reason}", request_text(request))
+            format!("{}{reason}", request_text(kind, request))
         }
         Input::Refused { request, attempt } => {
-            format!("refused {}: it came from inside {attempt}", request_text(request))
+            format!("refused {}: it came from inside {attempt}", request_text(kind, request))
         }
-        Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edit_summary(edit)),
-        Input::Edited { edit, from: None } => format!("another program wrote {}", P::edit_summary(edit)),
+        Input::Edited { edit, from: Some(attempt) } => {
+            format!("{attempt} wrote {}", edit_summary(kind, edit))
+        }
+        Input::Edited { edit, from: None } => format!("another program wrote {}", edit_summary(kind, edit)),
         Input::Deferred => "deferred transition".to_owned(),
         Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, .. } => match fact {
             Fact::Ended { attempt, .. } => format!("{attempt} ended"),
             Fact::BackoffElapsed { attempt } => format!("back-off elapsed, retrying `{}`", attempt.step),
+            Fact::Answered { step, turn, .. } => format!("{step}#{turn} was answered"),
         },
     }
 }
 
-fn request_text<S: std::fmt::Display>(request: &Request<S>) -> String {
+fn edit_summary(kind: &dyn Kind, edit: &Value) -> String {
+    kind.edit_summary(edit).unwrap_or_else(|| "the document".to_owned())
+}
+
+fn request_text(kind: &dyn Kind, request: &Request) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
         Request::Resume => "resume".to_owned(),
@@ -45,26 +52,30 @@ fn request_text<S: std::fmt::Display>(request: &Request<S>) -> String {
         Request::Retry { step: None } => "retry".to_owned(),
         Request::Retry { step: Some(step) } => format!("retry {step}"),
         Request::Skip { step } => format!("skip {step}"),
+        Request::Protocol(own) => kind.request_text(own).unwrap_or_else(|| "unknown request".to_owned()),
     }
 }
 
 /// Returns the verdict of an attempt and the last log line of its report, if the entry ends the attempt.
-pub(crate) fn verdict<P: Presentation>(entry: &Entry<P>) -> Option<String> {
-    let Input::Fact { fact: Fact::Ended { ending, .. }, evidence } = &entry.input else { return None };
+pub(crate) fn verdict(kind: &dyn Kind, entry: &Entry) -> Option<String> {
+    let Input::Fact { fact, evidence } = &entry.input else { return None };
+    let verdict = match fact {
+        Fact::Ended { ending: Ending::Reported(verdict), .. } | Fact::Answered { verdict, .. } => verdict,
+        // The line of the ended attempt has the error.
+        Fact::Ended { ending: Ending::Failed | Ending::Interrupted | Ending::Stopped, .. }
+        | Fact::BackoffElapsed { .. } => return None,
+    };
     let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
     let log = report
         .and_then(|report| report.logs.last())
         .map(|log| format!(": {}", output::single_line(log)))
         .unwrap_or_default();
-    Some(match ending {
-        Ending::Reported(verdict) => format!("{}{log}", P::verdict_text(verdict)),
-        // The line of the ended attempt has the error.
-        Ending::Failed | Ending::Interrupted | Ending::Stopped => return None,
-    })
+    let text = kind.verdict_text(verdict).unwrap_or("reported");
+    Some(format!("{text}{log}"))
 }
 
 /// Returns the new statuses of the run.
-pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
+pub(crate) fn statuses(entry: &Entry) -> Vec<&'static str> {
     let statuses = entry.changes.iter().filter_map(|change| match change {
         Change::Status { status } => Some(*status),
         Change::Protocol { .. }
@@ -73,6 +84,8 @@ pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
         | Change::Started { .. }
         | Change::StopRequested { .. }
         | Change::Ended { .. }
+        | Change::Waiting { .. }
+        | Change::Answered { .. }
         | Change::Dequeued { .. } => None,
     });
     let texts = statuses.filter_map(|status| match status {

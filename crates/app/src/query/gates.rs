@@ -1,10 +1,9 @@
 //! The iterations of each gate, and its limit.
 
 use protocol::StepId;
+use protocol::present::{LoopBack, StatusKind};
 use runner::RunAt;
 use serde::Serialize;
-
-use crate::present::{LoopBack, Presentation, StatusKind};
 
 /// A step that can loop back.
 #[derive(Debug, Serialize)]
@@ -18,17 +17,17 @@ pub(crate) struct Gate {
 }
 
 /// Returns every gate of a run, in the order of its steps.
-pub(crate) fn of<P: Presentation>(run_at: &RunAt<P>) -> Vec<Gate> {
-    let definition = &run_at.spec.definition;
-    let gates = P::steps(definition).into_iter().filter_map(|step| {
-        let LoopBack { to, max_iterations } = P::loop_back(definition, &step)?;
-        let summary = P::step_summary(&run_at.document, &step);
+pub(crate) fn of(run_at: &RunAt) -> Vec<Gate> {
+    let machine = run_at.machine();
+    let gates = machine.steps().into_iter().filter_map(|step| {
+        let LoopBack { to, max_iterations } = machine.loop_back(&step)?;
+        let summary = machine.step_summary(&step);
         let has_started = summary.attempts > 0 || summary.kind != StatusKind::Pending;
         Some(Gate {
-            step: P::step_id(&step),
+            step,
             used: summary.loop_backs + u32::from(has_started),
             limit: max_iterations,
-            back_to: P::step_id(&to),
+            back_to: to,
         })
     });
     gates.collect()

@@ -1,13 +1,13 @@
 //! A run together with its store and workspace.
 
-use protocol::{AttemptId, Revision, RunId};
+use protocol::{AttemptId, Kind, Revision, RunId, StepId};
 use runner::{History, RunAt, RunAtError};
 use store::{AnyStore, EngineHolder, ReadError, Tenure};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
 use crate::failure::Failure;
-use crate::present::{self, Deed, Presentation};
+use crate::present;
 use crate::workspace::{LocationArgs, Workspace};
 
 /// A run that a command reads.
@@ -26,14 +26,14 @@ impl RunHandle {
         Ok(Self { workspace, store, run })
     }
 
-    /// Runs a deed for the run's protocol.
-    pub(crate) async fn with<D: Deed>(&self, deed: D) -> Result<D::Done, Failure> {
-        self.workspace.with_run(&self.store, &self.run, deed).await
+    /// Returns the kind of the run.
+    pub(crate) async fn kind(&self) -> Result<&'static dyn Kind, Failure> {
+        self.workspace.kind(&self.store, &self.run).await
     }
 
     /// Returns the run at a revision, or at its newest one.
-    pub(crate) async fn run_at<P: Presentation>(&self, at: Option<Revision>) -> Result<RunAt<P>, Failure> {
-        let run_at = RunAt::at(self.store.as_ref(), &self.run, at).await?;
+    pub(crate) async fn run_at(&self, at: Option<Revision>) -> Result<RunAt, Failure> {
+        let run_at = RunAt::at(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
@@ -52,8 +52,8 @@ impl RunHandle {
     }
 
     /// Reads the journal up to the revision of `run_at`.
-    pub(crate) async fn history<P: Presentation>(&self, run_at: &RunAt<P>) -> Result<History, Failure> {
-        Ok(History::read::<P>(self.store.as_ref(), &self.run, run_at.revision).await?)
+    pub(crate) async fn history(&self, run_at: &RunAt) -> Result<History, Failure> {
+        Ok(History::read(self.store.as_ref(), &self.run, run_at.revision).await?)
     }
 
     /// Returns the engine of the run. A command that holds the lock for one request is not an engine.
@@ -72,8 +72,8 @@ impl RunHandle {
     }
 
     /// Finds a step by name. Fails with the closest name as a hint.
-    pub(crate) fn step<P: Presentation>(&self, run_at: &RunAt<P>, name: &str) -> Result<P::Step, Failure> {
-        present::step::<P>(&self.run, &run_at.spec.definition, name)
+    pub(crate) fn step(&self, run_at: &RunAt, name: &str) -> Result<StepId, Failure> {
+        present::step(&self.run, run_at.machine(), name)
     }
 }
 

@@ -2,28 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use protocol::entry::RunState;
-use protocol::run::Run;
-use protocol::{AttemptId, Protocol, RunId};
+use protocol::run::RunState;
+use protocol::{AttemptId, RunId};
 use store::AnyStore;
 
 /// Returns attempts that may be alive on other hosts, by host. An embedded store has none.
-pub(crate) fn remote<P: Protocol>(store: &AnyStore, state: &RunState<P>) -> BTreeMap<String, Vec<AttemptId>> {
+pub(crate) fn remote(store: &AnyStore, state: &RunState) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     if store.is_shared() {
         for (attempt, host) in state.remote(&store::host_name()) {
-            by_host.entry(host.to_owned()).or_default().push(Run::<P>::id(&attempt));
+            by_host.entry(host.to_owned()).or_default().push(attempt.clone());
         }
     }
     by_host
 }
 
 /// Returns the host of an attempt, if it is not this one.
-pub(crate) fn of<'a, P: Protocol>(
-    store: &AnyStore,
-    state: &'a RunState<P>,
-    attempt: &AttemptId,
-) -> Option<&'a str> {
+pub(crate) fn of<'a>(store: &AnyStore, state: &'a RunState, attempt: &AttemptId) -> Option<&'a str> {
     let host = state.hosts.get(attempt).filter(|_| store.is_shared())?;
     (*host != store::host_name()).then_some(host)
 }

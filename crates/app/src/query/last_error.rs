@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use protocol::present::StatusKind;
 use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
 use runner::{AttemptEnd, AttemptRecord, History, RunAt};
@@ -9,7 +10,6 @@ use serde::Serialize;
 use supervisor::AttemptDir;
 
 use super::RunHandle;
-use crate::present::{self, Presentation, StatusKind};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct LastError {
@@ -25,11 +25,7 @@ pub(crate) struct LastError {
 }
 
 /// Returns the last attempt that failed up to this revision. A stopped attempt did not fail.
-pub(crate) fn find<P: Presentation>(
-    handle: &RunHandle,
-    run_at: &RunAt<P>,
-    history: &History,
-) -> Option<LastError> {
+pub(crate) fn find(handle: &RunHandle, run_at: &RunAt, history: &History) -> Option<LastError> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;
         Some((over, attempted, error(run_at, history, attempted, over)?))
@@ -47,20 +43,16 @@ pub(crate) fn find<P: Presentation>(
     })
 }
 
-fn error<P: Presentation>(
-    run_at: &RunAt<P>,
-    history: &History,
-    attempted: &AttemptRecord,
-    over: &AttemptEnd,
-) -> Option<String> {
+fn error(run_at: &RunAt, history: &History, attempted: &AttemptRecord, over: &AttemptEnd) -> Option<String> {
     match over.exit {
         Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {
             Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
         }
         // A gate with a valid report fails if no iteration is left.
         Exit::Reported => {
-            let step = present::find_step::<P>(&run_at.spec.definition, &attempted.id.step)?;
-            let summary = P::step_summary(&run_at.document, &step);
+            let machine = run_at.machine();
+            let step = Some(&attempted.id.step).filter(|step| machine.has_step(step))?;
+            let summary = machine.step_summary(step);
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (summary.kind == StatusKind::Failed && is_newest()).then_some(summary.error)?
         }

@@ -16,7 +16,6 @@ use super::last_error::{self, LastError};
 use super::steps::{self, AttemptTrace, StepActivity};
 use super::{RunHandle, baseline, hosts, last_output};
 use crate::failure::Failure;
-use crate::present::Presentation;
 use crate::present::run_status::EnginePresence;
 
 #[derive(Debug, Serialize)]
@@ -84,16 +83,13 @@ pub(crate) struct HaltedBy {
 
 impl RunOverview {
     /// Reads the run at a revision, or at its newest one.
-    pub(crate) async fn read<P: Presentation>(
-        handle: &RunHandle,
-        at: Option<Revision>,
-    ) -> Result<(RunAt<P>, Self), Failure> {
+    pub(crate) async fn read(handle: &RunHandle, at: Option<Revision>) -> Result<(RunAt, Self), Failure> {
         // Read the engine first: a run that finishes in between is then seen finished, not without an engine.
         let holder = match at {
             None => handle.engine().await,
             Some(_) => Ok(None),
         };
-        let run_at = handle.run_at::<P>(at).await?;
+        let run_at = handle.run_at(at).await?;
         let history = handle.history(&run_at).await?;
         let engine = match at {
             None => current_engine(&run_at, &history, holder.map_err(|error| error.to_string())),
@@ -133,8 +129,8 @@ impl RunOverview {
     }
 }
 
-fn current_engine<P: Presentation>(
-    run_at: &RunAt<P>,
+fn current_engine(
+    run_at: &RunAt,
     history: &History,
     holder: Result<Option<EngineHolder>, String>,
 ) -> EngineStatus {
@@ -158,7 +154,7 @@ fn current_engine<P: Presentation>(
     EngineStatus::Running { pid: holder.pid, host: holder.host, since, stopped }
 }
 
-fn past_engine<P: Presentation>(run_at: &RunAt<P>, history: &History) -> EngineStatus {
+fn past_engine(run_at: &RunAt, history: &History) -> EngineStatus {
     match (&history.engine, run_at.state.run.status) {
         (_, RunStatus::Finished(_)) => EngineStatus::NotNeeded,
         (Some(engine), _) => EngineStatus::LastWriter { by: engine.who.clone() },

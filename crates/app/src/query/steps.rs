@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use protocol::rules::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
-use protocol::{AttemptId, Stamp, StepId};
+use protocol::{AttemptId, Stamp, StepId, Turn};
 use runner::{History, RunAt};
 use serde::Serialize;
 
 use super::baseline::SlowAttempt;
 use super::last_output::LastOutput;
-use crate::present::Presentation;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -46,6 +45,13 @@ pub(crate) enum StepActivity {
     Held { since: Stamp },
     /// Ready; a gate has failed and the loop-back has not happened yet.
     WaitingForLoopBack { since: Stamp },
+    /// A person is asked.
+    WaitingForPerson {
+        turn: Turn,
+        since: Stamp,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
+    },
     /// Needs steps that have not succeeded.
     WaitingForSteps { steps: Vec<StepId> },
 }
@@ -61,8 +67,8 @@ pub(crate) enum AttemptTrace {
 }
 
 /// Returns the activity of every unfinished step.
-pub(crate) fn activities<P: Presentation>(
-    run_at: &RunAt<P>,
+pub(crate) fn activities(
+    run_at: &RunAt,
     history: &History,
     has_engine: bool,
     trace: impl Fn(&AttemptId) -> AttemptTrace,
@@ -71,23 +77,21 @@ pub(crate) fn activities<P: Presentation>(
     if matches!(run.status, RunStatus::Finished(_)) {
         return BTreeMap::new();
     }
-    let definition = &run_at.spec.definition;
-    let held_back = P::deferred(definition, &run.state).map(|deferred| deferred.quiet).unwrap_or_default();
-    let activity = |step: &P::Step| match run.active_turns.get(step) {
+    let machine = run_at.machine();
+    let held_back = machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let activity = |step: &StepId| match run.active_turns.get(step) {
         Some(active) => {
             let before_loop_back = held_back.contains(step);
-            let name = P::step_id(step);
-            Some(turn_activity(run_at, history, has_engine, &name, active, before_loop_back, &trace))
+            Some(turn_activity(run_at, history, has_engine, step, active, before_loop_back, &trace))
         }
         None => waiting_for_steps(run_at, step),
     };
-    let steps = P::steps(definition).into_iter();
-    steps.filter_map(|step| Some((P::step_id(&step), activity(&step)?))).collect()
+    machine.steps().into_iter().filter_map(|step| Some((step.clone(), activity(&step)?))).collect()
 }
 
 /// Returns the activity of a step with an active turn.
-fn turn_activity<P: Presentation>(
-    run_at: &RunAt<P>,
+fn turn_activity(
+    run_at: &RunAt,
     history: &History,
     has_engine: bool,
     step: &StepId,
@@ -95,7 +99,7 @@ fn turn_activity<P: Presentation>(
     before_loop_back: bool,
     trace: impl Fn(&AttemptId) -> AttemptTrace,
 ) -> StepActivity {
-    let attempt = AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };
+    let attempt = active.attempt_id(step);
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
     let started = attempted.map_or(run_at.state.at, |attempted| attempted.began);
     let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
@@ -110,6 +114,10 @@ fn turn_activity<P: Presentation>(
     match active.status {
         TurnStatus::Running => {
             StepActivity::Running { attempt, since: started, host, slow: None, last_output: None }
+        }
+        TurnStatus::Waiting => {
+            let question = run_at.machine().question(step).map(|question| question.text);
+            StepActivity::WaitingForPerson { turn: active.turn, since, question }
         }
         TurnStatus::Stopping => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
@@ -129,12 +137,12 @@ fn turn_activity<P: Presentation>(
 }
 
 /// Returns the unmet needs of an unfinished step that was not queued yet.
-fn waiting_for_steps<P: Presentation>(run_at: &RunAt<P>, step: &P::Step) -> Option<StepActivity> {
-    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    if P::step_status(definition, state, step) != StepStatus::Unfinished {
+fn waiting_for_steps(run_at: &RunAt, step: &StepId) -> Option<StepActivity> {
+    let machine = run_at.machine();
+    if machine.step_status(step) != StepStatus::Unfinished {
         return None;
     }
-    let needs = P::needs(definition, step).into_iter();
-    let missing = needs.filter(|need| !P::unblocks_dependents(definition, state, need));
-    Some(StepActivity::WaitingForSteps { steps: missing.map(|need| P::step_id(&need)).collect() })
+    let needs = machine.needs(step).into_iter();
+    let missing = needs.filter(|need| !machine.unblocks_dependents(need));
+    Some(StepActivity::WaitingForSteps { steps: missing.collect() })
 }

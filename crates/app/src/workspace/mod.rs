@@ -5,17 +5,17 @@ pub(crate) mod lost_store;
 
 use std::path::{Path, PathBuf};
 
-use protocol::RunId;
 use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
+use protocol::{Kind, Kinds, RunId};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Backend, Location, NatsSettings, NatsWarning, RunRow, SqliteStore};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{self, location_flags};
-use crate::present::{self, Deed, Presentation};
+use crate::present;
 use crate::workspace::lost_store::LostStore;
 
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(crate) struct Workspace {
     pub(crate) nats: Option<Box<NatsSettings>>,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    /// The protocols that this program knows.
+    pub(crate) kinds: Kinds,
 }
 
 /// The flags that locate the repository and the store.
@@ -69,7 +71,7 @@ impl Workspace {
         // Documents and environments contain both paths as text.
         crate::engine::profiles::utf8(&repo)?;
         crate::engine::profiles::utf8(location.root())?;
-        Ok(Self { repo, location, nats, config, clock: Clock::system() })
+        Ok(Self { repo, location, nats, config, clock: Clock::system(), kinds: crate::program().protocols })
     }
 
     /// Returns this workspace with the embedded store at another directory.
@@ -175,24 +177,16 @@ impl Workspace {
             .hint("run `callboard ls` to list the runs of this repository")
     }
 
-    /// Runs a deed for the protocol of a run.
-    pub(crate) async fn with_run<D: Deed>(
-        &self,
-        store: &AnyStore,
-        run: &RunId,
-        deed: D,
-    ) -> Result<D::Done, Failure> {
+    /// Returns the kind of a run. Fails if there is no such run, or this version does not have its protocol.
+    pub(crate) async fn kind(&self, store: &AnyStore, run: &RunId) -> Result<&'static dyn Kind, Failure> {
         let protocol = store.protocol(run).await?.ok_or_else(|| self.no_such_run(run.as_str()))?;
-        present::by_name(&protocol, run, deed).await
+        present::kind(self.kinds, &protocol, run)
     }
 
-    /// Loads a run whose protocol is known.
-    pub(crate) async fn load<P: Presentation>(
-        &self,
-        store: &AnyStore,
-        run: &RunId,
-    ) -> Result<Journal<P>, Failure> {
-        Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
+    /// Loads a run.
+    pub(crate) async fn load(&self, store: &AnyStore, run: &RunId) -> Result<Journal, Failure> {
+        let journal = Journal::load(store, &self.clock, self.kinds, run).await?;
+        journal.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 
     /// Finds the run that the user named, and opens its store.

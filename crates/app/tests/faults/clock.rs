@@ -9,7 +9,6 @@ use protocol::Outcome;
 use protocol::Stamp;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit};
-use protocol::steps::Steps;
 use runner::{Clock, EngineExit, Notice};
 use testkit::Scene;
 use tokio::sync::Notify;
@@ -41,11 +40,11 @@ impl Wall {
 }
 
 /// Whether the entry ends an attempt that will be retried.
-fn repeats(entry: &Entry<Steps>) -> bool {
+fn repeats(entry: &Entry) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
 }
 
-fn rested(entries: &[Entry<Steps>]) -> usize {
+fn rested(entries: &[Entry]) -> usize {
     let changes = entries.iter().flat_map(|entry| &entry.changes);
     changes.filter(|change| matches!(change, Change::BackoffElapsed { .. })).count()
 }
@@ -57,7 +56,7 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
     let wall = Wall::new();
     let stand = Stand::open(&scene, wall.clock()).await;
     let mut jumps = [-DAY, YEAR, -2 * DAY, 1, -YEAR].into_iter().cycle();
-    let jump = |notice: Notice<'_, Steps>| {
+    let jump = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
             wall.turn(jumps.next().expect("it goes round"));
         }
@@ -84,7 +83,7 @@ async fn set_without_an_engine(backoff: Duration, by: i64) -> (Scene, Stand) {
     let mut stand = Stand::open(&scene, wall.clock()).await;
     stand.engine_config.backoff = backoff;
     let failed = Notify::new();
-    let tell = |notice: Notice<'_, Steps>| {
+    let tell = |notice: Notice<'_>| {
         if let Notice::Committed { entry, .. } = notice
             && repeats(entry)
         {

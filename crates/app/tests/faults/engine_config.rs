@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use protocol::entry::Entry;
-use protocol::steps::Steps;
-use protocol::{Revision, RunId};
+use protocol::steps::{Definition, Steps};
+use protocol::{KindOf, Revision, RunId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Notice, Observer};
 use store::{AnyStore, Tenure};
 use testkit::{Scene, harness};
@@ -25,15 +25,23 @@ impl Stand {
         let backoff = Duration::from_millis(20);
         let engine_config =
             EngineConfig { clock, backoff, ..harness::engine_config(&store, scene.program()) };
-        let definition = harness::one_step("a", NonZeroU32::new(3).unwrap()).into();
+        let definition = Definition::from(harness::one_step("a", NonZeroU32::new(3).unwrap()));
         let profile = harness::wrapper(&scene.agent());
-        let spec = harness::spec::<Steps>(definition, &run, scene.repo(), Some(profile));
-        runner::open(&store, &engine_config.clock, engine_config.author.clone(), spec).await.unwrap();
+        let spec = harness::spec(&definition, &run, scene.repo(), Some(profile));
+        runner::open(
+            &store,
+            &engine_config.clock,
+            KindOf::<Steps>::STATIC,
+            engine_config.author.clone(),
+            spec,
+        )
+        .await
+        .unwrap();
         Self { store, run, engine_config }
     }
 
     /// Drives the run until the engine exits. Notices go to `seen`.
-    pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<EngineExit, EngineError> {
+    pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_>)) -> Result<EngineExit, EngineError> {
         let mut observer = Seen(seen);
         let engine =
             Engine::lock(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)
@@ -44,7 +52,7 @@ impl Stand {
             .expect("the run comes to rest")
     }
 
-    pub(crate) async fn journal(&self) -> Vec<Entry<Steps>> {
+    pub(crate) async fn journal(&self) -> Vec<Entry> {
         let entries = self.store.entries(&self.run, Revision(0)).await.unwrap();
         entries.iter().map(|entry| Entry::decode(&entry.body).unwrap()).collect()
     }
@@ -52,8 +60,8 @@ impl Stand {
 
 struct Seen<F>(F);
 
-impl<F: FnMut(Notice<'_, Steps>)> Observer<Steps> for Seen<F> {
-    fn notice(&mut self, notice: Notice<'_, Steps>) {
+impl<F: FnMut(Notice<'_>)> Observer for Seen<F> {
+    fn notice(&mut self, notice: Notice<'_>) {
         (self.0)(notice);
     }
 }

@@ -140,5 +140,5 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
     let _empty = scene.backend().server().restart_in(had);
     let session = doctor();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!session.stdout.contains("another store"), "{}", session.stdout);
+    assert!(!session.stdout.contains("used another store"), "{}", session.stdout);
 }

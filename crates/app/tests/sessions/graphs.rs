@@ -85,9 +85,9 @@ fn what_cannot_be_shown_is_an_error() {
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_snapshot!(scene.callboard(&["graph", "trial", "--at", "99"]).run().transcript(), @"
     $ callboard graph trial --at 99
-    error: run `trial` has no revision 99
+    error: run `trial` has no revision 99: it has 1 to 3
 
-    hint: choose a revision from 1 to 3
+    hint: run `callboard log trial` to list its revisions
     [exit 2]
     ");
     assert_snapshot!(scene.callboard(&["graph", "wf.yaml", "--at", "1"]).run().transcript(), @"

@@ -9,8 +9,8 @@ mod reporting;
 mod stopping;
 mod whole;
 
-use protocol::RunId;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
+use protocol::{KINDS, RunId, Typed};
 use runner::RunAt;
 use testkit::{Callboard, Scene, harness};
 
@@ -32,9 +32,10 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::wait(RunAt::<Peer>::at(store.as_ref(), &run, None)).unwrap();
-    let RunAt { spec, document, .. } = run_at.expect("there is such a cycle");
-    (spec.definition, document)
+    let run_at = harness::wait(RunAt::at(store.as_ref(), KINDS, &run, None)).unwrap();
+    let run_at = run_at.expect("there is such a cycle");
+    let cycle = Typed::<Peer>::of(run_at.machine()).expect("a run of `peer`");
+    (Definition::clone(&cycle.definition), Document::clone(&cycle.document))
 }
 
 /// Its document, which keeps every rule.

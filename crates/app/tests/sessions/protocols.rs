@@ -3,6 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
+use protocol::KindOf;
 use protocol::peer::{Continued, Definition, Mode, Peer};
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
@@ -34,12 +35,13 @@ fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
     let definition = Definition { mode, continues, ..harness::new_cycle(cycle) };
     let run = harness::run_of(&definition);
-    let spec = RunSpec::<Peer> {
+    let spec = RunSpec {
         title: "create-spec feature-name".to_owned(),
-        ..harness::spec(definition, &run, scene.repo(), None)
+        ..harness::spec(&definition, &run, scene.repo(), None)
     };
     let store = scene.open_store();
-    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec)).unwrap();
+    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
+        .unwrap();
 }
 
 fn answer(scene: &Scene, phase: &str, output: &Value) {

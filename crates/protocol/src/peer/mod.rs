@@ -22,6 +22,7 @@ mod import;
 pub mod migrate;
 pub mod names;
 pub mod output;
+mod present;
 mod record;
 mod step;
 pub mod transition;
@@ -45,8 +46,8 @@ use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event as RunEvent, ImportRefusal, Move, ParsedReport, Progress, Protocol, RecordError,
-    RunLocation, StepStatus, View,
+    Deferred, Event as RunEvent, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
+    RecordError, RequestRefusal, RunLocation, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -69,6 +70,7 @@ impl Protocol for Peer {
     type Document = Document;
     /// Leads from the old document to the new one, without `sequence`, `updated_at` and the history.
     type Edit = json_patch::Patch;
+    type Request = Never;
 
     fn begin(_: &Definition) -> State {
         State::Ready(Phase::Plan)
@@ -99,19 +101,32 @@ impl Protocol for Peer {
         Vec::new()
     }
 
-    fn has_step(_: &Definition, _: &Phase) -> bool {
-        true
+    fn consider(
+        _: &Definition,
+        _: &State,
+        request: &Never,
+        _: Option<Outcome>,
+    ) -> Result<Move<Change, Phase>, RequestRefusal> {
+        match *request {}
+    }
+
+    fn steps(_: &Definition, _: &State) -> Vec<Phase> {
+        Phase::ALL.to_vec()
+    }
+
+    fn step(_: &Definition, _: &State, id: &StepId) -> Option<Phase> {
+        Phase::from_word(id.as_str())
     }
 
     fn admits(_: &Definition, state: &State, change: &Change) -> bool {
         state.admits(*change)
     }
 
-    fn max_attempts(definition: &Definition, _: &Phase) -> NonZeroU32 {
+    fn max_attempts(definition: &Definition, _: &State, _: &Phase) -> NonZeroU32 {
         definition.max_attempts
     }
 
-    fn rank(_: &Definition, step: &Phase) -> usize {
+    fn rank(_: &Definition, _: &State, step: &Phase) -> usize {
         *step as usize
     }
 
@@ -207,8 +222,8 @@ impl Protocol for Peer {
         check_document(document).violations
     }
 
-    fn view(_: &Document) -> Option<View> {
-        None
+    fn views(_: &Document) -> Vec<View> {
+        Vec::new()
     }
 
     fn report_path(_: &Document, _: &Phase) -> Option<String> {

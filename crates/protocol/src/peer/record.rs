@@ -10,7 +10,7 @@ use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::Position;
 use super::document::parts;
-use super::document::{Document, Second};
+use super::document::{Document, Phase, Second};
 use super::edit;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
@@ -74,18 +74,20 @@ fn write(
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A recovery may have put the document back to before the phase; then there is nothing to write.
-        Change::Ended { attempt, exit: Exit::WillRetry { .. } }
-            if document.position() == Position::InProgress(attempt.step) =>
-        {
-            Some(change::fail_attempt(document, attempt.step, error_detail(evidence), at))
+        Change::Ended { attempt, exit: Exit::WillRetry { .. } } => {
+            let phase = Phase::from_word(attempt.step.as_str())?;
+            (document.position() == Position::InProgress(phase))
+                .then(|| change::fail_attempt(document, phase, error_detail(evidence), at))
         }
-        Change::Started { attempt, .. } if document.position().startable() == Some(attempt.step) => {
-            Some(change::start(document, attempt.step, at))
+        Change::Started { attempt, .. } => {
+            let phase = Phase::from_word(attempt.step.as_str())?;
+            (document.position().startable() == Some(phase)).then(|| change::start(document, phase, at))
         }
         Change::Ended { .. }
-        | Change::Started { .. }
         | Change::Status { .. }
         | Change::Queued { .. }
+        | Change::Waiting { .. }
+        | Change::Answered { .. }
         | Change::BackoffElapsed { .. }
         | Change::StopRequested { .. }
         | Change::Dequeued { .. } => None,

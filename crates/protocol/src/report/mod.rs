@@ -15,7 +15,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{RunId, StepId};
+use crate::{RunId, Stamp, StepId};
 
 pub use instructions::{Form, PLACEHOLDERS, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
@@ -80,6 +80,28 @@ pub struct Report {
     /// Unknown fields, unchanged.
     #[serde(flatten)]
     pub others: Map<String, Value>,
+}
+
+impl Report {
+    /// Returns a report of success with fields of the protocol's own.
+    pub fn completed(expected: &Expected, at: Stamp, others: Map<String, Value>) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            run_id: expected.run_id.clone(),
+            step_id: expected.step_id.clone(),
+            agent: expected.agent.clone(),
+            status: Status::Completed,
+            started_at: at.to_string(),
+            ended_at: at.to_string(),
+            artifacts: Vec::new(),
+            metrics: IndexMap::new(),
+            logs: Vec::new(),
+            next_suggested_steps: Vec::new(),
+            gate_failure: false,
+            memory_updates: Vec::new(),
+            others,
+        }
+    }
 }
 
 /// A sentence that the agent wants to keep for later runs.

@@ -1,26 +1,30 @@
 //! Facts: they have happened, so they are never refused. A stale fact changes nothing.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::MAX_INTERRUPTIONS;
 use super::change::{Action, Change, Decision, Exit, StopReason};
-use super::state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
-use crate::rules::{Event, Move, Next, Outcome, Protocol};
+use super::state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
+use crate::rules::{Event, Move, Next, Outcome, StepKind};
+use crate::{AttemptId, StepId, Turn};
 
 /// What has happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact")]
-pub enum Fact<S, V> {
+pub enum Fact<V = Value> {
     /// The attempt ended: no process of it is left.
-    Ended { attempt: Attempt<S>, ending: Ending<V> },
+    Ended { attempt: AttemptId, ending: Ending<V> },
     /// The back-off after this attempt has elapsed.
-    BackoffElapsed { attempt: Attempt<S> },
+    BackoffElapsed { attempt: AttemptId },
+    /// A person has answered the question of this turn.
+    Answered { step: StepId, turn: Turn, verdict: V },
 }
 
 /// How an attempt ended, as far as decisions depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending<V> {
+pub enum Ending<V = Value> {
     /// With a valid report.
     Reported(V),
     /// Without a valid report, or with one that reports failure.
@@ -33,8 +37,8 @@ pub enum Ending<V> {
 
 /// The result of absorbing a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Absorbed<P: Protocol> {
-    Decided(Decision<P>),
+pub enum Absorbed {
+    Decided(Decision),
     Ignored(Stale),
 }
 
@@ -49,25 +53,21 @@ pub enum Stale {
     AlreadyEnded,
     #[error("the step is not backing off")]
     NotBackingOff,
+    #[error("the step does not wait for an answer")]
+    NotWaiting,
 }
 
 /// Decides about a fact and applies the decision.
-pub fn absorb<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    fact: Fact<P::Step, P::Verdict>,
-) -> Absorbed<P> {
+pub fn absorb(run: &mut Run, fact: Fact) -> Absorbed {
     match fact {
         Fact::BackoffElapsed { attempt } => backoff_elapsed(run, &attempt),
-        Fact::Ended { attempt, ending } => ended(definition, run, attempt, ending),
+        Fact::Ended { attempt, ending } => ended(run, attempt, ending),
+        Fact::Answered { step, turn, verdict } => answered(run, step, turn, verdict),
     }
 }
 
 /// Returns the active turn of an attempt, if it is the latest attempt of that turn.
-fn current<'run, P: Protocol>(
-    run: &'run Run<P>,
-    attempt: &Attempt<P::Step>,
-) -> Result<&'run ActiveTurn, Stale> {
+fn current<'run>(run: &'run Run, attempt: &AttemptId) -> Result<&'run ActiveTurn, Stale> {
     let active = run.active_turns.get(&attempt.step).ok_or(Stale::NoTurn)?;
     if (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no) {
         Ok(active)
@@ -76,10 +76,10 @@ fn current<'run, P: Protocol>(
     }
 }
 
-fn backoff_elapsed<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) -> Absorbed<P> {
+fn backoff_elapsed(run: &mut Run, attempt: &AttemptId) -> Absorbed {
     match current(run, attempt).map(|active| active.status) {
         Err(stale) => Absorbed::Ignored(stale),
-        Ok(TurnStatus::Queued | TurnStatus::Running | TurnStatus::Stopping) => {
+        Ok(TurnStatus::Queued | TurnStatus::Waiting | TurnStatus::Running | TurnStatus::Stopping) => {
             Absorbed::Ignored(Stale::NotBackingOff)
         }
         Ok(TurnStatus::BackingOff) => {
@@ -90,18 +90,15 @@ fn backoff_elapsed<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) ->
     }
 }
 
-fn ended<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    attempt: Attempt<P::Step>,
-    ending: Ending<P::Verdict>,
-) -> Absorbed<P> {
+fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
     let active = match current(run, &attempt) {
         Ok(active) => active.clone(),
         Err(stale) => return Absorbed::Ignored(stale),
     };
     let is_stopping = match active.status {
-        TurnStatus::Queued | TurnStatus::BackingOff => return Absorbed::Ignored(Stale::AlreadyEnded),
+        TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting => {
+            return Absorbed::Ignored(Stale::AlreadyEnded);
+        }
         TurnStatus::Running => false,
         TurnStatus::Stopping => true,
     };
@@ -113,46 +110,51 @@ fn ended<P: Protocol>(
         Ending::Failed | Ending::Interrupted | Ending::Stopped if is_stopping => {
             (after_stop(run.status), None)
         }
-        Ending::Failed => after_failure::<P>(definition, run.status, &active, &attempt),
+        Ending::Failed => after_failure(run, &active, &attempt),
         // The engine did not stop it, so it was an interruption.
-        Ending::Interrupted | Ending::Stopped => after_interruption::<P>(run.status, &active, &attempt),
+        Ending::Interrupted | Ending::Stopped => after_interruption(run.status, &active, &attempt),
     };
     let mut decision = Decision::nothing();
     decision.apply(run, Change::Ended { attempt, exit });
     if let Some(event) = event {
-        decide(definition, run, event, &mut decision);
+        decide(run, event, &mut decision);
     }
     settle(run, &mut decision);
     Absorbed::Decided(decision)
 }
 
-/// What the end of an attempt means for its turn, and the event for the protocol.
-type Effect<P> = (Exit, Option<Event<<P as Protocol>::Step, <P as Protocol>::Verdict>>);
+fn answered(run: &mut Run, step: StepId, turn: Turn, verdict: Value) -> Absorbed {
+    match run.active_turns.get(&step) {
+        None => return Absorbed::Ignored(Stale::NoTurn),
+        Some(active) if active.turn != turn => return Absorbed::Ignored(Stale::Superseded),
+        Some(active) if active.status != TurnStatus::Waiting => return Absorbed::Ignored(Stale::NotWaiting),
+        Some(_) => {}
+    }
+    let mut decision = Decision::nothing();
+    decision.apply(run, Change::Answered { step: step.clone() });
+    decide(run, Event::Reported { step, verdict }, &mut decision);
+    settle(run, &mut decision);
+    Absorbed::Decided(decision)
+}
 
-fn after_failure<P: Protocol>(
-    definition: &P::Definition,
-    status: RunStatus,
-    active: &ActiveTurn,
-    attempt: &Attempt<P::Step>,
-) -> Effect<P> {
+/// What the end of an attempt means for its turn, and the event for the protocol.
+type EndOfTurn = (Exit, Option<Event>);
+
+fn after_failure(run: &Run, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
     let failures = active.failures + 1;
-    if failures >= P::max_attempts(definition, &attempt.step).get() {
-        exhausted::<P>(attempt)
-    } else if outcome_is_known(status) {
+    if failures >= run.machine.max_attempts(&attempt.step).get() {
+        exhausted(attempt)
+    } else if outcome_is_known(run.status) {
         (Exit::Drained, None)
     } else {
         (Exit::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
-fn after_interruption<P: Protocol>(
-    status: RunStatus,
-    active: &ActiveTurn,
-    attempt: &Attempt<P::Step>,
-) -> Effect<P> {
+fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
     let interruptions = active.interruptions + 1;
     if interruptions > MAX_INTERRUPTIONS {
-        exhausted::<P>(attempt)
+        exhausted(attempt)
     } else if outcome_is_known(status) {
         (Exit::Released, None)
     } else {
@@ -160,7 +162,7 @@ fn after_interruption<P: Protocol>(
     }
 }
 
-fn exhausted<P: Protocol>(attempt: &Attempt<P::Step>) -> Effect<P> {
+fn exhausted(attempt: &AttemptId) -> EndOfTurn {
     (Exit::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
@@ -179,22 +181,13 @@ fn outcome_is_known(status: RunStatus) -> bool {
 }
 
 /// Lets the protocol decide about an event, and applies its move.
-pub(super) fn decide<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    event: Event<P::Step, P::Verdict>,
-    decision: &mut Decision<P>,
-) {
-    let then = P::decide(definition, &run.state, event);
+pub(super) fn decide(run: &mut Run, event: Event, decision: &mut Decision) {
+    let then = run.machine.decide(event);
     carry_out(run, then, decision);
 }
 
 /// Applies a protocol's move to the run.
-pub(super) fn carry_out<P: Protocol>(
-    run: &mut Run<P>,
-    Move { changes, next }: Move<P::Change, P::Step>,
-    decision: &mut Decision<P>,
-) {
+pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &mut Decision) {
     for transition in changes {
         decision.apply(run, Change::Protocol { transition });
     }
@@ -222,13 +215,17 @@ pub(super) fn carry_out<P: Protocol>(
     }
 }
 
-fn queue<P: Protocol>(run: &mut Run<P>, step: P::Step, decision: &mut Decision<P>) {
+fn queue(run: &mut Run, step: StepId, decision: &mut Decision) {
     let turn = run.turns.get(&step).copied().unwrap_or_default().next();
-    decision.apply(run, Change::Queued { step, turn });
+    decision.apply(run, Change::Queued { step: step.clone(), turn });
+    match run.machine.step_kind(&step) {
+        StepKind::Person => decision.apply(run, Change::Waiting { step }),
+        StepKind::Agent | StepKind::Command | StepKind::Effect => {}
+    }
 }
 
 /// Finishes the run: queued steps lose their turn, running attempts are stopped. The first outcome wins.
-fn finish<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
+fn finish(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     let outcome = match run.status {
         RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
         RunStatus::Draining(first) => first,
@@ -240,7 +237,7 @@ fn finish<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decisi
 }
 
 /// Drains the run: queued steps lose their turn, running attempts may end by themselves.
-fn drain<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
+fn drain(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     match run.status {
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
         // The attempts are being stopped already.
@@ -251,7 +248,7 @@ fn drain<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decisio
     dequeue_all(run, decision);
 }
 
-fn dequeue_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
+fn dequeue_all(run: &mut Run, decision: &mut Decision) {
     let queued: Vec<_> = run
         .active_turns
         .iter()
@@ -264,7 +261,7 @@ fn dequeue_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
 }
 
 /// Stops all running attempts.
-pub(super) fn stop_all<P: Protocol>(run: &mut Run<P>, reason: StopReason, decision: &mut Decision<P>) {
+pub(super) fn stop_all(run: &mut Run, reason: StopReason, decision: &mut Decision) {
     let running: Vec<_> = run
         .live_attempts()
         .filter(|(_, active)| active.status == TurnStatus::Running)
@@ -277,7 +274,7 @@ pub(super) fn stop_all<P: Protocol>(run: &mut Run<P>, reason: StopReason, decisi
 }
 
 /// Completes a stop, or finishes a run whose outcome is known, once no attempt is alive.
-pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
+pub(super) fn settle(run: &mut Run, decision: &mut Decision) {
     if run.live_attempts().next().is_some() {
         return;
     }

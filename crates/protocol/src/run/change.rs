@@ -1,15 +1,15 @@
 //! Decisions: changes of the run, and actions for the outside world.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::state::{Attempt, Run, RunStatus};
-use crate::rules::Protocol;
-use crate::{AttemptNo, Turn};
+use super::state::{Run, RunStatus};
+use crate::{AttemptId, AttemptNo, StepId, Turn};
 
 /// One transition of a run. The journal consists of these, so released variants must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
-pub enum Change<S, C> {
+pub enum Change<C = Value> {
     Status {
         status: RunStatus,
     },
@@ -17,36 +17,63 @@ pub enum Change<S, C> {
     Protocol {
         transition: C,
     },
-    /// A turn begins; the step waits for a slot.
+    /// A turn begins; the step is to be started.
     Queued {
-        step: S,
+        step: StepId,
         turn: Turn,
+    },
+    /// The turn waits for the answer of a person.
+    Waiting {
+        step: StepId,
+    },
+    /// A person has answered. The turn ends.
+    Answered {
+        step: StepId,
     },
     /// The back-off has elapsed; the step waits for a slot.
     BackoffElapsed {
-        step: S,
+        step: StepId,
     },
     /// An attempt starts. `counted_attempt` is its number among those that count towards the limit.
     Started {
-        attempt: Attempt<S>,
+        attempt: AttemptId,
         counted_attempt: u32,
     },
     StopRequested {
-        attempt: Attempt<S>,
+        attempt: AttemptId,
         reason: StopReason,
     },
     Ended {
-        attempt: Attempt<S>,
+        attempt: AttemptId,
         exit: Exit,
     },
     /// A step without a live attempt loses its turn.
     Dequeued {
-        step: S,
+        step: StepId,
     },
 }
 
-/// The changes of a run of protocol `P`.
-pub type ChangeOf<P> = Change<<P as Protocol>::Step, <P as Protocol>::Change>;
+impl<C> Change<C> {
+    /// Converts the protocol's transition.
+    pub(crate) fn try_map<D, E>(&self, read: impl FnOnce(&C) -> Result<D, E>) -> Result<Change<D>, E> {
+        Ok(match self {
+            Self::Protocol { transition } => Change::Protocol { transition: read(transition)? },
+            Self::Status { status } => Change::Status { status: *status },
+            Self::Queued { step, turn } => Change::Queued { step: step.clone(), turn: *turn },
+            Self::Waiting { step } => Change::Waiting { step: step.clone() },
+            Self::Answered { step } => Change::Answered { step: step.clone() },
+            Self::BackoffElapsed { step } => Change::BackoffElapsed { step: step.clone() },
+            Self::Started { attempt, counted_attempt } => {
+                Change::Started { attempt: attempt.clone(), counted_attempt: *counted_attempt }
+            }
+            Self::StopRequested { attempt, reason } => {
+                Change::StopRequested { attempt: attempt.clone(), reason: *reason }
+            }
+            Self::Ended { attempt, exit } => Change::Ended { attempt: attempt.clone(), exit: *exit },
+            Self::Dequeued { step } => Change::Dequeued { step: step.clone() },
+        })
+    }
+}
 
 /// What the end of an attempt means for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,12 +108,12 @@ pub enum StopReason {
 /// An action in the outside world. Its id makes a repetition recognisable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
-pub enum Action<S> {
-    Start { attempt: Attempt<S> },
-    End { attempt: Attempt<S> },
+pub enum Action {
+    Start { attempt: AttemptId },
+    End { attempt: AttemptId },
 }
 
-impl<S: std::fmt::Display> Action<S> {
+impl Action {
     /// Returns the idempotency key.
     pub fn id(&self) -> String {
         match self {
@@ -98,12 +125,12 @@ impl<S: std::fmt::Display> Action<S> {
 
 /// The result of a decision. Its changes go into the entry, its actions into the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision<P: Protocol> {
-    pub changes: Vec<ChangeOf<P>>,
-    pub actions: Vec<Action<P::Step>>,
+pub struct Decision {
+    pub changes: Vec<Change>,
+    pub actions: Vec<Action>,
 }
 
-impl<P: Protocol> Decision<P> {
+impl Decision {
     pub fn nothing() -> Self {
         Self { changes: Vec::new(), actions: Vec::new() }
     }
@@ -119,8 +146,8 @@ impl<P: Protocol> Decision<P> {
     }
 
     /// Applies a change to the run and adds it to the decision.
-    pub(super) fn apply(&mut self, run: &mut Run<P>, change: ChangeOf<P>) {
-        run.apply(&change);
+    pub(super) fn apply(&mut self, run: &mut Run, change: Change) {
+        run.apply(&change).expect("BUG: a change of ours cannot be applied");
         self.changes.push(change);
     }
 }

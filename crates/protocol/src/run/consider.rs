@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::absorb::{carry_out, decide, settle, stop_all};
 use super::change::{Change, Decision, StopReason};
 use super::state::{Run, RunStatus, StopCause};
-use crate::Turn;
-use crate::rules::{Event, Move, Next, Outcome, Protocol, StepStatus};
+use crate::rules::{Event, Move, Next, Outcome, RequestRefusal, StepStatus};
+use crate::{StepId, Turn};
 
 /// What may be requested of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request<S> {
+pub enum Request<R = Value> {
     /// Start nothing more, and let attempts continue.
     Pause,
     /// Continue after a pause or a stop.
@@ -23,9 +24,26 @@ pub enum Request<S> {
     /// Stop all attempts because the engine was interrupted. The run can be resumed.
     Interrupt,
     /// Retry a failed step, or all of them.
-    Retry { step: Option<S> },
+    Retry { step: Option<StepId> },
     /// Continue as if the step had succeeded.
-    Skip { step: S },
+    Skip { step: StepId },
+    /// What only this protocol can be asked.
+    Protocol(R),
+}
+
+impl<R> Request<R> {
+    /// Converts the protocol's own request.
+    pub(crate) fn try_map<Q, E>(&self, read: impl FnOnce(&R) -> Result<Q, E>) -> Result<Request<Q>, E> {
+        Ok(match self {
+            Self::Pause => Request::Pause,
+            Self::Resume => Request::Resume,
+            Self::Stop => Request::Stop,
+            Self::Interrupt => Request::Interrupt,
+            Self::Retry { step } => Request::Retry { step: step.clone() },
+            Self::Skip { step } => Request::Skip { step: step.clone() },
+            Self::Protocol(own) => Request::Protocol(read(own)?),
+        })
+    }
 }
 
 /// Why a request was refused.
@@ -51,30 +69,37 @@ pub enum Refusal {
     Running(String),
     #[error("`{0}` cannot be skipped: in a `{1}` run every step builds on the one before")]
     CannotSkip(String, &'static str),
+    /// The protocol refused a request of its own.
+    #[error(transparent)]
+    Protocol(#[from] RequestRefusal),
+    #[error("a `{0}` run has no such request")]
+    NoSuchRequest(&'static str),
 }
 
 /// Opens a run: its first decision.
-pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decision<P> {
+pub fn open(run: &mut Run) -> Decision {
     let mut decision = Decision::nothing();
-    decide(definition, run, Event::Opened, &mut decision);
+    decide(run, Event::Opened, &mut decision);
     settle(run, &mut decision);
     decision
 }
 
 /// Moves a run to a state that was read from a document. `turns` is the number of turns that each step had at least.
-pub fn import<P: Protocol>(
-    run: &mut Run<P>,
-    imported: Move<P::Change, P::Step>,
-    turns: BTreeMap<P::Step, Turn>,
-) -> Decision<P> {
+pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> Decision {
     let mut decision = Decision::nothing();
     // Queueing and dequeueing a turn makes the next one a number that was never used.
     for (step, turn) in turns {
         decision.apply(run, Change::Queued { step: step.clone(), turn });
         decision.apply(run, Change::Dequeued { step });
     }
-    // A run that had finished, or was about to, is running again if the imported state has steps to start.
-    match (run.status, &imported.next) {
+    carry_out_reopening(run, imported, &mut decision);
+    settle(run, &mut decision);
+    decision
+}
+
+/// Applies a move. A run whose outcome was known is running again if the move queues steps.
+fn carry_out_reopening(run: &mut Run, then: Move, decision: &mut Decision) {
+    match (run.status, &then.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
             Next::Queue(_) | Next::Requeue(_),
@@ -83,25 +108,20 @@ pub fn import<P: Protocol>(
         }
         (_, Next::Queue(_) | Next::Requeue(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
-    carry_out(run, imported, &mut decision);
-    settle(run, &mut decision);
-    decision
+    carry_out(run, then, decision);
 }
 
 /// Decides a request and applies the decision. A request for what is already the case succeeds and changes nothing.
-pub fn consider<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    request: &Request<P::Step>,
-) -> Result<Decision<P>, Refusal> {
+pub fn consider(run: &mut Run, request: &Request) -> Result<Decision, Refusal> {
     let mut decision = Decision::nothing();
     match request {
         Request::Pause => pause(run, &mut decision)?,
         Request::Resume => resume(run, &mut decision)?,
-        Request::Stop => stop(definition, run, &mut decision)?,
+        Request::Stop => stop(run, &mut decision)?,
         Request::Interrupt => stop_attempts(run, StopCause::Interrupted, &mut decision)?,
-        Request::Retry { step } => retry(definition, run, step.as_ref(), &mut decision)?,
-        Request::Skip { step } => skip(definition, run, step, &mut decision)?,
+        Request::Retry { step } => retry(run, step.as_ref(), &mut decision)?,
+        Request::Skip { step } => skip(run, step, &mut decision)?,
+        Request::Protocol(own) => consider_own(run, own, &mut decision)?,
     }
     Ok(decision)
 }
@@ -114,7 +134,7 @@ fn refusal_after(outcome: Outcome) -> Refusal {
     }
 }
 
-fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
+fn pause(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running => decision.apply(run, Change::Status { status: RunStatus::Paused }),
         RunStatus::Paused => {}
@@ -125,7 +145,7 @@ fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<()
     Ok(())
 }
 
-fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
+fn resume(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
             decision.apply(run, Change::Status { status: RunStatus::Running });
@@ -138,18 +158,14 @@ fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(
 }
 
 /// Stops the run. A protocol may take a stop for an end: then the run finishes and cannot be resumed.
-fn stop<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    decision: &mut Decision<P>,
-) -> Result<(), Refusal> {
+fn stop(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {}
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => {
             return stop_attempts(run, StopCause::Requested, decision);
         }
     }
-    match P::on_stop(definition, &run.state) {
+    match run.machine.on_stop() {
         None => stop_attempts(run, StopCause::Requested, decision),
         Some(end) => {
             carry_out(run, end, decision);
@@ -159,11 +175,7 @@ fn stop<P: Protocol>(
     }
 }
 
-fn stop_attempts<P: Protocol>(
-    run: &mut Run<P>,
-    cause: StopCause,
-    decision: &mut Decision<P>,
-) -> Result<(), Refusal> {
+fn stop_attempts(run: &mut Run, cause: StopCause, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {
             decision.apply(run, Change::Status { status: RunStatus::Stopping(cause) });
@@ -181,13 +193,8 @@ fn stop_attempts<P: Protocol>(
     Ok(())
 }
 
-fn retry<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    step: Option<&P::Step>,
-    decision: &mut Decision<P>,
-) -> Result<(), Refusal> {
-    let failed = P::failed_steps(definition, &run.state);
+fn retry(run: &mut Run, step: Option<&StepId>, decision: &mut Decision) -> Result<(), Refusal> {
+    let failed = run.machine.failed_steps();
     let steps = match step {
         Some(step) if failed.contains(step) => vec![step.clone()],
         Some(step) => return Err(Refusal::NotFailed(step.to_string())),
@@ -209,20 +216,16 @@ fn retry<P: Protocol>(
     if let RunStatus::Stopped(_) = run.status {
         resume(run, decision)?;
     }
-    decide(definition, run, Event::Retried { steps }, decision);
+    decide(run, Event::Retried { steps }, decision);
     Ok(())
 }
 
-fn skip<P: Protocol>(
-    definition: &P::Definition,
-    run: &mut Run<P>,
-    step: &P::Step,
-    decision: &mut Decision<P>,
-) -> Result<(), Refusal> {
-    if !P::SKIPS {
-        return Err(Refusal::CannotSkip(step.to_string(), P::NAME));
+fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Refusal> {
+    let info = run.machine.kind().info();
+    if !info.skips {
+        return Err(Refusal::CannotSkip(step.to_string(), info.name));
     }
-    match P::step_status(definition, &run.state, step) {
+    match run.machine.step_status(step) {
         StepStatus::Skipped => return Ok(()),
         StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
         StepStatus::Unfinished | StepStatus::Failed => {}
@@ -236,13 +239,13 @@ fn skip<P: Protocol>(
     if is_queued {
         decision.apply(run, Change::Dequeued { step: step.clone() });
     }
-    decide(definition, run, Event::Skipped { step: step.clone() }, decision);
+    decide(run, Event::Skipped { step: step.clone() }, decision);
     settle(run, decision);
     Ok(())
 }
 
 /// Reopens a finished run. Refuses while the run is ending.
-fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
+fn reopen(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Finished(Outcome::Incomplete | Outcome::Failed) => {
             decision.apply(run, Change::Status { status: RunStatus::Running });
@@ -253,4 +256,18 @@ fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(
         RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Finishing),
         RunStatus::Finished(Outcome::Succeeded) => Err(Refusal::Succeeded),
     }
+}
+
+/// Decides a request that only the run's protocol has. The protocol may reopen a finished run.
+fn consider_own(run: &mut Run, request: &Value, decision: &mut Decision) -> Result<(), Refusal> {
+    let outcome = match run.status {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => None,
+        RunStatus::Finished(outcome) => Some(outcome),
+        RunStatus::Stopping(_) => return Err(Refusal::Stopped),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
+    };
+    let then = run.machine.consider(request, outcome)?;
+    carry_out_reopening(run, then, decision);
+    settle(run, decision);
+    Ok(())
 }

@@ -12,15 +12,17 @@ mod absorb;
 mod change;
 mod consider;
 mod proceed;
+mod run_state;
 mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
-pub use change::{Action, Change, ChangeOf, Decision, Exit, StopReason};
+pub use change::{Action, Change, Decision, Exit, StopReason};
 pub use consider::{Refusal, Request, consider, import, open};
 pub use proceed::proceed;
+pub use run_state::RunState;
 pub use scheduling::start_queued;
-pub use state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
+pub use state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
 
 /// How many interrupted attempts of one turn are repeated. The next one exhausts the step.
 pub const MAX_INTERRUPTIONS: u32 = 5;

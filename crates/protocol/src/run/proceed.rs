@@ -3,13 +3,13 @@
 use super::absorb::{carry_out, settle};
 use super::change::{Change, Decision};
 use super::state::{Run, RunStatus};
-use crate::rules::{Deferred, Protocol};
+use crate::rules::Deferred;
 
 /// Makes the protocol's deferred transition. Returns `None` if there is none, or if it has to wait.
 ///
 /// It depends on the run alone. A new engine calls it first, so a transition is made even if the engine before was killed
 /// between two commits.
-pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Option<Decision<P>> {
+pub fn proceed(run: &mut Run) -> Option<Decision> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {}
         RunStatus::Stopping(_)
@@ -20,7 +20,7 @@ pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Opt
             return None;
         }
     }
-    let Deferred { quiet, then } = P::deferred(definition, &run.state)?;
+    let Deferred { quiet, then } = run.machine.deferred()?;
     let concerned = || run.active_turns.iter().filter(|(step, _)| quiet.contains(step));
     if concerned().any(|(_, active)| active.status.holds_slot()) {
         return None;

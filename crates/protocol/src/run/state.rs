@@ -1,28 +1,13 @@
 //! The state of a run, and how a change moves it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, ChangeOf, Exit};
-use crate::rules::{Outcome, Protocol};
-use crate::{AttemptId, AttemptNo, Turn};
-
-/// An attempt of a typed step. [`AttemptId`] is the form without the protocol's type.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Attempt<S> {
-    pub step: S,
-    pub turn: Turn,
-    #[serde(rename = "attempt")]
-    pub attempt_no: AttemptNo,
-}
-
-impl<S: fmt::Display> fmt::Display for Attempt<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}.{}", self.step, self.turn, self.attempt_no)
-    }
-}
+use super::change::{Change, Exit};
+use crate::machine::Machine;
+use crate::rules::Outcome;
+use crate::{AttemptId, AttemptNo, StepId, Turn};
 
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,6 +66,13 @@ pub struct ActiveTurn {
     pub status: TurnStatus,
 }
 
+impl ActiveTurn {
+    /// Returns the id of the live attempt, or of the last one.
+    pub fn attempt_id(&self, step: &StepId) -> AttemptId {
+        AttemptId { step: step.clone(), turn: self.turn, attempt_no: self.attempt_no }
+    }
+}
+
 /// The status of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -89,6 +81,8 @@ pub enum TurnStatus {
     Queued,
     /// It waits for its back-off to elapse, and then for a slot.
     BackingOff,
+    /// It waits for the answer of a person.
+    Waiting,
     /// It has a slot: its attempt is starting or running.
     Running,
     /// Its attempt is being stopped.
@@ -100,53 +94,63 @@ impl TurnStatus {
     pub fn holds_slot(self) -> bool {
         match self {
             Self::Running | Self::Stopping => true,
-            Self::Queued | Self::BackingOff => false,
+            Self::Queued | Self::BackingOff | Self::Waiting => false,
         }
     }
 }
 
-/// The state of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(bound = "")]
-pub struct Run<P: Protocol> {
+/// The state of a run: its turns, and the state of its protocol.
+#[derive(Debug, Clone)]
+pub struct Run {
     pub status: RunStatus,
-    pub state: P::State,
+    /// The definition, the protocol's state, and the document.
+    pub machine: Box<dyn Machine>,
     /// The steps that are in a turn.
-    #[serde(with = "pairs")]
-    pub active_turns: BTreeMap<P::Step, ActiveTurn>,
+    pub active_turns: BTreeMap<StepId, ActiveTurn>,
     /// The last turn of each step that had one.
-    #[serde(with = "pairs")]
-    pub turns: BTreeMap<P::Step, Turn>,
+    pub turns: BTreeMap<StepId, Turn>,
 }
 
-impl<P: Protocol> Run<P> {
+/// Compares everything but the documents.
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.status == other.status
+            && self.active_turns == other.active_turns
+            && self.turns == other.turns
+            && self.machine.has_state_of(&*other.machine)
+    }
+}
+
+impl Run {
     /// Returns the state before the first entry.
-    pub fn blank(definition: &P::Definition) -> Self {
-        Self {
-            status: RunStatus::Running,
-            state: P::begin(definition),
-            active_turns: BTreeMap::new(),
-            turns: BTreeMap::new(),
-        }
+    pub fn blank(machine: Box<dyn Machine>) -> Self {
+        Self { status: RunStatus::Running, machine, active_turns: BTreeMap::new(), turns: BTreeMap::new() }
     }
 
     /// Returns the attempts that may be alive.
-    pub fn live_attempts(&self) -> impl Iterator<Item = (Attempt<P::Step>, &ActiveTurn)> {
-        self.active_turns.iter().filter(|(_, active)| active.status.holds_slot()).map(|(step, active)| {
-            (Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no }, active)
-        })
+    pub fn live_attempts(&self) -> impl Iterator<Item = (AttemptId, &ActiveTurn)> {
+        let live = self.active_turns.iter().filter(|(_, active)| active.status.holds_slot());
+        live.map(|(step, active)| (active.attempt_id(step), active))
     }
 
-    /// Returns the id of an attempt.
-    pub fn id(attempt: &Attempt<P::Step>) -> AttemptId {
-        AttemptId { step: P::step_id(&attempt.step), turn: attempt.turn, attempt_no: attempt.attempt_no }
+    /// Returns the steps whose turns wait for a person.
+    pub fn waiting_steps(&self) -> impl Iterator<Item = (&StepId, Turn)> {
+        let waiting = self.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::Waiting);
+        waiting.map(|(step, active)| (step, active.turn))
     }
 
-    /// Applies a change. Never decides.
-    pub fn apply(&mut self, change: &ChangeOf<P>) {
+    /// Returns whether only an answer can move the run.
+    pub fn is_waiting(&self) -> bool {
+        self.status == RunStatus::Running
+            && !self.active_turns.is_empty()
+            && self.active_turns.values().all(|active| active.status == TurnStatus::Waiting)
+    }
+
+    /// Applies a change. Never decides. Fails if the change is of another protocol, and leaves the run as it is.
+    pub fn apply(&mut self, change: &Change) -> Result<(), serde_json::Error> {
         match change {
             Change::Status { status } => self.status = *status,
-            Change::Protocol { transition } => P::apply(&mut self.state, transition),
+            Change::Protocol { transition } => self.machine.apply(transition)?,
             Change::Queued { step, turn } => {
                 self.turns.insert(step.clone(), *turn);
                 self.active_turns.insert(
@@ -160,6 +164,7 @@ impl<P: Protocol> Run<P> {
                     },
                 );
             }
+            Change::Waiting { step } => self.active(step).status = TurnStatus::Waiting,
             Change::BackoffElapsed { step } => self.active(step).status = TurnStatus::Queued,
             Change::Started { attempt, .. } => {
                 let active = self.active(&attempt.step);
@@ -184,56 +189,34 @@ impl<P: Protocol> Run<P> {
                     }
                 }
             }
-            Change::Dequeued { step } => {
+            Change::Answered { step } | Change::Dequeued { step } => {
                 self.active_turns.remove(step);
             }
         }
+        Ok(())
     }
 
     /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
-    pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
-        let in_turn = |step: &P::Step, turn: Turn| {
-            self.active_turns.get(step).is_some_and(|active| active.turn == turn)
-        };
+    pub fn admits(&self, change: &Change) -> bool {
+        let in_turn =
+            |step: &StepId, turn: Turn| self.active_turns.get(step).is_some_and(|active| active.turn == turn);
         match change {
             Change::Status { .. } => true,
-            Change::Protocol { transition } => P::admits(definition, &self.state, transition),
-            Change::Queued { step, .. } => P::has_step(definition, step),
-            Change::BackoffElapsed { step } | Change::Dequeued { step } => {
-                self.active_turns.contains_key(step)
-            }
+            Change::Protocol { transition } => self.machine.admits(transition),
+            Change::Queued { step, .. } => self.machine.has_step(step),
+            Change::Waiting { step }
+            | Change::Answered { step }
+            | Change::BackoffElapsed { step }
+            | Change::Dequeued { step } => self.active_turns.contains_key(step),
             Change::Started { attempt, .. }
             | Change::StopRequested { attempt, .. }
             | Change::Ended { attempt, .. } => in_turn(&attempt.step, attempt.turn),
         }
     }
 
-    fn active(&mut self, step: &P::Step) -> &mut ActiveTurn {
+    fn active(&mut self, step: &StepId) -> &mut ActiveTurn {
         self.active_turns
             .get_mut(step)
             .unwrap_or_else(|| panic!("BUG: a change names `{step}`, which is not in a turn"))
-    }
-}
-
-/// Serializes maps as lists of pairs, because a step need not be a JSON string.
-mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
-        map: &BTreeMap<K, V>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(map)
-    }
-
-    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
-    where
-        K: Deserialize<'de> + Ord,
-        V: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::rules::Outcome;
+use crate::machine::{Typed, json};
+use crate::rules::{Outcome, Protocol as _, RunLocation};
+use crate::steps::decide::State;
 use crate::steps::{Definition, DefinitionSource, OnFailure, StepSpec, Steps, Verdict, Workflow};
-use crate::{AttemptNo, StepId, Turn};
+use crate::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
 
-type Step = StepId;
-
-fn step(id: &str) -> Step {
+fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
@@ -43,10 +43,9 @@ fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
     }
 }
 
-/// A run with its definition and slots.
+/// A run with its slots.
 struct Scene {
-    definition: Definition,
-    run: Run<Steps>,
+    run: Run,
     slots: usize,
 }
 
@@ -56,50 +55,56 @@ impl Scene {
     }
 
     fn of(definition: Definition, slots: usize) -> Self {
-        let mut run = Run::blank(&definition);
-        open(&definition, &mut run);
-        let mut scene = Self { definition, run, slots };
+        let location = RunLocation { run: RunId::new("test").unwrap(), repo_dir: "/repo".to_owned() };
+        let document = Steps::open_document(&definition, &location, Stamp::from_micros(0));
+        let mut run = Run::blank(Box::new(Typed::<Steps>::new(definition, document)));
+        open(&mut run);
+        let mut scene = Self { run, slots };
         scene.start_queued();
         scene
     }
 
-    fn start_queued(&mut self) -> Decision<Steps> {
-        start_queued(&self.definition, &mut self.run, self.slots)
+    fn start_queued(&mut self) -> Decision {
+        start_queued(&mut self.run, self.slots)
     }
 
-    fn absorb(&mut self, fact: Fact<Step, Verdict>) -> Absorbed<Steps> {
-        let absorbed = absorb(&self.definition, &mut self.run, fact);
+    fn absorb(&mut self, fact: Fact) -> Absorbed {
+        let absorbed = absorb(&mut self.run, fact);
         self.settle();
         absorbed
     }
 
     fn settle(&mut self) {
         self.start_queued();
-        while proceed(&self.definition, &mut self.run).is_some() {
+        while proceed(&mut self.run).is_some() {
             self.start_queued();
         }
     }
 
-    fn request(&mut self, request: Request<Step>) -> Result<Decision<Steps>, Refusal> {
-        let decision = consider(&self.definition, &mut self.run, &request);
+    fn request(&mut self, request: Request) -> Result<Decision, Refusal> {
+        let decision = consider(&mut self.run, &request);
         self.settle();
         decision
     }
 
-    fn gate_failed(&mut self, attempt: &str) -> Absorbed<Steps> {
-        self.ended(attempt, Ending::Reported(Verdict::GateFailed))
+    fn gate_failed(&mut self, attempt: &str) -> Absorbed {
+        self.ended(attempt, Ending::Reported(json(&Verdict::GateFailed)))
+    }
+
+    fn state(&self) -> &State {
+        &Typed::<Steps>::of(&*self.run.machine).unwrap().state
     }
 
     fn iterations(&self) -> Vec<(&str, u32)> {
-        self.run.state.iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
+        self.state().iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
     }
 
-    fn ended(&mut self, attempt: &str, ending: Ending<Verdict>) -> Absorbed<Steps> {
+    fn ended(&mut self, attempt: &str, ending: Ending) -> Absorbed {
         self.absorb(Fact::Ended { attempt: parse(attempt), ending })
     }
 
-    fn done(&mut self, attempt: &str) -> Absorbed<Steps> {
-        self.ended(attempt, Ending::Reported(Verdict::Done))
+    fn done(&mut self, attempt: &str) -> Absorbed {
+        self.ended(attempt, Ending::Reported(json(&Verdict::Done)))
     }
 
     fn live(&self) -> Vec<String> {
@@ -107,9 +112,8 @@ impl Scene {
     }
 }
 
-fn parse(attempt: &str) -> Attempt<Step> {
-    let id: crate::AttemptId = attempt.parse().unwrap();
-    Attempt { step: id.step, turn: id.turn, attempt_no: id.attempt_no }
+fn parse(attempt: &str) -> AttemptId {
+    attempt.parse().unwrap()
 }
 
 #[test]
@@ -315,7 +319,7 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     scene.done("code#3.1");
     scene.gate_failed("review#3.1");
     assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
-    assert_eq!(scene.run.state.failed, [step("review")].into());
+    assert_eq!(scene.state().failed, [step("review")].into());
     scene.request(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.live(), ["review#4.1"]);
 }
@@ -427,7 +431,7 @@ fn random_walks_keep_the_invariants_of_the_run() {
             let mut replayed = scene.run.clone();
             let decision = random_move(&mut scene, &mut random, &mut requests);
             for change in &decision.changes {
-                replayed.apply(change);
+                replayed.apply(change).unwrap();
             }
             assert_eq!(replayed, scene.run, "a decision lists what it changes");
             assert!(scene.run.live_attempts().count() <= scene.slots);
@@ -435,21 +439,17 @@ fn random_walks_keep_the_invariants_of_the_run() {
     }
 }
 
-fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision<Steps> {
+fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision {
     let backing_off: Vec<_> =
         scene.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff).collect();
-    let backing_off = backing_off.first().map(|(step, active)| Attempt {
-        step: (*step).clone(),
-        turn: active.turn,
-        attempt_no: active.attempt_no,
-    });
+    let backing_off = backing_off.first().map(|(step, active)| active.attempt_id(step));
     let live: Vec<_> = scene.run.live_attempts().map(|(attempt, _)| attempt).collect();
     let inactive = matches!(scene.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if (live.is_empty() && backing_off.is_none()) || inactive || (*requests < 4 && random.below(8) == 0) {
         *requests += 1;
         let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
         let request = if *requests > 4 || inactive { Request::Resume } else { all[random.below(4)].clone() };
-        let decided = consider(&scene.definition, &mut scene.run, &request);
+        let decided = consider(&mut scene.run, &request);
         let mut decision = decided.unwrap_or(Decision::nothing());
         decision.append(scene.start_queued());
         return decision;
@@ -462,12 +462,12 @@ fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decis
                 0 | 1 => Ending::Failed,
                 2 => Ending::Interrupted,
                 3 => Ending::Stopped,
-                _ => Ending::Reported(Verdict::Done),
+                _ => Ending::Reported(json(&Verdict::Done)),
             };
             Fact::Ended { attempt, ending }
         }
     };
-    match absorb(&scene.definition, &mut scene.run, fact) {
+    match absorb(&mut scene.run, fact) {
         Absorbed::Decided(mut decision) => {
             decision.append(scene.start_queued());
             decision

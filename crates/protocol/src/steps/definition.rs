@@ -105,6 +105,10 @@ impl Definition {
         self.workflow().steps.iter().map(|step| &step.id)
     }
 
+    pub fn has_step(&self, id: &StepId) -> bool {
+        self.position.contains_key(id)
+    }
+
     pub fn step(&self, id: &StepId) -> &StepSpec {
         &self.workflow().steps[self.position(id)]
     }

@@ -12,6 +12,7 @@ pub mod document;
 mod import;
 mod layout;
 pub mod load;
+mod present;
 mod record;
 mod step;
 pub mod workflow;
@@ -27,12 +28,12 @@ pub use workflow::{StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, EditRefusal, NoEdit, Patch};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event, ImportRefusal, Move, ParsedReport, Progress, Protocol, RecordError, RunLocation,
-    StepStatus, View,
+    Deferred, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, RecordError,
+    RequestRefusal, RunLocation, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -52,7 +53,8 @@ impl Protocol for Steps {
     type Step = StepId;
     type Verdict = Verdict;
     type Document = Document;
-    type Edit = NoEdit;
+    type Edit = Never;
+    type Request = Never;
 
     fn begin(_: &Definition) -> State {
         State::default()
@@ -82,19 +84,32 @@ impl Protocol for Steps {
         definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
     }
 
-    fn has_step(definition: &Definition, step: &StepId) -> bool {
-        definition.step_ids().any(|id| id == step)
+    fn consider(
+        _: &Definition,
+        _: &State,
+        request: &Never,
+        _: Option<Outcome>,
+    ) -> Result<Move<Change, StepId>, RequestRefusal> {
+        match *request {}
+    }
+
+    fn steps(definition: &Definition, _: &State) -> Vec<StepId> {
+        definition.step_ids().cloned().collect()
+    }
+
+    fn step(definition: &Definition, _: &State, id: &StepId) -> Option<StepId> {
+        definition.has_step(id).then(|| id.clone())
     }
 
     fn admits(definition: &Definition, _: &State, change: &Change) -> bool {
-        change.steps().all(|step| Self::has_step(definition, step))
+        change.steps().all(|step| definition.has_step(step))
     }
 
-    fn max_attempts(definition: &Definition, step: &StepId) -> NonZeroU32 {
+    fn max_attempts(definition: &Definition, _: &State, step: &StepId) -> NonZeroU32 {
         definition.max_attempts(step)
     }
 
-    fn rank(definition: &Definition, step: &StepId) -> usize {
+    fn rank(definition: &Definition, _: &State, step: &StepId) -> usize {
         definition.position(step)
     }
 
@@ -136,7 +151,7 @@ impl Protocol for Steps {
         _: &Document,
         _: &EditAuthor<StepId>,
         _: &Patch,
-    ) -> Result<Option<NoEdit>, EditRefusal> {
+    ) -> Result<Option<Never>, EditRefusal> {
         Err(EditRefusal::EngineOnly)
     }
 
@@ -173,8 +188,8 @@ impl Protocol for Steps {
         Vec::new()
     }
 
-    fn view(document: &Document) -> Option<View> {
-        Some(layout::state_file(document))
+    fn views(document: &Document) -> Vec<View> {
+        vec![layout::state_file(document)]
     }
 
     fn report_path(document: &Document, step: &StepId) -> Option<String> {

@@ -63,6 +63,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             }
             Change::Status { .. }
             | Change::Queued { .. }
+            | Change::Waiting { .. }
+            | Change::Answered { .. }
             | Change::BackoffElapsed { .. }
             | Change::Dequeued { .. } => {}
         }
@@ -94,12 +96,14 @@ fn report_path(document: &Document, id: &StepId) -> String {
     layout::report_path(&document.head.reports_dir, &document.head.run_id, id.as_str())
 }
 
-fn failed_step(change: &Change<StepId, ProtocolChange>) -> Option<&StepId> {
+fn failed_step(change: &Change<ProtocolChange>) -> Option<&StepId> {
     match change {
         Change::Protocol { transition: ProtocolChange::Failed(step) } => Some(step),
         Change::Protocol { .. }
         | Change::Status { .. }
         | Change::Queued { .. }
+        | Change::Waiting { .. }
+        | Change::Answered { .. }
         | Change::BackoffElapsed { .. }
         | Change::Started { .. }
         | Change::StopRequested { .. }

@@ -1,6 +1,7 @@
 //! A cycle in the run state machine: one entry per write, and every document keeps the rules.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::depth::MAX_INPUT_DEPTH;
@@ -8,24 +9,21 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
-    Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State, Verdict,
+    Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State,
     check_document,
 };
 use protocol::report::{Expected, InvalidReport, parse};
 use protocol::run::{
-    Absorbed, Attempt, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed,
-    start_queued,
+    Absorbed, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed, start_queued,
 };
 use protocol::{
-    AttemptNo, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, Stamp, StepId, Turn,
+    AttemptId, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, Stamp, StepId, Typed,
 };
 use serde_json::{Value, json};
 
 /// A cycle in memory.
 struct Cycle {
-    definition: Definition,
-    run: Run<Peer>,
-    document: Document,
+    run: Run,
     at: Stamp,
     /// The transition that each entry made; `-` for an entry that does not change the document.
     transitions: Vec<String>,
@@ -47,77 +45,83 @@ fn definition(continues: Option<Continued>) -> Definition {
 
 impl Cycle {
     fn open(definition: Definition) -> Self {
-        let mut run = Run::blank(&definition);
-        let decision = open(&definition, &mut run);
         let location =
             RunLocation { run: RunId::new(definition.cycle.key()).unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
         let document = Peer::open_document(&definition, &location, at);
-        let mut cycle = Self { definition, run, document, at, transitions: Vec::new() };
+        let mut run = Run::blank(Box::new(Typed::<Peer>::new(definition, document)));
+        let decision = open(&mut run);
+        let mut cycle = Self { run, at, transitions: Vec::new() };
         cycle.commit(Input::Opened { definition: String::new() }, decision);
         cycle.proceed();
         cycle
     }
 
-    fn commit(&mut self, input: Input<Peer>, decision: Decision<Peer>) {
+    fn machine(&self) -> &Typed<Peer> {
+        Typed::of(&*self.run.machine).unwrap()
+    }
+
+    fn document(&self) -> &Document {
+        &self.machine().document
+    }
+
+    fn commit(&mut self, input: Input, decision: Decision) {
         self.at = self.at.plus(Duration::from_millis(400));
         let by = Author::Person { name: "ada".to_owned(), host: "here".to_owned() };
         let Decision { changes, actions } = decision;
         let entry = Entry { v: ENTRY_VERSION, at: self.at, by, input, changes, actions, timers: Vec::new() };
-        let entry = Entry::<Peer>::decode(&entry.encode()).unwrap();
+        let entry = Entry::decode(&entry.encode()).unwrap();
         let opened = matches!(entry.input, Input::Opened { .. });
-        let old = (!opened).then(|| self.document.clone());
-        let mut parts: Vec<_> = [self.document.clone()]
-            .iter()
-            .flat_map(|document| {
-                ["head", "phases/plan", "phases/execute", "phases/express", "phases/review", "history/000000"]
-                    .map(|path| (path.to_owned(), Peer::part(document, path)))
-            })
-            .collect();
-        for path in Peer::record(&self.definition, &mut self.document, &entry).unwrap() {
+        let old = (!opened).then(|| self.document().clone());
+        let mut parts: Vec<_> =
+            ["head", "phases/plan", "phases/execute", "phases/express", "phases/review", "history/000000"]
+                .map(|path| (path.to_owned(), self.run.machine.part(path)))
+                .into();
+        for path in self.run.machine.record(&entry).unwrap() {
             parts.retain(|(part, _)| *part != path);
-            parts.push((path.clone(), Peer::part(&self.document, &path)));
+            parts.push((path.clone(), self.run.machine.part(&path)));
         }
-        assert_eq!(Peer::assemble(&self.definition, &parts).as_ref(), Some(&self.document));
-        let checked = check_document(&self.document);
-        assert_eq!(checked.violations, [], "{}", self.document.render());
+        assert_eq!(self.run.machine.assemble(&parts), Some(self.run.machine.document()));
+        let document = self.document();
+        let checked = check_document(document);
+        assert_eq!(checked.violations, [], "{}", document.render());
         // Only lost writes leave a gap.
-        let recovered = self.document.history.iter().any(|entry| entry.event == Event::Recovered);
-        assert!(recovered || checked.warnings.is_empty(), "{}", self.document.render());
-        let transition = recognise(old.as_ref(), &self.document).unwrap();
-        self.transitions.push(if old.as_ref() == Some(&self.document) {
-            "-".to_owned()
-        } else {
-            transition.to_string()
-        });
+        let recovered = document.history.iter().any(|entry| entry.event == Event::Recovered);
+        assert!(recovered || checked.warnings.is_empty(), "{}", document.render());
+        let transition = recognise(old.as_ref(), document).unwrap();
+        let transition = if old.as_ref() == Some(document) { "-".to_owned() } else { transition.to_string() };
+        self.transitions.push(transition);
     }
 
     /// Makes the deferred transitions and starts queued steps, as the engine does.
     fn proceed(&mut self) {
-        while let Some(decision) = proceed(&self.definition, &mut self.run) {
+        while let Some(decision) = proceed(&mut self.run) {
             self.commit(Input::Deferred, decision);
         }
-        let decision = start_queued(&self.definition, &mut self.run, 8);
+        let decision = start_queued(&mut self.run, 8);
         if !decision.is_nothing() {
             self.commit(Input::Deferred, decision);
         }
     }
 
-    fn live_attempt(&self) -> Attempt<Phase> {
+    fn live_attempt(&self) -> AttemptId {
         self.run.live_attempts().next().unwrap().0
     }
 
-    fn end(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
+    fn live_phase(&self) -> Phase {
+        let machine = self.machine();
+        Peer::step(&machine.definition, &machine.state, &self.live_attempt().step).unwrap()
+    }
+
+    fn end(&mut self, ending: Ending, evidence: Evidence) {
         let fact = Fact::Ended { attempt: self.live_attempt(), ending };
-        let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
-            panic!()
-        };
-        self.commit(Input::Fact { fact, evidence: Some(Box::new(evidence)) }, decision);
+        let Absorbed::Decided(decision) = absorb(&mut self.run, fact.clone()) else { panic!() };
+        self.commit(Input::Fact { fact, evidence: Some(Arc::new(evidence)) }, decision);
         self.proceed();
     }
 
     fn report(&mut self, others: Value) {
-        let phase = self.live_attempt().step;
+        let phase = self.live_phase();
         let expected = Expected {
             run_id: RunId::new("r").unwrap(),
             step_id: StepId::new(phase.as_str()).unwrap(),
@@ -129,31 +133,29 @@ impl Cycle {
         });
         report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
         let report = parse(report.to_string().as_bytes(), &expected).unwrap();
-        match Peer::parse_report(&self.definition, &self.document, &phase, &report) {
+        match self.run.machine.parse_report(&expected.step_id, &report) {
             ParsedReport::Verdict(verdict) => {
                 self.end(Ending::Reported(verdict), Evidence { report: Some(report), ..Evidence::default() });
             }
             ParsedReport::Invalid(error) => {
                 let (kind, error, report) = (Some(FailureKind::InvalidReport), Some(error), Some(report));
-                self.end(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
+                self.end(Ending::Failed, Evidence { kind, error, report, ..Evidence::default() });
             }
             ParsedReport::Failed(error) => panic!("{error}"),
         }
     }
 
-    fn request(&mut self, request: Request<Phase>) {
-        let decision = consider(&self.definition, &mut self.run, &request).unwrap();
+    fn request(&mut self, request: Request) {
+        let decision = consider(&mut self.run, &request).unwrap();
         self.commit(Input::Request { request, reason: Some("enough".to_owned()) }, decision);
         self.proceed();
     }
 
     fn elapse_backoff(&mut self) {
-        let attempt =
-            Attempt { step: self.run.state.open_phase().unwrap(), turn: Turn(1), attempt_no: AttemptNo(1) };
+        let phase = self.machine().state.open_phase().unwrap();
+        let attempt = format!("{phase}#1.1").parse().unwrap();
         let fact = Fact::BackoffElapsed { attempt };
-        let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
-            panic!()
-        };
+        let Absorbed::Decided(decision) = absorb(&mut self.run, fact.clone()) else { panic!() };
         self.commit(Input::Fact { fact, evidence: None }, decision);
         self.proceed();
     }
@@ -178,7 +180,7 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
     let mut cycle = Cycle::open(definition(None));
     for phase in Phase::ALL {
         assert_eq!(
-            (cycle.live_attempt().step, cycle.document.phases[phase].status),
+            (cycle.live_phase(), cycle.document().phases[phase].status),
             (phase, PhaseStatus::InProgress)
         );
         cycle.report(json!({ "output": example(phase) }));
@@ -188,7 +190,7 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
         "initialized, plan started, plan completed, execute started, execute completed, express started, \
          express completed, review started, review completed, cycle completed"
     );
-    assert_eq!(cycle.document.sequence, 10);
+    assert_eq!(cycle.document().sequence, 10);
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
@@ -200,8 +202,8 @@ fn an_unsuccessful_review_completes_the_cycle_as_incomplete() {
     }
     let insights = json!({"questions_for_user": ["which mail server?"]});
     cycle.report(json!({ "output": {"quality_score": 40}, "insights": insights }));
-    assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
-    assert_eq!(cycle.document.insights, Some(insights));
+    assert_eq!(cycle.document().metadata.status, CycleStatus::Completed);
+    assert_eq!(cycle.document().insights, Some(insights));
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Incomplete));
 }
 
@@ -209,15 +211,16 @@ fn an_unsuccessful_review_completes_the_cycle_as_incomplete() {
 fn every_failed_attempt_is_recorded_and_the_last_fails_the_cycle() {
     let mut cycle = Cycle::open(definition(None));
     cycle.report(json!({}));
-    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "invalid_report");
-    assert_eq!(cycle.document.phases.plan.status, PhaseStatus::InProgress);
+    assert_eq!(cycle.document().phases.plan.errors()[0].kind, "invalid_report");
+    assert_eq!(cycle.document().phases.plan.status, PhaseStatus::InProgress);
     cycle.elapse_backoff();
     let error = Some("Agent process timed out after 9 s".to_owned());
     cycle.end(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.transitions(), "initialized, plan started, plan progress, plan failed");
-    let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
+    let kinds: Vec<_> =
+        cycle.document().phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
     assert_eq!(kinds, ["invalid_report", "timeout"]);
-    assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
+    assert_eq!(cycle.document().metadata.status, CycleStatus::Failed);
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
@@ -225,13 +228,13 @@ fn every_failed_attempt_is_recorded_and_the_last_fails_the_cycle() {
 fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
     let mut cycle = Cycle::open(definition(None));
     cycle.request(Request::Stop);
-    let error = &cycle.document.phases.plan.errors()[0];
+    let error = &cycle.document().phases.plan.errors()[0];
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by ada: enough"));
     cycle.report(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.transitions(), "initialized, plan started, plan failed");
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
-    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { step: None }).is_err());
-    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { step: Phase::Plan }).is_err());
+    assert!(consider(&mut cycle.run, &Request::Retry { step: None }).is_err());
+    assert!(consider(&mut cycle.run, &Request::Skip { step: StepId::new("plan").unwrap() }).is_err());
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn an_interruption_leaves_the_phase_in_progress_and_resume_does_not_start_it_twi
     cycle.end(Ending::Stopped, Evidence::default());
     assert!(matches!(cycle.run.status, RunStatus::Stopped(_)));
     cycle.request(Request::Resume);
-    assert_eq!(cycle.live_attempt(), Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(2) });
+    assert_eq!(cycle.live_attempt().to_string(), "plan#1.2");
     cycle.report(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.transitions(), "initialized, plan started, plan completed, execute started");
 }
@@ -255,19 +258,19 @@ fn completed_phases_of_a_failed_cycle_are_reused_by_the_next() {
         cycle.transitions(),
         "initialized, plan started, plan completed, execute started, execute completed, express started"
     );
-    assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
-    assert_eq!(cycle.live_attempt().step, Phase::Express);
-    assert_eq!(cycle.run.state, State::Active(Phase::Express));
+    assert_eq!(cycle.document().phases.execute.reused_from, cycle.document().context.continues);
+    assert_eq!(cycle.live_phase(), Phase::Express);
+    assert_eq!(cycle.machine().state, State::Active(Phase::Express));
 }
 
 #[test]
 fn an_attempt_that_fails_after_a_recovery_to_an_earlier_phase_writes_nothing() {
     let mut cycle = Cycle::open(definition(None));
-    let planning = cycle.document.clone();
+    let planning = cycle.document().clone();
     cycle.report(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.live_attempt().step, Phase::Execute);
-    let (document, highest) = (planning.to_value(), cycle.document.sequence);
-    let imported = Peer::import(&cycle.definition, &document).unwrap();
+    assert_eq!(cycle.live_phase(), Phase::Execute);
+    let (document, highest) = (planning.to_value(), cycle.document().sequence);
+    let imported = cycle.run.machine.import(&document).unwrap();
     let decision = protocol::run::import(&mut cycle.run, imported, std::collections::BTreeMap::new());
     let source = RecoverySource::Document {
         document,
@@ -279,13 +282,13 @@ fn an_attempt_that_fails_after_a_recovery_to_an_earlier_phase_writes_nothing() {
     };
     cycle.commit(Input::Recovered { source }, decision);
     cycle.proceed();
-    assert_eq!(cycle.live_attempt().step, Phase::Execute, "it is still running");
+    assert_eq!(cycle.live_phase(), Phase::Execute, "it is still running");
     let error = Some("Agent process timed out after 9 s".to_owned());
     cycle.end(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
-    assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
-    assert_eq!(cycle.live_attempt(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
+    assert_eq!(cycle.document().phases.execute.status, PhaseStatus::Pending);
+    assert_eq!(cycle.live_attempt().to_string(), "plan#2.1");
     cycle.report(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.live_attempt().step, Phase::Execute);
+    assert_eq!(cycle.live_phase(), Phase::Execute);
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn a_report_that_is_nested_too_deeply_is_refused() {
     // The report and its output add two levels.
     output["deep"] = nested(MAX_INPUT_DEPTH - 2);
     cycle.report(json!({ "output": output }));
-    assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
+    assert_eq!(cycle.document().phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
     output["deep"] = nested(MAX_INPUT_DEPTH - 1);
     let expected = Expected {
         run_id: RunId::new("r").unwrap(),
@@ -310,13 +313,13 @@ fn a_report_that_is_nested_too_deeply_is_refused() {
 #[test]
 fn sequences_of_lost_writes_are_not_used_again() {
     let mut cycle = Cycle::open(definition(None));
-    let (sequence, last) = (cycle.document.sequence, Revision(4));
+    let (sequence, last) = (cycle.document().sequence, Revision(4));
     let source =
         RecoverySource::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
     cycle.commit(Input::Recovered { source }, Decision::nothing());
     // Five revisions are lost, and each may have increased the sequence.
-    assert_eq!(cycle.document.sequence, sequence + 6);
-    assert_eq!(cycle.document.history.last().unwrap().unknown["bad_revision"], 9);
+    assert_eq!(cycle.document().sequence, sequence + 6);
+    assert_eq!(cycle.document().history.last().unwrap().unknown["bad_revision"], 9);
     cycle.report(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.document.sequence, sequence + 8);
+    assert_eq!(cycle.document().sequence, sequence + 8);
 }

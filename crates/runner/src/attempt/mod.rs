@@ -1,12 +1,15 @@
 //! One attempt, seen from the engine: what it needs ([`AttemptSpec`]), what it is told ([`PromptFiles`]), the task that
-//! watches it, and how its end becomes a fact ([`Classifier`]).
+//! watches it, and how its end becomes a fact ([`Classifier`]). The attempt of an [effect](PerformEffect) has no process.
 
+mod effect;
 mod log_tail;
 mod prompt;
 mod result;
 mod spec;
 mod task;
 
+pub(crate) use effect::{EffectEnd, spawn_effect};
+pub use effect::{EffectOrder, Effects, PerformEffect};
 pub use log_tail::{last_line, last_lines};
 pub use prompt::{PromptFiles, preview_prompt};
 pub(crate) use result::{AttemptResult, Classifier};

@@ -7,8 +7,8 @@ use std::path::Path;
 use protocol::brief::{Brief, Finding, StateLocation};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::report::{self, Expected};
-use protocol::run::{Attempt, Change, Run};
-use protocol::{AttemptId, AttemptNo, Protocol, Turn};
+use protocol::run::Change;
+use protocol::{AttemptId, AttemptNo, StepId, Turn};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -41,19 +41,19 @@ impl PromptFiles {
 }
 
 /// Returns what the next attempt of a step would receive at this revision. Writes nothing and starts nothing.
-pub fn preview_prompt<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_dir: &Path) -> PromptFiles {
+pub fn preview_prompt(run_at: &RunAt, step: &StepId, attempts_dir: &Path) -> PromptFiles {
     let run = &run_at.state.run;
     let (attempt, counted_attempt) = match run.active_turns.get(step) {
         Some(active) => (
-            Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
+            AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
             active.failures + 1,
         ),
         None => {
             let turn = run.turns.get(step).copied().unwrap_or(Turn(0)).next();
-            (Attempt { step: step.clone(), turn, attempt_no: AttemptNo(1) }, 1)
+            (AttemptId { step: step.clone(), turn, attempt_no: AttemptNo(1) }, 1)
         }
     };
-    let id = Run::<P>::id(&attempt);
+    let id = attempt.clone();
     // The brief is made from a document in which the attempt has started, so start it in a copy.
     let entry = Entry {
         v: ENTRY_VERSION,
@@ -64,10 +64,10 @@ pub fn preview_prompt<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_d
         actions: Vec::new(),
         timers: Vec::new(),
     };
-    let mut document = run_at.document.clone();
+    let mut machine = run.machine.clone();
     // A step far ahead of the run cannot be recorded as started. Its preview shows the present document.
-    let _ = P::record(&run_at.spec.definition, &mut document, &entry);
-    let brief = P::brief(&run_at.spec.definition, &document, step, counted_attempt);
+    let _ = machine.record(&entry);
+    let brief = machine.brief(step, counted_attempt);
     let expected =
         Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();

@@ -3,7 +3,7 @@
 use protocol::entry::{Evidence, FailureKind};
 use protocol::report::{Expected, Report};
 use protocol::run::Ending;
-use protocol::{ParsedReport, Protocol};
+use protocol::{Machine, ParsedReport};
 use supervisor::adapter::ReportRule;
 use supervisor::report::{Collected, collect};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
@@ -13,31 +13,52 @@ use super::{AttemptSpec, ProcessEnd};
 
 /// The result of an attempt.
 #[derive(Debug)]
-pub(crate) struct AttemptResult<V> {
-    pub(crate) ending: Ending<V>,
+pub(crate) struct AttemptResult {
+    pub(crate) ending: Ending,
     pub(crate) evidence: Evidence,
+}
+
+impl AttemptResult {
+    /// Returns the result that a report says.
+    pub(crate) fn of_report(machine: &dyn Machine, report: Report, duration_ms: Option<u64>) -> Self {
+        let (ending, kind, error) = match machine.parse_report(&report.step_id, &report) {
+            ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
+            ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
+            ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
+        };
+        let report = Some(report);
+        Self { ending, evidence: Evidence { kind, error, report, answer: None, duration_ms } }
+    }
+
+    pub(crate) fn failure(
+        ending: Ending,
+        kind: FailureKind,
+        error: String,
+        duration_ms: Option<u64>,
+    ) -> Self {
+        let evidence = Evidence { kind: Some(kind), error: Some(error), duration_ms, ..Evidence::default() };
+        Self { ending, evidence }
+    }
 }
 
 /// What the result of an attempt depends on.
 #[derive(Debug)]
-pub(crate) struct Classifier<'a, P: Protocol> {
-    pub(crate) definition: &'a P::Definition,
-    pub(crate) document: &'a P::Document,
-    pub(crate) step: &'a P::Step,
+pub(crate) struct Classifier<'a> {
+    pub(crate) machine: &'a dyn Machine,
     pub(crate) spec: &'a AttemptSpec,
     /// The current boot of this machine.
     pub(crate) boot_id: &'a str,
 }
 
-impl<P: Protocol> Classifier<'_, P> {
+impl Classifier<'_> {
     /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
-    pub(crate) fn classify(&self, end: &ProcessEnd) -> AttemptResult<P::Verdict> {
+    pub(crate) fn classify(&self, end: &ProcessEnd) -> AttemptResult {
         let over = match end {
             ProcessEnd::NotStarted(error) => {
-                return failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
+                return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            ProcessEnd::Ended(AttemptEnd::Unclaimed) => {
-                return failure(
+            ProcessEnd::Unclaimed => {
+                return AttemptResult::failure(
                     Ending::Interrupted,
                     FailureKind::Interrupted,
                     "Agent process was interrupted before it began".to_owned(),
@@ -45,7 +66,7 @@ impl<P: Protocol> Classifier<'_, P> {
                 );
             }
             ProcessEnd::Ended(AttemptEnd::Voided) => {
-                return failure(
+                return AttemptResult::failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
                     "Agent process was stopped before it began".to_owned(),
@@ -58,14 +79,14 @@ impl<P: Protocol> Classifier<'_, P> {
         let duration_ms = over.map(|record| record.duration_ms);
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
             Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
-                Ok(report) => return self.reported(report, duration_ms),
+                Ok(report) => return AttemptResult::of_report(self.machine, report, duration_ms),
                 Err(reason) => Some(reason),
             },
             Collected::Unfit(reason) => Some(reason),
             Collected::Missing => None,
         };
         let Some(record) = over else {
-            return failure(
+            return AttemptResult::failure(
                 Ending::Interrupted,
                 FailureKind::Interrupted,
                 "Agent process was interrupted: its shim was killed".to_owned(),
@@ -76,27 +97,13 @@ impl<P: Protocol> Classifier<'_, P> {
             && self.spec.report_rule() == ReportRule::ExitCode
             && let Some(report) = exit_code_report(&self.spec.dir, &self.spec.expected, record)
         {
-            return self.reported(report, duration_ms);
+            return AttemptResult::of_report(self.machine, report, duration_ms);
         }
         let (ending, kind, error) = self.failed(record, unfit);
-        failure(ending, kind, error, duration_ms)
+        AttemptResult::failure(ending, kind, error, duration_ms)
     }
 
-    fn reported(&self, report: Report, duration_ms: Option<u64>) -> AttemptResult<P::Verdict> {
-        let (ending, kind, error) = match P::parse_report(self.definition, self.document, self.step, &report)
-        {
-            ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
-            ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
-            ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
-        };
-        AttemptResult { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
-    }
-
-    fn failed(
-        &self,
-        record: &ExitRecord,
-        unfit: Option<String>,
-    ) -> (Ending<P::Verdict>, FailureKind, String) {
+    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending, FailureKind, String) {
         let seconds = record.duration_ms / 1000;
         match record.reason {
             EndReason::Stopped => {
@@ -126,16 +133,6 @@ impl<P: Protocol> Classifier<'_, P> {
             }
         }
     }
-}
-
-fn failure<V>(
-    ending: Ending<V>,
-    kind: FailureKind,
-    error: String,
-    duration_ms: Option<u64>,
-) -> AttemptResult<V> {
-    let evidence = Evidence { kind: Some(kind), error: Some(error), report: None, duration_ms };
-    AttemptResult { ending, evidence }
 }
 
 /// Returns the error of an attempt that ended by itself without a usable report.

@@ -9,7 +9,7 @@ use protocol::brief::{Brief, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
-use supervisor::{AttachError, AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram};
+use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::prompt::PromptFiles;
 use crate::engine::{AgentProfile, EngineConfig};
@@ -101,11 +101,11 @@ impl AttemptSpec {
         self.profile.as_ref().map_or(ReportRule::Required, |profile| profile.report)
     }
 
-    /// Starts the attempt. A second start is harmless: only one shim gets the claim.
-    pub(super) fn launch(&self) -> Result<AttemptHandle, NotStarted> {
+    /// Prepares the attempt and starts it.
+    pub(super) fn start(&self, handle: &mut AttemptHandle) -> Result<(), NotStarted> {
         let profile = self.profile.as_ref().ok_or(NotStarted::NoProfile)?;
         let launch = self.prepare(profile)?;
-        Ok(AttemptHandle::launch(&self.dir_watcher, &self.shim, self.dir.clone(), &launch)?)
+        Ok(handle.start(&self.shim, &launch)?)
     }
 
     /// Writes the attempt's input files and returns how to launch it.
@@ -175,7 +175,7 @@ pub(super) enum NotStarted {
     #[error("cannot prepare the attempt")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
-    Attach(#[from] AttachError),
+    Spawn(#[from] SpawnError),
 }
 
 impl NotStarted {
@@ -184,11 +184,8 @@ impl NotStarted {
     pub(super) fn is_shortage(&self) -> bool {
         match self {
             Self::NoProfile => false,
-            Self::Prepare(error) | Self::Attach(AttachError::Watch { source: error, .. }) => {
-                supervisor::is_shortage(error)
-            }
-            Self::Attach(AttachError::Spawn(error)) => error.is_shortage(),
-            Self::Attach(_) => false,
+            Self::Prepare(error) => supervisor::is_shortage(error),
+            Self::Spawn(error) => error.is_shortage(),
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::io;
 
 use protocol::AttemptId;
-use protocol::run::Attempt;
 use supervisor::report::{Collected, collect};
 use supervisor::{
     AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, Voided, void,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
+use super::effect::EffectEnd;
 use super::spec::{AttemptSpec, NotStarted, Provenance};
 use crate::engine::until;
 use crate::error_chain::with_causes;
@@ -19,21 +20,23 @@ use crate::error_chain::with_causes;
 #[derive(Debug)]
 pub(crate) enum ProcessEnd {
     Ended(AttemptEnd),
+    /// Its shim ended before it claimed the attempt, and the claim is void.
+    Unclaimed,
     /// The attempt could not be prepared, or no shim could be spawned, and the claim is void.
     NotStarted(String),
 }
 
 /// What the task of an attempt tells the engine.
 #[derive(Debug)]
-pub(crate) enum AttemptEvent<S> {
+pub(crate) enum AttemptEvent {
     Ended {
-        attempt: Attempt<S>,
+        attempt: AttemptId,
         spec: Box<AttemptSpec>,
         end: ProcessEnd,
     },
     /// The attempt has written a partial report.
     Partial {
-        attempt: Attempt<S>,
+        attempt: AttemptId,
     },
     /// The attempt has reported and does not exit.
     Lingering {
@@ -43,6 +46,11 @@ pub(crate) enum AttemptEvent<S> {
     NoProfile {
         attempt: AttemptId,
         agent: String,
+    },
+    /// An effect was performed, or failed.
+    EffectEnded {
+        attempt: AttemptId,
+        ended: EffectEnd,
     },
     /// The task cannot watch the attempt any more.
     WatchFailed {
@@ -73,6 +81,11 @@ pub enum WatchFailed {
 pub(crate) struct TaskHandle(mpsc::UnboundedSender<Shutdown>);
 
 impl TaskHandle {
+    /// Returns the handle of a task that cannot be stopped.
+    pub(super) fn unstoppable() -> Self {
+        Self(mpsc::unbounded_channel().0)
+    }
+
     pub(crate) fn stop(&self, shutdown: Shutdown) {
         // A task that has ended has no process left to stop.
         let _ = self.0.send(shutdown);
@@ -80,13 +93,14 @@ impl TaskHandle {
 }
 
 /// Spawns the task of an attempt: it starts the attempt, or adopts it if it was started before.
-pub(crate) fn spawn_task<S: Clone + Send + Sync + 'static>(
+pub(crate) fn spawn_task(
     spec: AttemptSpec,
-    attempt: Attempt<S>,
-    events: mpsc::UnboundedSender<AttemptEvent<S>>,
+    attempt: AttemptId,
+    events: mpsc::UnboundedSender<AttemptEvent>,
 ) -> TaskHandle {
     let (sender, shutdowns) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
+    let span = tracing::info_span!("attempt", id = %attempt);
+    let task = async move {
         let id = spec.attempt.clone();
         // Counted from here, so later than the shim's own deadline: the shim is responsible for the timeout.
         let wake_shim_at = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
@@ -107,7 +121,8 @@ pub(crate) fn spawn_task<S: Clone + Send + Sync + 'static>(
         };
         // If the engine is gone, the next one finds the fact on disk.
         let _ = events.send(event);
-    });
+    };
+    tokio::spawn(task.instrument(span));
     TaskHandle(sender)
 }
 
@@ -128,8 +143,8 @@ struct AttemptTask {
 
 impl AttemptTask {
     async fn run_to_end(&mut self, report_progress: impl Fn(Progress)) -> Result<ProcessEnd, WatchFailed> {
-        let mut handle =
-            AttemptHandle::adopt(&self.spec.dir_watcher, self.spec.dir.clone(), self.spec.mark.clone())?;
+        let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
+        let mut handle = AttemptHandle::attach(&self.spec.dir_watcher, dir, mark)?;
         let mut launched = false;
         loop {
             tokio::select! {
@@ -144,26 +159,18 @@ impl AttemptTask {
                             report_progress(Progress::PartialReport);
                         }
                     }
-                    HandleEvent::Ended(AttemptEnd::Unclaimed) if !launched => {
-                        launched = true;
-                        if self.kill_unclaimed().await? {
-                            return Ok(ProcessEnd::Ended(AttemptEnd::Vanished));
-                        }
-                        match self.spec.launch() {
-                            Ok(started) => handle = started,
-                            Err(NotStarted::NoProfile) => return Err(WatchFailed::NoProfile),
-                            Err(error) if error.is_shortage() => return Err(WatchFailed::Shortage(error.into())),
-                            Err(error) if self.void_claim()? => return Ok(ProcessEnd::NotStarted(with_causes(&error))),
-                            // An earlier shim was slow and has the claim after all.
-                            Err(_) => {}
-                        }
-                    }
-                    HandleEvent::Ended(AttemptEnd::Unclaimed) => {
+                    HandleEvent::NotStarted if launched => {
                         if self.void_claim()? {
-                            return Ok(ProcessEnd::Ended(AttemptEnd::Unclaimed));
+                            return Ok(ProcessEnd::Unclaimed);
                         }
                     }
-                    HandleEvent::Ended(over @ (AttemptEnd::Exit(_) | AttemptEnd::Vanished | AttemptEnd::Voided)) => return Ok(ProcessEnd::Ended(over)),
+                    HandleEvent::NotStarted => {
+                        launched = true;
+                        if let Some(end) = self.start(&mut handle).await? {
+                            return Ok(end);
+                        }
+                    }
+                    HandleEvent::Ended(end) => return Ok(ProcessEnd::Ended(end)),
                 },
                 () = until(self.wake_shim_at) => {
                     self.wake_shim_at = None;
@@ -175,6 +182,21 @@ impl AttemptTask {
                     handle.request_stop(Shutdown::Once)?;
                 }
             }
+        }
+    }
+
+    /// Starts the attempt. Returns its end if it cannot be started.
+    async fn start(&self, handle: &mut AttemptHandle) -> Result<Option<ProcessEnd>, WatchFailed> {
+        if self.kill_unclaimed().await? {
+            return Ok(Some(ProcessEnd::Ended(AttemptEnd::Vanished)));
+        }
+        match self.spec.start(handle) {
+            Ok(()) => Ok(None),
+            Err(NotStarted::NoProfile) => Err(WatchFailed::NoProfile),
+            Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
+            Err(error) if self.void_claim()? => Ok(Some(ProcessEnd::NotStarted(with_causes(&error)))),
+            // An earlier shim was slow and has the claim after all.
+            Err(_) => Ok(None),
         }
     }
 

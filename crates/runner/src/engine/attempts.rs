@@ -1,25 +1,32 @@
 //! Performs the outbox: starts, adopts and stops attempts, and absorbs what their tasks report.
 
-use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
-use protocol::{AttemptId, Protocol};
+use std::path::PathBuf;
+
+use protocol::entry::FailureKind;
+use protocol::report::{Expected, Report};
+use protocol::run::{Action, Ending, Fact, TurnStatus};
+use protocol::{AttemptId, StepKind};
 use supervisor::{AttemptDir, ShimStatus, Shutdown};
 
 use super::Notice;
 use super::{Engine, EngineError};
-use crate::attempt::{AttemptEvent, AttemptResult, AttemptSpec, Classifier, Provenance, spawn_task};
+use crate::attempt::{
+    AttemptEvent, AttemptResult, AttemptSpec, Classifier, EffectEnd, EffectOrder, Provenance, TaskHandle,
+    spawn_effect, spawn_task,
+};
 use crate::run::Journal;
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     /// Attaches to every attempt that may be alive on this host. Recovery needs nothing else.
     pub(super) fn adopt_attempts(&mut self) {
         let state = &self.journal.state;
         let live_attempts = state.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
-        let is_local = |attempt: &Attempt<P::Step>| !self.hosts.is_remote(state, &Run::<P>::id(attempt));
+        let is_local = |attempt: &AttemptId| !self.hosts.is_remote(state, attempt);
         let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_local(attempt)).collect();
         let attempts_dir = self.engine_config.attempts_dir();
         let (adopted, open): (Vec<_>, Vec<_>) = live_attempts
             .iter()
-            .map(|(attempt, _)| Run::<P>::id(attempt))
+            .map(|(attempt, _)| attempt.clone())
             .partition(|id| has_live_shim(&AttemptDir::new(&attempts_dir, &self.journal.run, id)));
         self.observer.notice(Notice::Started { adopted: &adopted, open: &open });
         let remote = self.remote();
@@ -29,8 +36,8 @@ impl<P: Protocol> Engine<'_, P> {
         for (attempt, status) in live_attempts {
             self.attach(&attempt, Provenance::Found);
             match status {
-                TurnStatus::Stopping => self.stop_attempt(&Run::<P>::id(&attempt), Shutdown::Once),
-                TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff => {}
+                TurnStatus::Stopping => self.stop_attempt(&attempt, Shutdown::Once),
+                TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting => {}
             }
         }
     }
@@ -40,35 +47,43 @@ impl<P: Protocol> Engine<'_, P> {
         let items = self.journal.outbox.iter().filter(|item| !self.performed.contains(&item.id));
         let items: Vec<_> = items.cloned().collect();
         for item in items {
-            let action: Action<P::Step> =
+            let action: Action =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
             let (Action::Start { attempt } | Action::End { attempt }) = &action;
-            if self.hosts.is_remote(&self.journal.state, &Run::<P>::id(attempt)) {
+            if self.hosts.is_remote(&self.journal.state, attempt) {
                 continue;
             }
             match &action {
                 Action::Start { attempt } => self.attach(attempt, Provenance::New),
-                Action::End { attempt } => self.stop_attempt(&Run::<P>::id(attempt), Shutdown::Once),
+                Action::End { attempt } => self.stop_attempt(attempt, Shutdown::Once),
             }
             self.performed.insert(item.id);
         }
     }
 
     /// Starts or adopts an attempt. Does nothing if it is attached already or has ended.
-    fn attach(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
-        let id = Run::<P>::id(attempt);
+    fn attach(&mut self, attempt: &AttemptId, provenance: Provenance) {
         let active = self.journal.state.run.active_turns.get(&attempt.step);
         let alive = active.is_some_and(|active| {
             active.status.holds_slot()
                 && (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no)
         });
-        if !alive || self.attached.contains_key(&id) {
+        if !alive || self.attached.contains_key(attempt) {
             return;
         }
-        let Journal { spec, document, state, .. } = &self.journal;
+        let task = match self.journal.machine().step_kind(&attempt.step) {
+            StepKind::Agent | StepKind::Command => self.attach_process(attempt, provenance),
+            StepKind::Effect => self.perform_effect(attempt),
+            StepKind::Person => panic!("BUG: attempt `{attempt}` of a step that waits for a person"),
+        };
+        self.attached.insert(attempt.clone(), task);
+    }
+
+    fn attach_process(&mut self, attempt: &AttemptId, provenance: Provenance) -> TaskHandle {
+        let Journal { spec, state, .. } = &self.journal;
         let counted_attempt =
             state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
-        let brief = P::brief(&spec.definition, document, &attempt.step, counted_attempt);
+        let brief = self.journal.machine().brief(&attempt.step, counted_attempt);
         let options = self.engine_config.options(&spec.options);
         let artifacts_dir = options.location.artifacts_dir();
         let spec = AttemptSpec::new(
@@ -76,13 +91,26 @@ impl<P: Protocol> Engine<'_, P> {
             &self.dir_watcher,
             options,
             artifacts_dir,
-            id.clone(),
+            attempt.clone(),
             brief,
             provenance,
         );
-        self.observer.notice(Notice::Output { attempt: &id, stdout: spec.dir.stdout() });
-        let task = spawn_task(spec, attempt.clone(), self.event_sender.clone());
-        self.attached.insert(id, task);
+        self.observer.notice(Notice::Output { attempt, stdout: spec.dir.stdout() });
+        spawn_task(spec, attempt.clone(), self.event_sender.clone())
+    }
+
+    /// Performs an effect. One that an earlier engine has performed is found by its key.
+    fn perform_effect(&self, attempt: &AttemptId) -> TaskHandle {
+        let Journal { run, spec, .. } = &self.journal;
+        let effect = self.journal.machine().effect(&attempt.step);
+        let order = EffectOrder {
+            run: run.clone(),
+            attempt: attempt.clone(),
+            arguments: effect.as_ref().map(|effect| effect.arguments.clone()).unwrap_or_default(),
+            repo_dir: PathBuf::from(&spec.options.location.repo_dir),
+            rehearsal: spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal()),
+        };
+        spawn_effect(&self.engine_config.effects, effect, order, self.event_sender.clone())
     }
 
     fn stop_attempt(&self, attempt: &AttemptId, shutdown: Shutdown) {
@@ -92,7 +120,7 @@ impl<P: Protocol> Engine<'_, P> {
     }
 
     /// Absorbs an event of an attempt's task.
-    pub(super) async fn absorb_event(&mut self, event: AttemptEvent<P::Step>) -> Result<(), EngineError> {
+    pub(super) async fn absorb_event(&mut self, event: AttemptEvent) -> Result<(), EngineError> {
         match event {
             AttemptEvent::Lingering { attempt } => {
                 self.observer.notice(Notice::Lingering {
@@ -108,19 +136,47 @@ impl<P: Protocol> Engine<'_, P> {
             AttemptEvent::NoProfile { attempt, agent } => {
                 Err(EngineError::NoProfile { agent, step: attempt.step.to_string() })
             }
+            AttemptEvent::EffectEnded { attempt, ended } => {
+                self.attached.remove(&attempt);
+                let AttemptResult { ending, evidence } = self.effect_result(&attempt, ended);
+                self.absorb(Fact::Ended { attempt, ending }, Some(evidence)).await
+            }
             AttemptEvent::WatchFailed { attempt, source } => Err(EngineError::Attach { attempt, source }),
             AttemptEvent::Ended { attempt, spec, end } => {
                 self.attached.remove(&spec.attempt);
                 self.commit_last_partial_report(&attempt).await?;
-                let classifier = Classifier::<P> {
-                    definition: &self.journal.spec.definition,
-                    document: &self.journal.document,
-                    step: &attempt.step,
+                let classifier = Classifier {
+                    machine: self.journal.machine(),
                     spec: &spec,
                     boot_id: &self.engine_config.boot_id,
                 };
                 let AttemptResult { ending, evidence } = classifier.classify(&end);
                 self.absorb(Fact::Ended { attempt, ending }, Some(evidence)).await
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Turns the end of an effect into the result of its attempt. Its result is a report of the engine.
+    fn effect_result(&self, attempt: &AttemptId, EffectEnd { result, took }: EffectEnd) -> AttemptResult {
+        let duration_ms = u64::try_from(took.as_millis()).ok();
+        let machine = self.journal.machine();
+        match result {
+            Ok(fields) => {
+                let expected = Expected {
+                    run_id: self.journal.run.clone(),
+                    step_id: attempt.step.clone(),
+                    agent: machine.agent(&attempt.step),
+                };
+                AttemptResult::of_report(
+                    machine,
+                    Report::completed(&expected, self.journal.now(), fields),
+                    duration_ms,
+                )
+            }
+            Err(error) => {
+                AttemptResult::failure(Ending::Failed, FailureKind::EffectFailed, error, duration_ms)
             }
         }
     }

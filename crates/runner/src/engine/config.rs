@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::RunId;
 use protocol::entry::Author;
+use protocol::{Kinds, RunId};
 use serde::{Deserialize, Serialize};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule};
 
+use crate::attempt::Effects;
 use crate::clock::Clock;
 use crate::run::RunOptions;
 
@@ -51,6 +52,10 @@ pub struct EngineConfig {
     /// The local directory of the store. Attempts and quarantine are in it, whatever the backend.
     pub store_root: PathBuf,
     pub clock: Clock,
+    /// The protocols that the engine knows.
+    pub kinds: Kinds,
+    /// The effects that the engine can perform.
+    pub effects: Effects,
     pub boot_id: String,
     /// The limit of open files for agents, if the engine has raised its own.
     pub descriptors: Option<u64>,

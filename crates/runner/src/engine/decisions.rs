@@ -1,6 +1,7 @@
 //! Turns inputs into decisions, and decisions into commits.
 
-use protocol::Protocol;
+use std::sync::Arc;
+
 use protocol::entry::{Author, Evidence, FailureKind, Input};
 use protocol::run::{
     Absorbed, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed, start_queued,
@@ -10,82 +11,105 @@ use supervisor::Shutdown;
 
 use super::{Engine, EngineError, EngineRequest};
 use crate::engine::Notice;
-use crate::run::{CommitContext, Journal};
+use crate::run::CommitContext;
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     /// Absorbs a fact. Retries after every conflict: facts are never dropped.
-    pub(super) async fn absorb(
-        &mut self,
-        fact: Fact<P::Step, P::Verdict>,
-        evidence: Option<Evidence>,
-    ) -> Result<(), EngineError> {
+    pub(super) async fn absorb(&mut self, fact: Fact, evidence: Option<Evidence>) -> Result<(), EngineError> {
         self.absorb_from(None, fact, evidence).await
     }
 
-    /// Absorbs a fact in the name of `by`, or of this engine.
+    /// Absorbs a fact in the name of `by`, or of this engine. A report that is too large for a commit becomes a failure.
     pub(super) async fn absorb_from(
         &mut self,
         by: Option<Author>,
-        mut fact: Fact<P::Step, P::Verdict>,
-        mut evidence: Option<Evidence>,
+        fact: Fact,
+        evidence: Option<Evidence>,
     ) -> Result<(), EngineError> {
+        match self.absorb_once(by.clone(), fact.clone(), evidence).await {
+            Err(EngineError::Commit(CommitError::TooLarge { size, limit })) => {
+                self.reload().await?;
+                let (fact, evidence) = too_large(fact, size, limit);
+                self.absorb_once(by, fact, evidence).await
+            }
+            absorbed => absorbed,
+        }
+    }
+
+    async fn absorb_once(
+        &mut self,
+        by: Option<Author>,
+        fact: Fact,
+        evidence: Option<Evidence>,
+    ) -> Result<(), EngineError> {
+        let evidence = evidence.map(Arc::new);
+        self.decide(by, |engine| match absorb(&mut engine.journal.state.run, fact.clone()) {
+            Absorbed::Decided(mut decision) => {
+                decision.append(engine.start_queued());
+                Ok(Some((Input::Fact { fact: fact.clone(), evidence: evidence.clone() }, decision)))
+            }
+            Absorbed::Ignored(stale) => {
+                tracing::debug!(?fact, %stale, "ignored");
+                Ok(None)
+            }
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Commits what `decide` returns, and returns whether there was anything to commit. After a conflict it loads the run
+    /// and decides again: facts are never dropped.
+    pub(super) async fn decide(
+        &mut self,
+        by: Option<Author>,
+        mut decide: impl FnMut(&mut Self) -> Result<Option<(Input, Decision)>, EngineError>,
+    ) -> Result<bool, EngineError> {
         loop {
-            let Journal { spec, state, .. } = &mut self.journal;
-            let mut decision = match absorb(&spec.definition, &mut state.run, fact.clone()) {
-                Absorbed::Decided(decision) => decision,
-                Absorbed::Ignored(stale) => {
-                    tracing::debug!(run = %self.journal.run, ?fact, %stale, "ignored");
-                    return Ok(());
-                }
-            };
-            let slots = self.hosts.slots(state, self.engine_config.slots);
-            decision.append(start_queued(&spec.definition, &mut state.run, slots));
-            let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
+            let Some((input, decision)) = decide(self)? else { return Ok(false) };
             match self.commit(by.clone(), input, decision).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(true),
                 Err(CommitError::Conflict { .. }) => self.reload().await?,
-                Err(CommitError::TooLarge { size, limit }) => {
-                    self.reload().await?;
-                    (fact, evidence) = too_large(fact, size, limit);
-                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
+    /// Starts queued steps in free slots.
+    fn start_queued(&mut self) -> Decision {
+        let slots = self.hosts.slots(&self.journal.state, self.engine_config.slots);
+        start_queued(&mut self.journal.state.run, slots)
+    }
+
     /// Checks whether a request would be granted, without changing the run.
-    pub(super) fn would_grant(&self, request: &Request<P::Step>) -> Result<(), Refusal> {
-        let Journal { spec, state, .. } = &self.journal;
-        consider(&spec.definition, &mut state.run.clone(), request).map(drop)
+    pub(super) fn would_grant(&self, request: &Request) -> Result<(), Refusal> {
+        consider(&mut self.journal.state.run.clone(), request).map(drop)
     }
 
     /// Grants a request and starts queued steps in free slots. A request that changes nothing has no entry, except
     /// that the engine's first request always has one: the journal shows which engine drives the run.
-    pub(super) async fn request(&mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+    pub(super) async fn request(&mut self, request: EngineRequest) -> Result<(), EngineError> {
         let EngineRequest { request, by, reason } = request;
-        loop {
-            let Journal { spec, state, .. } = &mut self.journal;
-            let before = state.run.status;
-            let mut decision = consider(&spec.definition, &mut state.run, &request)?;
-            let slots = self.hosts.slots(state, self.engine_config.slots);
-            decision.append(start_queued(&spec.definition, &mut state.run, slots));
-            if decision.is_nothing() && self.start_recorded {
-                return Ok(());
-            }
-            let input = Input::Request { request: request.clone(), reason: reason.clone() };
-            match self.commit(by.clone(), input, decision).await {
-                Ok(()) => {
-                    self.start_recorded = true;
-                    return Ok(());
-                }
-                Err(CommitError::Conflict { .. }) => self.reload().await?,
-                Err(error) => return Err(error.into()),
-            }
+        let before = self.journal.state.run.status;
+        let mut has_lost_race = false;
+        let committed = self.decide(by, |engine| {
             // Another client stopped or paused the run meanwhile. That request is newer, so it wins.
-            if request == Request::Resume && self.journal.state.run.status != before && self.is_held() {
-                return Ok(());
+            let is_overruled = has_lost_race
+                && request == Request::Resume
+                && engine.journal.state.run.status != before
+                && engine.is_held();
+            has_lost_race = true;
+            if is_overruled {
+                return Ok(None);
             }
-        }
+            let mut decision = consider(&mut engine.journal.state.run, &request)?;
+            decision.append(engine.start_queued());
+            if decision.is_nothing() && engine.start_recorded {
+                return Ok(None);
+            }
+            Ok(Some((Input::Request { request: request.clone(), reason: reason.clone() }, decision)))
+        });
+        self.start_recorded |= committed.await?;
+        Ok(())
     }
 
     fn is_held(&self) -> bool {
@@ -100,50 +124,36 @@ impl<P: Protocol> Engine<'_, P> {
 
     /// Performs deferred transitions, each in an entry of its own, then starts queued steps in the slots they freed.
     pub(super) async fn proceed(&mut self) -> Result<(), EngineError> {
+        let deferred = |engine: &mut Self| {
+            let decision = proceed(&mut engine.journal.state.run);
+            Ok(decision.map(|decision| (Input::Deferred, decision)))
+        };
         let mut proceeded = false;
-        loop {
-            let Journal { spec, state, .. } = &mut self.journal;
-            let decision = match proceed(&spec.definition, &mut state.run) {
-                Some(decision) => decision,
-                None if proceeded => {
-                    let slots = self.hosts.slots(state, self.engine_config.slots);
-                    start_queued(&spec.definition, &mut state.run, slots)
-                }
-                None => return Ok(()),
-            };
-            if decision.is_nothing() {
-                return Ok(());
-            }
-            match self.commit(None, Input::Deferred, decision).await {
-                Ok(()) => proceeded = true,
-                Err(CommitError::Conflict { .. }) => self.reload().await?,
-                Err(error) => return Err(error.into()),
-            }
+        while self.decide(None, deferred).await? {
+            proceeded = true;
         }
+        if proceeded { self.fill_slots().await } else { Ok(()) }
+    }
+
+    /// Starts queued steps in free slots, in an entry of its own.
+    async fn fill_slots(&mut self) -> Result<(), EngineError> {
+        let fill = |engine: &mut Self| {
+            let decision = engine.start_queued();
+            Ok((!decision.is_nothing()).then_some((Input::Deferred, decision)))
+        };
+        self.decide(None, fill).await.map(drop)
     }
 
     /// Loads the run after another client has committed, and starts queued steps in the slots that this has freed.
     pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
-        loop {
-            self.reload().await?;
-            // A later engine performs its own actions.
-            let (held, by) = (self.lock.epoch(), self.journal.epoch);
-            if by > held {
-                return Err(CommitError::Fenced { held, by }.into());
-            }
-            self.views.mark_stale();
-            let Journal { spec, state, .. } = &mut self.journal;
-            let slots = self.hosts.slots(state, self.engine_config.slots);
-            let decision = start_queued(&spec.definition, &mut state.run, slots);
-            if decision.is_nothing() {
-                return Ok(());
-            }
-            match self.commit(None, Input::Deferred, decision).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+        self.reload().await?;
+        // A later engine performs its own actions.
+        let (held, by) = (self.lock.epoch(), self.journal.epoch);
+        if by > held {
+            return Err(CommitError::Fenced { held, by }.into());
         }
+        self.views.mark_stale();
+        self.fill_slots().await
     }
 
     /// Handles a request of the user to exit: first cleanly, then at once. Returns whether to leave the attempts
@@ -165,8 +175,8 @@ impl<P: Protocol> Engine<'_, P> {
     pub(super) async fn commit(
         &mut self,
         by: Option<Author>,
-        input: Input<P>,
-        decision: Decision<P>,
+        input: Input,
+        decision: Decision,
     ) -> Result<(), CommitError> {
         let context = CommitContext {
             epoch: Some(self.lock.epoch()),
@@ -186,19 +196,19 @@ impl<P: Protocol> Engine<'_, P> {
         self.performed.clear();
         self.views.mark_stale();
         let revision = self.journal.position.revision;
-        tracing::debug!(run = %self.journal.run, %revision, changes = ?entry.changes, "committed");
-        self.observer.notice(Notice::Committed { revision, entry: &entry });
+        tracing::debug!(%revision, changes = ?entry.changes, "committed");
+        self.observer.notice(Notice::Committed { kind: self.journal.kind(), revision, entry: &entry });
         self.write_report(&entry.input);
         Ok(())
     }
 }
 
 /// Turns a report that is too large for a commit into an unfit one.
-fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, Option<Evidence>) {
+fn too_large(fact: Fact, size: usize, limit: usize) -> (Fact, Option<Evidence>) {
     let error = format!("Agent report is too large: {size} bytes with its commit, the limit is {limit}");
     let fact = match fact {
         Fact::Ended { attempt, .. } => Fact::Ended { attempt, ending: Ending::Failed },
-        Fact::BackoffElapsed { attempt } => Fact::BackoffElapsed { attempt },
+        Fact::BackoffElapsed { .. } | Fact::Answered { .. } => fact,
     };
     let kind = Some(FailureKind::InvalidReport);
     (fact, Some(Evidence { kind, error: Some(error), ..Evidence::default() }))

@@ -24,14 +24,14 @@ pub enum EngineExit {
 
 /// The request of the command that starts the engine.
 #[derive(Debug, Clone)]
-pub struct EngineRequest<S> {
-    pub request: Request<S>,
+pub struct EngineRequest {
+    pub request: Request,
     /// The author of the request, or `None` if the engine itself resumes the run.
     pub by: Option<Author>,
     pub reason: Option<String>,
 }
 
-impl<S> EngineRequest<S> {
+impl EngineRequest {
     /// Resumes the run in the engine's own name.
     pub fn to_resume(reason: Option<String>) -> Self {
         Self { request: Request::Resume, by: None, reason }

@@ -20,11 +20,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::run::{Fact, RunStatus};
-use protocol::{AttemptId, Epoch, Protocol, Revision, RunId};
+use protocol::{AttemptId, Epoch, Revision, RunId};
 use store::{EngineLock, ReadError, Store, Tenure};
 use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 pub use self::config::{AbandonedHost, AgentProfile, EngineConfig, GRACE, Overrides};
 pub use self::error::{EngineError, EngineExit, EngineRequest};
@@ -36,24 +37,24 @@ use self::timers::{Deadlines, backoff_elapsed};
 use self::views::RunViews;
 use crate::attempt::{AttemptEvent, TaskHandle};
 use crate::recovery::Corruption;
-use crate::run::{Journal, LoadError};
+use crate::run::{Journal, LoadError, find_kind};
 
 /// The process that drives a run.
-pub struct Engine<'o, P: Protocol> {
-    journal: Journal<P>,
+pub struct Engine<'o> {
+    journal: Journal,
     lock: EngineLock,
     engine_config: EngineConfig,
     hosts: Hosts,
     dir_watcher: DirWatcher,
-    observer: &'o mut dyn Observer<P>,
+    observer: &'o mut dyn Observer,
     /// Attempts that have a task in this process.
     attached: BTreeMap<AttemptId, TaskHandle>,
-    event_sender: mpsc::UnboundedSender<AttemptEvent<P::Step>>,
-    events: mpsc::UnboundedReceiver<AttemptEvent<P::Step>>,
+    event_sender: mpsc::UnboundedSender<AttemptEvent>,
+    events: mpsc::UnboundedReceiver<AttemptEvent>,
     /// Actions that were performed. The next commit acknowledges them.
     performed: BTreeSet<String>,
     views: RunViews,
-    partial_reports: PartialReports<P::Step>,
+    partial_reports: PartialReports,
     deadlines: Deadlines,
     /// The journal has an entry of this engine.
     start_recorded: bool,
@@ -62,13 +63,13 @@ pub struct Engine<'o, P: Protocol> {
     _children: Signal,
 }
 
-impl<P: Protocol> fmt::Debug for Engine<'_, P> {
+impl fmt::Debug for Engine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("run", &self.journal.run).field("attached", &self.attached).finish()
     }
 }
 
-impl<'o, P: Protocol> Engine<'o, P> {
+impl<'o> Engine<'o> {
     /// Takes the engine lock of a run and loads the run. [`drive`](Self::drive) runs the loop; [`handle`](Self::handle)
     /// performs a single request.
     pub async fn lock(
@@ -76,7 +77,7 @@ impl<'o, P: Protocol> Engine<'o, P> {
         engine_config: EngineConfig,
         run: &RunId,
         tenure: Tenure,
-        observer: &'o mut dyn Observer<P>,
+        observer: &'o mut dyn Observer,
     ) -> Result<Self, EngineError> {
         let lock = store.lock_engine_for(run, tenure).await?;
         match prepare(store, &engine_config, run, lock.epoch(), observer).await {
@@ -91,12 +92,12 @@ impl<'o, P: Protocol> Engine<'o, P> {
     }
 
     fn new(
-        journal: Journal<P>,
+        journal: Journal,
         lock: EngineLock,
         engine_config: EngineConfig,
         dir_watcher: DirWatcher,
         children: Signal,
-        observer: &'o mut dyn Observer<P>,
+        observer: &'o mut dyn Observer,
     ) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
         let hosts = Hosts::of(journal.store.as_ref(), engine_config.host());
@@ -118,7 +119,7 @@ impl<'o, P: Protocol> Engine<'o, P> {
             event_sender,
             events,
             performed: BTreeSet::new(),
-            partial_reports: PartialReports::new(),
+            partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
             start_recorded: false,
             interrupts: 0,
@@ -141,18 +142,18 @@ impl<'o, P: Protocol> Engine<'o, P> {
         Ok(())
     }
 
-    pub fn journal(&self) -> &Journal<P> {
+    pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
     /// Commits one request without starting anything, writes the views, and releases the lock.
-    pub async fn handle(mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+    pub async fn handle(mut self, request: EngineRequest) -> Result<(), EngineError> {
         let result = self.handle_now(request).await;
         self.release().await;
         result
     }
 
-    async fn handle_now(&mut self, request: EngineRequest<P::Step>) -> Result<(), EngineError> {
+    async fn handle_now(&mut self, request: EngineRequest) -> Result<(), EngineError> {
         self.recover_views().await?;
         self.engine_config.slots = 0;
         let result = self.request(request).await;
@@ -176,17 +177,18 @@ impl<'o, P: Protocol> Engine<'o, P> {
     /// one request of the user to exit: first cleanly, then at once, then leaving the attempts alive.
     pub async fn drive(
         mut self,
-        request: EngineRequest<P::Step>,
+        request: EngineRequest,
         interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<EngineExit, EngineError> {
-        let exit = self.run_loop(request, interrupts).await;
+        let span = tracing::info_span!("run", id = %self.journal.run);
+        let exit = self.run_loop(request, interrupts).instrument(span).await;
         self.release().await;
         exit
     }
 
     async fn run_loop(
         &mut self,
-        request: EngineRequest<P::Step>,
+        request: EngineRequest,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<EngineExit, EngineError> {
         self.recover_views().await?;
@@ -205,7 +207,7 @@ impl<'o, P: Protocol> Engine<'o, P> {
         loop {
             self.proceed().await?;
             self.perform();
-            self.write_view_if_due();
+            self.write_views_if_due();
             if let Some(exit) = self.exit() {
                 self.write_all_views().await?;
                 return Ok(exit);
@@ -255,13 +257,13 @@ impl<'o, P: Protocol> Engine<'o, P> {
 }
 
 /// Loads the run and sets up the watchers of an engine.
-async fn prepare<P: Protocol>(
+async fn prepare(
     store: &Arc<dyn Store>,
     engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
-    observer: &mut dyn Observer<P>,
-) -> Result<(Journal<P>, DirWatcher, Signal), EngineError> {
+    observer: &mut dyn Observer,
+) -> Result<(Journal, DirWatcher, Signal), EngineError> {
     let journal = Box::pin(load(store, engine_config, run, epoch, observer)).await?;
     let dir_watcher = DirWatcher::new().map_err(EngineError::DirWatcher)?;
     let children = signal(SignalKind::child()).map_err(EngineError::DirWatcher)?;
@@ -270,27 +272,30 @@ async fn prepare<P: Protocol>(
 
 /// Loads the run. A corrupted document is restored first if that loses nothing, or if the command allows a loss. An
 /// external write is absorbed or rejected.
-async fn load<P: Protocol>(
+async fn load(
     store: &Arc<dyn Store>,
     engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
-    observer: &mut dyn Observer<P>,
-) -> Result<Journal<P>, EngineError> {
-    let loaded = match Journal::load(store, &engine_config.clock, run).await {
+    observer: &mut dyn Observer,
+) -> Result<Journal, EngineError> {
+    let (clock, kinds) = (&engine_config.clock, engine_config.kinds);
+    let loaded = match Journal::load(store, clock, kinds, run).await {
         Err(LoadError::Corrupted { revision, what, .. }) => {
-            let corruption = Corruption::<P>::diagnose(store.as_ref(), run, revision, what).await?;
+            let name = store.protocol(run).await?.unwrap_or_default();
+            let kind = find_kind(kinds, run, &name)?;
+            let corruption = Corruption::diagnose(store.as_ref(), kind, run, revision, what).await?;
             let (by, quarantine) = (engine_config.author.clone(), engine_config.quarantine(run));
             let restored = corruption.restore(
                 store,
-                &engine_config.clock,
+                clock,
                 by,
                 Some(epoch),
                 &quarantine,
                 engine_config.overrides.recover,
             );
             observer.notice(Notice::Restored(&restored.await?));
-            Journal::load(store, &engine_config.clock, run).await?
+            Journal::load(store, clock, kinds, run).await?
         }
         loaded => loaded?,
     };

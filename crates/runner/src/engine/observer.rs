@@ -6,18 +6,18 @@ use std::time::Duration;
 use crate::recovery::Restored;
 use crate::run::ResolvedWrite;
 use protocol::entry::Entry;
-use protocol::{AttemptId, Protocol, Revision};
+use protocol::{AttemptId, Kind, Revision};
 
 /// Something to show to the user.
 #[derive(Debug)]
-pub enum Notice<'a, P: Protocol> {
+pub enum Notice<'a> {
     /// The engine has started. The `adopted` attempts have a live shim; the `open` ones are live only in the journal,
     /// and have ended, were lost, or never began.
     Started { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// These attempts are on other hosts and may be alive there. This engine does not touch them.
     Remote { attempts: &'a [(AttemptId, String)] },
     /// An entry was committed.
-    Committed { revision: Revision, entry: &'a Entry<P> },
+    Committed { kind: &'static dyn Kind, revision: Revision, entry: &'a Entry },
     /// The process of an attempt is started; its output goes to this file.
     Output { attempt: &'a AttemptId, stdout: PathBuf },
     /// A view's path held a file that this program had not written. It was moved to quarantine.
@@ -33,11 +33,11 @@ pub enum Notice<'a, P: Protocol> {
 }
 
 /// Receives the notices of an engine.
-pub trait Observer<P: Protocol> {
-    fn notice(&mut self, notice: Notice<'_, P>);
+pub trait Observer {
+    fn notice(&mut self, notice: Notice<'_>);
 }
 
 /// Ignores all notices.
-impl<P: Protocol> Observer<P> for () {
-    fn notice(&mut self, _: Notice<'_, P>) {}
+impl Observer for () {
+    fn notice(&mut self, _: Notice<'_>) {}
 }

@@ -4,65 +4,51 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::AttemptId;
 use protocol::edit::EditAuthor;
 use protocol::entry::Input;
-use protocol::run::{Attempt, Decision, Run};
-use protocol::{AttemptId, Protocol};
+use protocol::run::Decision;
 use store::CommitError;
 use supervisor::AttemptDir;
 use supervisor::partial::{discard_taken, take_partial};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
-use crate::run::Journal;
 
 /// The shortest time between two commits of one attempt.
 const PACE: Duration = Duration::from_secs(1);
 
 /// Attempts with a partial report on disk, and when to commit it.
 #[derive(Debug, Default)]
-pub(super) struct PartialReports<S> {
-    waiting: BTreeMap<AttemptId, (Instant, Attempt<S>)>,
+pub(super) struct PartialReports {
+    waiting: BTreeMap<AttemptId, Instant>,
     /// No commit of the attempt before this time.
     not_before: BTreeMap<AttemptId, Instant>,
 }
 
-impl<S: Clone> PartialReports<S> {
-    pub(super) fn new() -> Self {
-        Self { waiting: BTreeMap::new(), not_before: BTreeMap::new() }
-    }
-
-    fn schedule(&mut self, id: AttemptId, attempt: Attempt<S>) {
-        let at = self.not_before.get(&id).copied().unwrap_or_else(Instant::now);
-        self.waiting.entry(id).or_insert((at, attempt));
-    }
-
+impl PartialReports {
     /// Returns when the next partial report is to be committed.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.waiting.values().map(|(at, _)| *at).min()
-    }
-
-    fn remove(&mut self, id: &AttemptId) {
-        self.waiting.remove(id);
-        self.not_before.remove(id);
+        self.waiting.values().min().copied()
     }
 }
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     /// Schedules the commit of an attempt's partial report.
-    pub(super) fn queue_partial_report(&mut self, attempt: Attempt<P::Step>) {
-        self.partial_reports.schedule(Run::<P>::id(&attempt), attempt);
+    pub(super) fn queue_partial_report(&mut self, attempt: AttemptId) {
+        let at = self.partial_reports.not_before.get(&attempt).copied().unwrap_or_else(Instant::now);
+        self.partial_reports.waiting.entry(attempt).or_insert(at);
     }
 
     /// Commits the partial reports whose time has come.
     pub(super) async fn commit_partial_reports(&mut self) -> Result<(), EngineError> {
         let now = Instant::now();
-        let due = self.partial_reports.waiting.iter().filter(|(_, (at, _))| *at <= now);
-        let due: Vec<_> = due.map(|(id, (_, attempt))| (id.clone(), attempt.clone())).collect();
-        for (id, attempt) in due {
-            self.partial_reports.waiting.remove(&id);
-            self.commit_partial_report(&id, &attempt).await?;
-            self.partial_reports.not_before.insert(id, Instant::now() + PACE);
+        let due = self.partial_reports.waiting.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<_> = due.map(|(attempt, _)| attempt.clone()).collect();
+        for attempt in due {
+            self.partial_reports.waiting.remove(&attempt);
+            self.commit_partial_report(&attempt).await?;
+            self.partial_reports.not_before.insert(attempt, Instant::now() + PACE);
         }
         Ok(())
     }
@@ -70,50 +56,41 @@ impl<P: Protocol> Engine<'_, P> {
     /// Commits the last partial report of an attempt that has ended.
     pub(super) async fn commit_last_partial_report(
         &mut self,
-        attempt: &Attempt<P::Step>,
+        attempt: &AttemptId,
     ) -> Result<(), EngineError> {
-        let id = Run::<P>::id(attempt);
-        self.partial_reports.remove(&id);
-        self.commit_partial_report(&id, attempt).await
+        self.partial_reports.waiting.remove(attempt);
+        self.partial_reports.not_before.remove(attempt);
+        self.commit_partial_report(attempt).await
     }
 
-    async fn commit_partial_report(
-        &mut self,
-        id: &AttemptId,
-        attempt: &Attempt<P::Step>,
-    ) -> Result<(), EngineError> {
-        let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, id);
+    async fn commit_partial_report(&mut self, attempt: &AttemptId) -> Result<(), EngineError> {
+        let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, attempt);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
-        let Some(patch) = P::partial_patch(&attempt.step, content) else { return Ok(()) };
-        loop {
-            let Journal { spec, state, document, .. } = &self.journal;
-            let is_live = state.run.live_attempts().any(|(live, _)| live == *attempt);
-            let edited = P::edit(
-                &spec.definition,
-                document,
-                document,
-                &EditAuthor::Step(attempt.step.clone()),
-                &patch,
-            );
-            let edit = match edited {
-                Ok(Some(edit)) if is_live => edit,
-                Ok(_) => break,
+        let Some(patch) = self.journal.machine().partial_patch(&attempt.step, content) else {
+            return Ok(());
+        };
+        let author = EditAuthor::Step(attempt.step.clone());
+        let committed = self.decide(None, |engine| {
+            let is_live = engine.journal.state.run.live_attempts().any(|(live, _)| live == *attempt);
+            match engine.journal.machine().edit(&engine.journal.document(), &author, &patch) {
+                Ok(Some(edit)) if is_live => {
+                    let input = Input::Edited { edit, from: Some(attempt.clone()) };
+                    Ok(Some((input, Decision::nothing())))
+                }
+                Ok(_) => Ok(None),
                 Err(error) => {
-                    tracing::debug!(run = %self.journal.run, attempt = %id, %error, "partial report not applied");
-                    break;
+                    tracing::debug!(%attempt, %error, "partial report not applied");
+                    Ok(None)
                 }
-            };
-            let input = Input::Edited { edit, from: Some(id.clone()) };
-            match self.commit(None, input, Decision::nothing()).await {
-                Ok(()) => break,
-                Err(CommitError::Conflict { .. }) => self.reload().await?,
-                Err(CommitError::TooLarge { size, limit }) => {
-                    tracing::warn!(run = %self.journal.run, attempt = %id, size, limit, "partial report not applied");
-                    self.reload().await?;
-                    break;
-                }
-                Err(error) => return Err(error.into()),
             }
+        });
+        match committed.await {
+            Ok(_) => {}
+            Err(EngineError::Commit(CommitError::TooLarge { size, limit })) => {
+                tracing::warn!(%attempt, size, limit, "partial report not applied");
+                self.reload().await?;
+            }
+            Err(error) => return Err(error),
         }
         discard_taken(&dir);
         Ok(())

@@ -1,9 +1,9 @@
 //! Attempts on other hosts. This engine cannot see whether one is alive, so it does not adopt, start, stop or fail
 //! it. An engine on that host does, or the user gives the host up.
 
-use protocol::entry::{Author, Evidence, FailureKind, RunState};
-use protocol::run::{Attempt, Ending, Fact, Run};
-use protocol::{AttemptId, Protocol};
+use protocol::AttemptId;
+use protocol::entry::{Author, Evidence, FailureKind};
+use protocol::run::{Ending, Fact, RunState};
 use store::Store;
 
 use super::{AbandonedHost, Engine, EngineError};
@@ -26,28 +26,25 @@ impl Hosts {
     }
 
     /// Iterates over the attempts that may be alive on other hosts, with their hosts.
-    pub(super) fn remote<'a, P: Protocol>(
-        &'a self,
-        state: &'a RunState<P>,
-    ) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
+    pub(super) fn remote<'a>(&'a self, state: &'a RunState) -> impl Iterator<Item = (AttemptId, &'a str)> {
         self.local.iter().flat_map(|local| state.remote(local))
     }
 
-    pub(super) fn is_remote<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
+    pub(super) fn is_remote(&self, state: &RunState, attempt: &AttemptId) -> bool {
         let host = state.hosts.get(attempt);
         self.local.as_ref().is_some_and(|local| host.is_some_and(|host| host != local))
     }
 
     /// Returns the number of slots in total, given the number on this host. A remote attempt takes no local slot.
-    pub(super) fn slots<P: Protocol>(&self, state: &RunState<P>, local: usize) -> usize {
+    pub(super) fn slots(&self, state: &RunState, local: usize) -> usize {
         local.saturating_add(self.remote(state).count())
     }
 }
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     pub(super) fn remote(&self) -> Vec<(AttemptId, String)> {
         let remote = self.hosts.remote(&self.journal.state);
-        remote.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()
+        remote.map(|(attempt, host)| (attempt.clone(), host.to_owned())).collect()
     }
 
     /// Checks that the host given up by the user is another one and has attempts of this run.

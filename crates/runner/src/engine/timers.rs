@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::run::{Attempt, Run, TurnStatus};
-use protocol::{AttemptId, Protocol};
+use protocol::AttemptId;
+use protocol::run::TurnStatus;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -13,9 +13,9 @@ use super::Engine;
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     /// Returns the back-off that elapses first, or `None` if the run starts nothing in its present status.
-    pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
+    pub(super) fn next_timer(&mut self) -> Option<(Instant, AttemptId)> {
         let state = &self.journal.state;
         if !state.run.status.starts() {
             return None;
@@ -23,22 +23,17 @@ impl<P: Protocol> Engine<'_, P> {
         let (now, wall) = (Instant::now(), self.engine_config.clock.now());
         let backing_off =
             state.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
-        let attempts = backing_off.map(|(step, active)| Attempt {
-            step: step.clone(),
-            turn: active.turn,
-            attempt_no: active.attempt_no,
-        });
+        let attempts = backing_off.map(|(step, active)| active.attempt_id(step));
         let mut seen = BTreeMap::new();
         let timers = attempts.map(|attempt| {
-            let id = Run::<P>::id(&attempt);
-            let deadline = *self.deadlines.0.entry(id.clone()).or_insert_with(|| {
+            let deadline = *self.deadlines.0.entry(attempt.clone()).or_insert_with(|| {
                 // At most the length of the back-off: the wall clock may have been set back while no engine ran.
-                let remaining = state.timers.get(&id).map_or(Duration::ZERO, |timer| {
+                let remaining = state.timers.get(&attempt).map_or(Duration::ZERO, |timer| {
                     timer.fires_at.since(wall).min(Duration::from_millis(timer.length_ms))
                 });
                 now + remaining
             });
-            seen.insert(id, deadline);
+            seen.insert(attempt.clone(), deadline);
             (deadline, attempt)
         });
         let next = timers.min();
@@ -47,7 +42,7 @@ impl<P: Protocol> Engine<'_, P> {
     }
 }
 
-pub(super) async fn backoff_elapsed<S>(timer: Option<(Instant, Attempt<S>)>) -> Attempt<S> {
+pub(super) async fn backoff_elapsed(timer: Option<(Instant, AttemptId)>) -> AttemptId {
     match timer {
         Some((deadline, attempt)) => {
             tokio::time::sleep_until(deadline).await;

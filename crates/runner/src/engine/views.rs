@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol::entry::{Entry, Input};
+use protocol::entry::Input;
 use protocol::report::Report;
 use protocol::run::Fact;
-use protocol::{Protocol, Revision, View};
+use protocol::{Revision, StepId, View};
 use store::{Digest, ViewMark};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::engine::Notice;
 use crate::views::{Durability, ViewFiles};
 use crate::views::{marks_for_store, marks_of_host};
 
-/// The view files of a run, and whether the document's view is stale.
+/// The view files of a run, and whether those of the document are stale.
 #[derive(Debug)]
 pub(super) struct RunViews {
     files: ViewFiles,
@@ -48,7 +48,7 @@ impl RunViews {
         self.stale = true;
     }
 
-    /// Returns when the document's view is to be written next.
+    /// Returns when the document's views are to be written next.
     pub(super) fn next_write(&self) -> Option<Instant> {
         (self.stale && !self.repo_missing).then(|| self.files.not_before().into())
     }
@@ -62,7 +62,7 @@ impl RunViews {
     }
 }
 
-impl<P: Protocol> Engine<'_, P> {
+impl Engine<'_> {
     /// Writes the views of commits whose engine exited before it could. Files of earlier engines are recognised
     /// before the document changes.
     ///
@@ -72,17 +72,16 @@ impl<P: Protocol> Engine<'_, P> {
         if self.views.repo_missing {
             return Ok(());
         }
-        let view = P::view(&self.journal.document);
-        let is_document_view = |mark: &&ViewMark| view.as_ref().is_some_and(|view| mark.path == view.path);
+        let views = self.journal.document().views();
         let marks = marks_of_host(&self.journal.views, self.views.host.as_deref());
-        let marked = marks.iter().find(is_document_view).map_or(Revision(0), |mark| mark.revision);
+        let marked = |view: &View| marks.iter().find(|mark| mark.path == view.path).map(|mark| mark.revision);
+        // A view without a mark may show any revision.
+        let oldest = views.iter().map(|view| marked(view).unwrap_or(Revision(0))).min();
         let mut latest = BTreeMap::new();
-        for stored in self.journal.store.entries(&self.journal.run, marked).await? {
-            if let Some(view) = &view {
-                self.adopt_view_of(view, stored.revision).await?;
-            }
-            let entry: Entry<P> = self.journal.decode(&stored)?;
-            if let Some((step, _)) = report_in::<P>(&entry.input) {
+        for stored in self.journal.store.entries(&self.journal.run, oldest.unwrap_or(Revision(0))).await? {
+            self.adopt_views_of(&views, stored.revision).await?;
+            let entry = self.journal.decode(&stored)?;
+            if let Some((step, _)) = report_in(&entry.input) {
                 latest.insert(step.clone(), entry.input);
             }
         }
@@ -91,57 +90,64 @@ impl<P: Protocol> Engine<'_, P> {
         for input in latest.values() {
             self.write_report(input);
         }
-        self.write_document_view();
+        self.write_document_views();
         Ok(())
     }
 
-    /// Adopts an unknown file at the view's path if it shows the document as it was at the revision.
-    async fn adopt_view_of(&mut self, view: &View, revision: Revision) -> Result<(), EngineError> {
-        let failed = |source| EngineError::View { path: PathBuf::from(&view.path), source };
-        if let Some(found) = self.views.files.unknown_digest(view).map_err(failed)? {
-            let shown = self.journal.document_at(revision).await?.as_ref().and_then(P::view);
-            if shown.is_some_and(|shown| Digest::of(shown.body) == found) {
+    /// Adopts unknown files at the views' paths that show the document as it was at the revision.
+    async fn adopt_views_of(&mut self, views: &[View], revision: Revision) -> Result<(), EngineError> {
+        let mut unknown = Vec::new();
+        for view in views {
+            let failed = |source| EngineError::View { path: PathBuf::from(&view.path), source };
+            if let Some(found) = self.views.files.unknown_digest(view).map_err(failed)? {
+                unknown.push((view, found));
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let shown = self.journal.document_at(revision).await?.map(|document| document.views());
+        for (view, found) in unknown {
+            let mut shown = shown.iter().flatten().filter(|shown| shown.path == view.path);
+            if shown.any(|shown| Digest::of(&shown.body) == found) {
                 self.views.files.adopt(view, found);
             }
         }
         Ok(())
     }
 
-    /// Writes the document's view if it is stale and its time has come.
-    pub(super) fn write_view_if_due(&mut self) {
+    /// Writes the document's views if they are stale and their time has come.
+    pub(super) fn write_views_if_due(&mut self) {
         if self.views.next_write().is_some_and(|at| at <= Instant::now()) {
-            self.write_document_view();
+            self.write_document_views();
         }
     }
 
-    fn write_document_view(&mut self) {
+    fn write_document_views(&mut self) {
         let start = Instant::now();
-        let Some(view) = P::view(&self.journal.document) else {
-            self.views.stale = false;
-            return;
-        };
-        let written = self.write_view(&view, Durability::Buffered);
-        self.views.files.charge(start.elapsed());
-        match written {
-            Ok(()) => self.views.stale = false,
-            // The view stays stale and is retried. If it still cannot be written at exit, the command fails.
-            Err(error) => {
+        for view in self.journal.document().views() {
+            let written = self.write_view(&view, Durability::Buffered);
+            self.views.files.charge(start.elapsed());
+            // The views stay stale and are retried. If they still cannot be written at exit, the command fails.
+            if let Err(error) = written {
                 if self.views.files.back_off() {
                     let view = PathBuf::from(&view.path);
                     self.observer.notice(Notice::ViewFailed { view, error: &error });
                 }
+                return;
             }
         }
+        self.views.stale = false;
     }
 
     /// Writes the report in `input`, if there is one, to its file in the seed's layout. If that fails, the file is
     /// written at exit.
-    pub(super) fn write_report(&mut self, input: &Input<P>) {
+    pub(super) fn write_report(&mut self, input: &Input) {
         if self.views.repo_missing {
             return;
         }
-        let Some((step, report)) = report_in::<P>(input) else { return };
-        let Some(path) = P::report_path(&self.journal.document, step) else { return };
+        let Some((step, report)) = report_in(input) else { return };
+        let Some(path) = self.journal.machine().report_path(step) else { return };
         let start = Instant::now();
         let view = report_view(path, report);
         let written = self.write_view(&view, Durability::Buffered);
@@ -163,7 +169,7 @@ impl<P: Protocol> Engine<'_, P> {
         for view in self.missing_reports().await? {
             self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
         }
-        if let Some(view) = P::view(&self.journal.document) {
+        for view in self.journal.document().views() {
             self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
         }
         let marks = self.views.take_marks();
@@ -172,8 +178,9 @@ impl<P: Protocol> Engine<'_, P> {
 
     /// Returns the report files that are missing. Reads the journal only if there are any.
     async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
-        let reported = P::reported_steps(&self.journal.document).into_iter();
-        let paths = reported.filter_map(|step| Some((P::report_path(&self.journal.document, &step)?, step)));
+        let machine = self.journal.machine();
+        let reported = machine.reported_steps().into_iter();
+        let paths = reported.filter_map(|step| Some((machine.report_path(&step)?, step)));
         let missing: BTreeMap<_, _> = paths
             .filter(|(path, _)| !self.views.files.is_unchanged(path.as_ref()))
             .map(|(path, step)| (step, path))
@@ -183,8 +190,8 @@ impl<P: Protocol> Engine<'_, P> {
         }
         let mut found = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, Revision(0)).await? {
-            let entry: Entry<P> = self.journal.decode(&stored)?;
-            if let Some((step, report)) = report_in::<P>(&entry.input) {
+            let entry = self.journal.decode(&stored)?;
+            if let Some((step, report)) = report_in(&entry.input) {
                 found.insert(step.clone(), report.clone());
             }
         }
@@ -202,12 +209,15 @@ impl<P: Protocol> Engine<'_, P> {
     }
 }
 
-fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Step, &Report)> {
+fn report_in(input: &Input) -> Option<(&StepId, &Report)> {
     match input {
         Input::Fact { fact: Fact::Ended { attempt, .. }, evidence: Some(evidence) } => {
             Some((&attempt.step, evidence.report.as_ref()?))
         }
-        Input::Fact { fact: Fact::Ended { .. } | Fact::BackoffElapsed { .. }, .. }
+        Input::Fact {
+            fact: Fact::Ended { .. } | Fact::BackoffElapsed { .. } | Fact::Answered { .. },
+            ..
+        }
         | Input::Opened { .. }
         | Input::Request { .. }
         | Input::Refused { .. }

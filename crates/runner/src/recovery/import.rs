@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
+use protocol::{ImportRefusal, Kind, RunId, Stamp, StepId, Turn};
 use serde_json::Value;
 use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, WriteId};
 
@@ -13,11 +13,11 @@ use crate::run::RunSpec;
 
 /// A view to import.
 #[derive(Debug, Clone)]
-pub struct ViewImport<S> {
+pub struct ViewImport {
     pub path: String,
     pub document: Value,
     /// The least number of turns that each step has had, so that no attempt id is used twice.
-    pub turns: BTreeMap<S, Turn>,
+    pub turns: BTreeMap<StepId, Turn>,
 }
 
 /// A document that a dump was [migrated](RecoverySource::Migrated) to.
@@ -49,16 +49,17 @@ impl From<RunWriteError> for DocumentImportError {
 
 /// Makes a run from a view: one entry starts it, a second records the view and moves the run to its state. Returns
 /// the run's status. Without a store, writes nothing.
-pub async fn import_document<P: Protocol>(
+pub async fn import_document(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
-    spec: RunSpec<P>,
-    found: ViewImport<P::Step>,
+    kind: &'static dyn Kind,
+    spec: RunSpec,
+    found: ViewImport,
 ) -> Result<RunStatus, DocumentImportError> {
     let ViewImport { path, document, turns } = found;
-    let status = P::import(&spec.definition, &document)?;
-    let mut replay = Replay::begin(spec);
+    let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
+    let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
     let decision = run::import(&mut after, status, turns);
     write(store, by, now, &mut replay, RecoverySource::View { path, document }, decision, None).await?;
@@ -67,19 +68,20 @@ pub async fn import_document<P: Protocol>(
 
 /// Makes a run from a migrated document, in the same two entries. Unless it is finished it is paused, because no user
 /// has asked to continue it. Returns the run's status. Without a store, writes nothing.
-pub async fn migrate<P: Protocol>(
+pub async fn migrate(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
-    spec: RunSpec<P>,
+    kind: &'static dyn Kind,
+    spec: RunSpec,
     from: Migration,
 ) -> Result<RunStatus, DocumentImportError> {
     let Migration { from, document, over } = from;
-    let status = P::import(&spec.definition, &document)?;
-    let mut replay = Replay::begin(spec);
+    let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
+    let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
     let mut decision = run::import(&mut after, status, BTreeMap::new());
-    if let Ok(paused) = run::consider(&replay.spec.definition, &mut after, &Request::Pause) {
+    if let Ok(paused) = run::consider(&mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
     write(store, by, now, &mut replay, RecoverySource::Migrated { from, document }, decision, over).await?;
@@ -87,20 +89,20 @@ pub async fn migrate<P: Protocol>(
 }
 
 /// Writes the two entries, if there is a store.
-async fn write<P: Protocol>(
+async fn write(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
-    replay: &mut Replay<P>,
+    replay: &mut Replay,
     source: RecoverySource,
-    decision: Decision<P>,
+    decision: Decision,
     over: Option<KvEntry>,
 ) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&replay.spec).expect("BUG: a definition is plain data");
     let definition = store::Digest::of(&blob).to_string();
-    let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
-    let recovered = entry::<P>(by, now, Input::Recovered { source }, decision);
+    let opened = entry(by, now, Input::Opened { definition }, Decision::nothing());
+    let recovered = entry(by, now, Input::Recovered { source }, decision);
     let run = replay.run.clone();
     replay.keeps_document = store.keeps_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
@@ -123,7 +125,7 @@ async fn write<P: Protocol>(
     }
 }
 
-fn entry<P: Protocol>(by: &Author, at: Stamp, input: Input<P>, decision: Decision<P>) -> Entry<P> {
+fn entry(by: &Author, at: Stamp, input: Input, decision: Decision) -> Entry {
     Entry {
         v: ENTRY_VERSION,
         at,

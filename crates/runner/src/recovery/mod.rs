@@ -18,6 +18,6 @@ pub(crate) use replay::{definition_of, epoch_at};
 pub(crate) use restore::{Corruption, MAX_SEQUENCE_JUMP};
 pub use restore::{RestoreError, Restored};
 pub use salvage::{
-    SalvageOutcome, SalvageRunError, SalvageTarget, Salvaged, lost_runs, salvage, was_opened_by,
+    SalvageOutcome, SalvageRunError, SalvageTarget, Salvaged, lost_runs, salvage, salvaged_kind,
 };
 pub use verify::{Inconsistency, verify};

@@ -4,9 +4,9 @@
 //! returned as the same [`Commit`]s. Nothing is decided. An entry is checked before it is folded: it must be able to
 //! follow the ones before it.
 
-use protocol::entry::{BadEntry, Entry, Input, RecoverySource, RunState};
-use protocol::run::{Action, Attempt};
-use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use protocol::entry::{BadEntry, Entry, Input, RecoverySource};
+use protocol::run::{Action, RunState};
+use protocol::{AttemptId, Epoch, Kind, Machine, Revision, RunId, Stamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
 
 use crate::run::RunSpec;
@@ -15,17 +15,16 @@ use crate::run::outbox_item;
 
 /// A run, as far as its entries have been added.
 #[derive(Debug)]
-pub struct Replay<P: Protocol> {
+pub struct Replay {
     pub run: RunId,
-    pub spec: RunSpec<P>,
-    pub state: RunState<P>,
-    pub document: P::Document,
+    pub spec: RunSpec,
+    pub state: RunState,
     /// The position that the next commit expects.
     pub position: Position,
     /// Whether commits contain the whole document, for a store that [keeps](store::Store::keeps_documents) it.
     pub keeps_document: bool,
     /// Actions of attempts that have not ended. Performing one again is safe; dropping it would lose it.
-    pending: Vec<(String, Attempt<P::Step>)>,
+    pending: Vec<(String, AttemptId)>,
 }
 
 /// Why an entry cannot be the next one.
@@ -44,8 +43,8 @@ pub enum ReplayError {
 }
 
 /// Returns the digest of the run's spec, as named by its first entry.
-pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, ReplayError> {
-    match Entry::<P>::decode(first)?.input {
+pub(crate) fn definition_of(first: &str) -> Result<Digest, ReplayError> {
+    match Entry::decode(first)?.input {
         Input::Opened { definition } => definition.parse().map_err(|_| ReplayError::NotOpened),
         Input::Fact { .. }
         | Input::Request { .. }
@@ -56,51 +55,55 @@ pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, ReplayEr
     }
 }
 
-impl<P: Protocol> Replay<P> {
+impl Replay {
     /// Begins with the spec of a run. The first entry is still to be [added](Self::add).
-    pub fn begin(spec: RunSpec<P>) -> Self {
+    pub fn begin(kind: &'static dyn Kind, spec: RunSpec) -> Result<Self, ReplayError> {
         let at = Stamp::from_micros(0);
-        Self {
+        let machine = kind.open(&spec.definition, &spec.options.location, at)?;
+        Ok(Self {
             run: spec.options.location.run.clone(),
-            state: RunState::blank(&spec.definition, at),
-            document: P::open_document(&spec.definition, &spec.options.location, at),
+            state: RunState::blank(machine, at),
             spec,
             position: Position::absent(),
             keeps_document: false,
             pending: Vec::new(),
-        }
+        })
+    }
+
+    /// Returns definition, state and document of the run.
+    pub fn machine(&self) -> &dyn Machine {
+        &*self.state.run.machine
     }
 
     /// Begins with the stored bytes of a spec.
-    pub fn read(blob: &[u8]) -> Result<Self, ReplayError> {
-        Ok(Self::begin(serde_json::from_slice(blob)?))
+    pub fn read(kind: &'static dyn Kind, blob: &[u8]) -> Result<Self, ReplayError> {
+        Self::begin(kind, serde_json::from_slice(blob)?)
     }
 
     /// Adds the next entry and returns its commit. After the commit, set [`position`](Self::position). After an
     /// error, only the position of the replay is valid.
     pub fn add(&mut self, body: &str, write_id: WriteId) -> Result<Commit, ReplayError> {
-        let entry = Entry::<P>::decode(body)?;
+        let entry = Entry::decode(body)?;
         if self.position == Position::absent() {
-            definition_of::<P>(body)?;
+            definition_of(body)?;
         }
-        let definition = &self.spec.definition;
         for change in &entry.changes {
-            if !self.state.run.admits(definition, change) {
+            if !self.state.run.admits(change) {
                 return Err(ReplayError::Contradicts);
             }
-            self.state.run.apply(change);
+            self.state.run.apply(change).map_err(|_| ReplayError::Contradicts)?;
         }
-        if !entry.actions.iter().all(|action| P::has_step(definition, &attempt_of(action).step)) {
+        let has_step = |action: &Action| self.machine().has_step(&attempt_of(action).step);
+        if !entry.actions.iter().all(has_step) {
             return Err(ReplayError::Contradicts);
         }
         self.state.fold_context(&entry);
-        let changed =
-            P::record(definition, &mut self.document, &entry).map_err(|_| ReplayError::Contradicts)?;
+        let changed = self.state.run.machine.record(&entry).map_err(|_| ReplayError::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }
 
     /// Returns an entry that records how the run was recovered.
-    pub fn note(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry<P> {
+    pub fn note(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry {
         Entry {
             v: protocol::entry::ENTRY_VERSION,
             at: at.max(self.state.at),
@@ -117,13 +120,13 @@ impl<P: Protocol> Replay<P> {
     }
 
     /// Returns the attempts that may be alive.
-    pub fn live_attempts(&self) -> Vec<Attempt<P::Step>> {
+    pub fn live_attempts(&self) -> Vec<AttemptId> {
         self.state.run.live_attempts().map(|(attempt, _)| attempt).collect()
     }
 
-    fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry<P>, changed: &[String]) -> Commit {
+    fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry, changed: &[String]) -> Commit {
         let live_attempts = self.live_attempts();
-        let is_over = |(_, attempt): &(String, Attempt<P::Step>)| !live_attempts.contains(attempt);
+        let is_over = |(_, attempt): &(String, AttemptId)| !live_attempts.contains(attempt);
         let (over, pending) = std::mem::take(&mut self.pending).into_iter().partition(is_over);
         self.pending = pending;
         let actions = entry.actions.iter().filter(|action| live_attempts.contains(attempt_of(action)));
@@ -133,30 +136,30 @@ impl<P: Protocol> Replay<P> {
                 outbox_item(action)
             })
             .collect();
-        let over: Vec<(String, Attempt<P::Step>)> = over;
+        let over: Vec<(String, AttemptId)> = over;
         let snapshot = self.position.revision.next().0.is_multiple_of(SNAPSHOT_EVERY);
-        let part = |path: &String| Part { path: path.clone(), body: P::part(&self.document, path) };
+        let part = |path: &String| Part { path: path.clone(), body: self.machine().part(path) };
+        let info = self.machine().kind().info();
         Commit {
             run: self.run.clone(),
-            protocol: P::NAME.to_owned(),
+            protocol: info.name.to_owned(),
             expected: self.position,
             epoch: None,
             write_id,
             entry: body,
             parts: changed.iter().map(part).collect(),
-            document: (self.keeps_document && P::SHOWS_DOCUMENT)
-                .then(|| serde_json::to_string(&self.document).expect("BUG: a document is plain data")),
+            document: (self.keeps_document && info.shows_document)
+                .then(|| self.machine().document().to_json()),
             outbox,
             acknowledged: over.into_iter().map(|(id, _)| id).collect(),
             views: Vec::new(),
-            snapshot: snapshot
-                .then(|| serde_json::to_string(&self.state).expect("BUG: the state of a run is plain data")),
+            snapshot: snapshot.then(|| self.state.encode_snapshot()),
             summary: Summary::of(&self.spec, &self.state).encode(),
         }
     }
 }
 
-fn attempt_of<S>(action: &Action<S>) -> &Attempt<S> {
+fn attempt_of(action: &Action) -> &AttemptId {
     match action {
         Action::Start { attempt } | Action::End { attempt } => attempt,
     }

@@ -12,30 +12,31 @@ use std::sync::Arc;
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
-use protocol::{Epoch, ImportRefusal, Protocol, Revision, RunId};
+use protocol::{Document, Epoch, ImportRefusal, Kind, Revision, RunId};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
 use crate::recovery::Replay;
-use crate::run::{CommitContext, Journal, LoadError, document_at, load_spec};
+use crate::run::{CommitContext, Journal, LoadError, load_machine, load_spec};
 use crate::views::create_private_dir;
 
 /// What is wrong with a run's document, and what could replace it.
 #[derive(Debug)]
-pub(crate) struct Corruption<P: Protocol> {
+pub(crate) struct Corruption {
     run: RunId,
+    kind: &'static dyn Kind,
     /// The revision whose document is bad.
     bad: Revision,
     what: String,
     /// The newest valid document.
-    candidate: Option<Candidate<P>>,
+    candidate: Option<Candidate>,
     /// The highest sequence number that a client may have seen, judging by the bad documents.
     claimed: u64,
 }
 
 #[derive(Debug)]
-struct Candidate<P: Protocol> {
-    document: P::Document,
+struct Candidate {
+    document: Document,
     /// The revision of the document.
     from: Revision,
 }
@@ -78,21 +79,22 @@ impl From<ReadError> for RestoreError {
     }
 }
 
-impl<P: Protocol> Corruption<P> {
+impl Corruption {
     /// Looks for a replacement of a bad document. Changes nothing.
     pub(crate) async fn diagnose(
         store: &dyn Store,
+        kind: &'static dyn Kind,
         run: &RunId,
         bad: Revision,
         what: String,
     ) -> Result<Self, LoadError> {
         let mut claimed = Claimed { highest: 0, bad };
         claimed.observe(bad, &store.parts_at(run, bad).await?);
-        let candidate = match replay_document::<P>(store, run, bad).await? {
+        let candidate = match replay_document(store, kind, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
-            None => newest_valid::<P>(store, run, bad, &mut claimed).await?,
+            None => newest_valid(store, kind, run, bad, &mut claimed).await?,
         };
-        Ok(Self { run: run.clone(), bad, what, candidate, claimed: claimed.highest })
+        Ok(Self { run: run.clone(), kind, bad, what, candidate, claimed: claimed.highest })
     }
 
     /// Commits the candidate as a new revision, with a sequence number that no client has seen. `any` allows a
@@ -106,7 +108,7 @@ impl<P: Protocol> Corruption<P> {
         quarantine: &Path,
         any: bool,
     ) -> Result<Restored, RestoreError> {
-        let Self { run, bad, what, candidate, claimed } = self;
+        let Self { run, kind, bad, what, candidate, claimed } = self;
         let Some(Candidate { document, from }) = candidate else {
             return Err(RestoreError::NoCandidate { run, bad, what });
         };
@@ -115,15 +117,13 @@ impl<P: Protocol> Corruption<P> {
         }
         let kept = quarantine_document(store.as_ref(), &run, bad, quarantine).await?;
         // Each revision adds at most one to the sequence number.
-        let highest = P::sequence(&document).unwrap_or(0) + (bad.0 - from.0);
-        let value = serde_json::to_value(&document).expect("BUG: a document is plain data");
-        let journal = Journal::<P>::load_with(store, clock, &run, Some(document)).await?;
-        let mut journal =
-            journal.ok_or_else(|| LoadError::Damaged { run: run.clone(), what: "it is gone".to_owned() })?;
+        let highest = document.sequence().unwrap_or(0) + (bad.0 - from.0);
+        let value = document.to_value();
+        let mut journal = Journal::load_with_document(store, clock, kind, &run, Some(document)).await?;
         let decision = if from == bad {
             Decision::nothing()
         } else {
-            let status = P::import(&journal.spec.definition, &value)?;
+            let status = journal.machine().import(&value)?;
             run::import(&mut journal.state.run, status, BTreeMap::new())
         };
         let highest = if claimed < highest + MAX_SEQUENCE_JUMP { highest.max(claimed) } else { highest };
@@ -165,35 +165,41 @@ impl Claimed {
 }
 
 /// Returns the document that the journal gives, if all its entries are intact.
-async fn replay_document<P: Protocol>(
+async fn replay_document(
     store: &dyn Store,
+    kind: &'static dyn Kind,
     run: &RunId,
     bad: Revision,
-) -> Result<Option<P::Document>, LoadError> {
+) -> Result<Option<Document>, LoadError> {
     if store.intact(run).await? < bad {
         return Ok(None);
     }
-    let mut replay = Replay::<P>::begin(load_spec::<P>(store, run).await?);
+    let spec = load_spec(store, run).await?;
+    let Ok(mut replay) = Replay::begin(kind, spec) else { return Ok(None) };
     for entry in store.entries_between(run, Revision(0), bad).await? {
         if replay.add(&entry.body, WriteId::new()).is_err() {
             return Ok(None);
         }
         replay.position.revision = entry.revision;
     }
-    let is_valid = replay.position.revision == bad && P::violations(&replay.document).is_empty();
-    Ok(is_valid.then_some(replay.document))
+    let document = replay.machine().document();
+    let is_valid = replay.position.revision == bad && document.violations().is_empty();
+    Ok(is_valid.then_some(document))
 }
 
-async fn newest_valid<P: Protocol>(
+async fn newest_valid(
     store: &dyn Store,
+    kind: &'static dyn Kind,
     run: &RunId,
     bad: Revision,
     claimed: &mut Claimed,
-) -> Result<Option<Candidate<P>>, LoadError> {
-    let spec = load_spec::<P>(store, run).await?;
+) -> Result<Option<Candidate>, LoadError> {
+    let spec = load_spec(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
-        match document_at::<P>(store, run, &spec.definition, revision).await {
-            Ok(document) => return Ok(Some(Candidate { document, from: revision })),
+        match load_machine(store, kind, run, &spec, revision).await {
+            Ok(machine) => {
+                return Ok(Some(Candidate { document: machine.document(), from: revision }));
+            }
             Err(LoadError::Corrupted { .. }) => {
                 claimed.observe(revision, &store.parts_at(run, revision).await?);
             }

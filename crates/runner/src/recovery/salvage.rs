@@ -2,7 +2,7 @@
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use protocol::{Epoch, Kind, Kinds, Revision, RunId, Stamp};
 use store::{
     FoundRun, ReplacementDatabase, RunWriteError, RunWriter, Salvage, SalvageError, SqliteStore, WriteId,
 };
@@ -68,12 +68,16 @@ impl SalvageTarget for &SqliteStore {
     }
 }
 
-/// Returns whether a run is of this protocol. Entries do not name their protocol, so its spec decides.
-pub fn was_opened_by<P: Protocol>(salvage: &Salvage, found: &FoundRun) -> Result<bool, SalvageRunError> {
-    let Some(first) = salvage.entry(found, Revision(1))? else { return Ok(false) };
-    let Ok(digest) = definition_of::<P>(&first.body) else { return Ok(false) };
-    let Some(blob) = salvage.blob(&digest)? else { return Ok(false) };
-    Ok(Replay::<P>::read(&blob).is_ok())
+/// Returns the kind of a run. Entries do not name their protocol, so its spec decides.
+pub fn salvaged_kind(
+    kinds: Kinds,
+    salvage: &Salvage,
+    found: &FoundRun,
+) -> Result<Option<&'static dyn Kind>, SalvageRunError> {
+    let Some(first) = salvage.entry(found, Revision(1))? else { return Ok(None) };
+    let Ok(digest) = definition_of(&first.body) else { return Ok(None) };
+    let Some(blob) = salvage.blob(&digest)? else { return Ok(None) };
+    Ok(kinds.0.iter().copied().find(|kind| Replay::read(*kind, &blob).is_ok()))
 }
 
 /// Returns the runs that are listed, but of which no entry was found.
@@ -88,7 +92,8 @@ pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>,
 
 /// Writes as much of a run as can be read into a draft or an intact store. Returns `None` if the run is among those
 /// to `skip`.
-pub fn salvage<P: Protocol>(
+pub fn salvage(
+    kind: &'static dyn Kind,
     salvage: &Salvage,
     found: &FoundRun,
     target: &mut impl SalvageTarget,
@@ -103,14 +108,14 @@ pub fn salvage<P: Protocol>(
     let Some(first) = salvage.entry(found, Revision(1))? else {
         return Ok(unreadable(nameless, "its first entry is lost".to_owned()));
     };
-    let digest = match definition_of::<P>(&first.body) {
+    let digest = match definition_of(&first.body) {
         Ok(digest) => digest,
         Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&unfit)))),
     };
     let Some(blob) = salvage.blob(&digest)? else {
         return Ok(unreadable(nameless, with_causes(&ReplayError::NoDefinition)));
     };
-    let replay = match Replay::<P>::read(&blob) {
+    let replay = match Replay::read(kind, &blob) {
         Ok(replay) => replay,
         Err(unfit) => return Ok(unreadable(nameless, with_causes(&unfit))),
     };
@@ -118,7 +123,7 @@ pub fn salvage<P: Protocol>(
     if skip.contains(&run) {
         return Ok(None);
     }
-    let from = Source { salvage, found, blob };
+    let from = Source { kind, salvage, found, blob };
     match target.put_run(|writer| from.fill(replay, writer, by, now)) {
         Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
         // Two runs of the same name: the first one is kept.
@@ -131,6 +136,7 @@ pub fn salvage<P: Protocol>(
 
 /// Where a run is read from.
 struct Source<'s> {
+    kind: &'static dyn Kind,
     salvage: &'s Salvage,
     found: &'s FoundRun,
     /// The bytes of its spec.
@@ -139,9 +145,9 @@ struct Source<'s> {
 
 impl Source<'_> {
     /// Writes the entries from the first one on, until one is missing or contradicts the others.
-    fn fill<P: Protocol>(
+    fn fill(
         &self,
-        mut replay: Replay<P>,
+        mut replay: Replay,
         writer: &mut RunWriter<'_>,
         by: &Author,
         now: Stamp,
@@ -193,8 +199,8 @@ impl Source<'_> {
     }
 
     /// Replays the run up to the entry that contradicted it, because a failed replay cannot be used.
-    fn replay_valid<P: Protocol>(&self, spoilt: &Replay<P>) -> Result<Replay<P>, SalvageRunError> {
-        let mut replay = Replay::read(&self.blob).expect("BUG: it was read before");
+    fn replay_valid(&self, spoilt: &Replay) -> Result<Replay, SalvageRunError> {
+        let mut replay = Replay::read(self.kind, &self.blob).expect("BUG: it was read before");
         for revision in 1..=spoilt.revision().0 {
             let entry = self.salvage.entry(self.found, Revision(revision))?;
             let entry = entry.expect("BUG: it was there before");

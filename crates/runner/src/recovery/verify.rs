@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use protocol::entry::BadEntry;
-use protocol::{Protocol, Revision, RunId};
+use protocol::{Kinds, Revision, RunId};
 use store::{Store, StoredEntry, WriteId};
 
 use crate::clock::Clock;
 use crate::recovery::{Replay, ReplayError, definition_of};
-use crate::run::{Journal, LoadError};
+use crate::run::{Journal, LoadError, find_kind};
 
 /// Why a run is inconsistent.
 #[derive(Debug, thiserror::Error)]
@@ -40,23 +40,26 @@ impl Inconsistency {
 }
 
 /// Loads a run and checks it against its entries. Changes nothing.
-pub async fn verify<P: Protocol>(
+pub async fn verify(
     store: &Arc<dyn Store>,
     clock: &Clock,
+    kinds: Kinds,
     run: &RunId,
-) -> Result<Option<Journal<P>>, Inconsistency> {
+) -> Result<Option<Journal>, Inconsistency> {
     // Entries are checked one by one before the run is loaded, because loading folds them unchecked.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
     let Some(first) = entries.first() else {
-        return Ok(Journal::load(store, clock, run).await?);
+        return Ok(Journal::load(store, clock, kinds, run).await?);
     };
     let failed = |revision| move |source| Inconsistency::Entry { revision, source };
-    let digest = definition_of::<P>(&first.body).map_err(failed(first.revision))?;
+    let digest = definition_of(&first.body).map_err(failed(first.revision))?;
     let blob = store.blob(&digest).await.map_err(LoadError::from)?;
     let blob = blob.ok_or(ReplayError::NoDefinition).map_err(failed(first.revision))?;
-    let mut replay = Replay::<P>::read(&blob).map_err(failed(first.revision))?;
+    let name = store.protocol(run).await.map_err(LoadError::from)?.unwrap_or_default();
+    let kind = find_kind(kinds, run, &name)?;
+    let mut replay = Replay::read(kind, &blob).map_err(failed(first.revision))?;
     add_all(&mut replay, &entries)?;
-    let Some(journal) = Journal::<P>::load(store, clock, run).await? else { return Ok(None) };
+    let Some(journal) = Journal::load(store, clock, kinds, run).await? else { return Ok(None) };
     let expected = journal.position.revision;
     // Entries that were committed meanwhile.
     let later = store.entries_between(run, replay.revision(), expected).await.map_err(LoadError::from)?;
@@ -67,13 +70,13 @@ pub async fn verify<P: Protocol>(
     if replay.state != journal.state {
         return Err(Inconsistency::State);
     }
-    if replay.document != journal.document {
+    if replay.machine().document() != journal.document() {
         return Err(Inconsistency::Document);
     }
     Ok(Some(journal))
 }
 
-fn add_all<P: Protocol>(replay: &mut Replay<P>, entries: &[StoredEntry]) -> Result<(), Inconsistency> {
+fn add_all(replay: &mut Replay, entries: &[StoredEntry]) -> Result<(), Inconsistency> {
     for entry in entries {
         let revision = replay.revision().next();
         if entry.revision != revision {

@@ -1,28 +1,30 @@
 //! Reading the document of a run without loading the run.
 
-use protocol::{Protocol, Revision, RunId};
+use protocol::{Document, Kinds, Revision, RunId};
 use store::{Store, StoredDocument};
 
-use crate::run::{LoadError, load_spec};
+use crate::run::{LoadError, find_kind, load_spec, open_machine};
 
 /// A document at a revision.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DocumentAt<D> {
-    pub document: D,
+pub struct DocumentAt {
+    pub document: Document,
     pub revision: Revision,
 }
 
 /// Assembles the document of a run. Reads the run's spec only if the parts are not sufficient.
-pub async fn read_document<P: Protocol>(
+pub async fn read_document(
     store: &dyn Store,
+    kinds: Kinds,
     run: &RunId,
     stored: StoredDocument,
-) -> Result<DocumentAt<P::Document>, LoadError> {
+) -> Result<DocumentAt, LoadError> {
     let revision = stored.revision;
     let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
-    let document = match P::assemble_without_definition(&parts) {
+    let kind = find_kind(kinds, run, &stored.protocol)?;
+    let document = match kind.assemble(&parts) {
         Some(document) => Some(document),
-        None => P::assemble(&load_spec::<P>(store, run).await?.definition, &parts),
+        None => open_machine(kind, run, &load_spec(store, run).await?)?.assemble(&parts),
     };
     let document = document.ok_or_else(|| LoadError::Corrupted {
         run: run.clone(),

@@ -5,8 +5,8 @@
 
 use protocol::edit::{EditAuthor, EditRefusal, Patch};
 use protocol::entry::{Author, Input};
-use protocol::run::{Decision, Run};
-use protocol::{AttemptId, Protocol, Revision};
+use protocol::run::Decision;
+use protocol::{AttemptId, Document, Revision};
 use serde_json::Value;
 use store::CommitError;
 
@@ -84,8 +84,8 @@ fn live_instead(live_attempts: &[AttemptId]) -> String {
 ///
 /// `from` is the attempt that makes the edit, if one does. It may write what its step may write, as long as it is the
 /// step's live attempt.
-pub async fn edit<P: Protocol>(
-    journal: &mut Journal<P>,
+pub async fn edit(
+    journal: &mut Journal,
     by: Author,
     from: Option<AttemptId>,
     expected: u64,
@@ -98,12 +98,12 @@ pub async fn edit<P: Protocol>(
     let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.race_timeout()), 0);
     loop {
         attempts += 1;
-        let Some(found) = P::sequence(&journal.document) else { return Err(EditRefusal::EngineOnly.into()) };
+        let Some(found) = journal.document().sequence() else { return Err(EditRefusal::EngineOnly.into()) };
         let Some((read_at, based_on)) = &based_on else {
             return Err(conflict(journal, expected, None, attempts, "there was no such document"));
         };
         let author = author(journal, from.as_ref())?;
-        let edit = match P::edit(&journal.spec.definition, based_on, &journal.document, &author, patch) {
+        let edit = match journal.machine().edit(based_on, &author, patch) {
             Ok(Some(edit)) => edit,
             Ok(None) => {
                 let revision = journal.position.revision;
@@ -117,7 +117,7 @@ pub async fn edit<P: Protocol>(
         let input = Input::Edited { edit, from: from.clone() };
         match journal.commit(by.clone(), input, Decision::nothing(), CommitContext::default()).await {
             Ok(_) => {
-                let sequence = P::sequence(&journal.document).unwrap_or(found);
+                let sequence = journal.document().sequence().unwrap_or(found);
                 return Ok(Edited { sequence, revision: journal.position.revision, written: true });
             }
             Err(CommitError::Conflict { .. }) => {
@@ -138,8 +138,8 @@ pub async fn edit<P: Protocol>(
     }
 }
 
-fn conflict<P: Protocol>(
-    journal: &Journal<P>,
+fn conflict(
+    journal: &Journal,
     expected: u64,
     expected_revision: Option<Revision>,
     attempts: usize,
@@ -147,25 +147,22 @@ fn conflict<P: Protocol>(
 ) -> EditError {
     let conflict = SequenceConflict {
         expected,
-        found: P::sequence(&journal.document).unwrap_or_default(),
+        found: journal.document().sequence().unwrap_or_default(),
         expected_revision,
         found_revision: journal.position.revision,
         attempts,
         why: why.to_owned(),
-        last: P::last_change(&journal.document),
+        last: journal.document().last_change(),
     };
     EditError::Conflict(Box::new(conflict))
 }
 
 /// Returns the author of the edit: the step of the live attempt `from`, or an outside author.
-fn author<P: Protocol>(
-    journal: &Journal<P>,
-    from: Option<&AttemptId>,
-) -> Result<EditAuthor<P::Step>, EditError> {
+fn author(journal: &Journal, from: Option<&AttemptId>) -> Result<EditAuthor, EditError> {
     let Some(from) = from else { return Ok(EditAuthor::Outside) };
     let mut live_attempts = Vec::new();
     for (attempt, _) in journal.state.run.live_attempts() {
-        let id = Run::<P>::id(&attempt);
+        let id = attempt.clone();
         if id == *from {
             return Ok(EditAuthor::Step(attempt.step));
         }
@@ -178,13 +175,10 @@ fn author<P: Protocol>(
 ///
 /// A commit adds at most one to the number, so the revision is at least as far back as the number. It is further back
 /// if the engine committed entries that do not change the document: the search doubles its stride, then bisects.
-async fn read_at<P: Protocol>(
-    journal: &Journal<P>,
-    sequence: u64,
-) -> Result<Option<(Revision, P::Document)>, LoadError> {
+async fn read_at(journal: &Journal, sequence: u64) -> Result<Option<(Revision, Document)>, LoadError> {
     let mut newer = journal.position.revision;
-    let mut behind = match P::sequence(&journal.document) {
-        Some(found) if found == sequence => return Ok(Some((newer, journal.document.clone()))),
+    let mut behind = match journal.document().sequence() {
+        Some(found) if found == sequence => return Ok(Some((newer, journal.document()))),
         Some(found) if found > sequence => found - sequence,
         Some(_) | None => return Ok(None),
     };
@@ -192,7 +186,7 @@ async fn read_at<P: Protocol>(
     let mut stride = 1;
     while let Some(revision) = newer.0.checked_sub(behind.max(stride)).filter(|revision| *revision > 0) {
         let document = journal.document_at(Revision(revision)).await?;
-        match document.as_ref().and_then(P::sequence) {
+        match document.as_ref().and_then(Document::sequence) {
             Some(found) if found > sequence => {
                 (newer, behind) = (Revision(revision), found - sequence);
             }
@@ -209,12 +203,12 @@ async fn read_at<P: Protocol>(
     }
     while newer.0 - older.0 > 1 {
         let middle = Revision(older.0 + (newer.0 - older.0) / 2);
-        match journal.document_at(middle).await?.as_ref().and_then(P::sequence) {
+        match journal.document_at(middle).await?.as_ref().and_then(Document::sequence) {
             Some(found) if found > sequence => newer = middle,
             Some(_) | None => older = middle,
         }
     }
     let document = if older.0 == 0 { None } else { journal.document_at(older).await? };
-    let same = document.filter(|document| P::sequence(document) == Some(sequence));
+    let same = document.filter(|document| document.sequence() == Some(sequence));
     Ok(same.map(|document| (older, document)))
 }

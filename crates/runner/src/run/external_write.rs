@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::Decision;
-use protocol::{Protocol, Revision, RunId};
+use protocol::{Kinds, Revision, RunId};
+use serde_json::Value;
 use store::{CommitError, ExternalWrite, Store, WriteError};
 
 use crate::clock::Clock;
@@ -58,7 +59,7 @@ impl fmt::Display for ResolvedWrite {
     }
 }
 
-impl<P: Protocol> Journal<P> {
+impl Journal {
     /// Resolves the external write to the document, if there is one. Another client may do the same at the same time;
     /// one of the two commits succeeds.
     pub(crate) async fn resolve_external_write(&mut self) -> Result<(), LoadError> {
@@ -94,19 +95,18 @@ impl<P: Protocol> Journal<P> {
     }
 
     /// Returns the edit that the external write amounts to, or why it is none.
-    fn as_edit(&self, external_write: &ExternalWrite) -> Result<P::Edit, String> {
+    fn as_edit(&self, external_write: &ExternalWrite) -> Result<Value, String> {
         let change = external_write.change.as_ref().map_err(ToString::to_string)?;
         let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
         let (ours, theirs) = (read(&change.ours)?, read(&change.theirs)?);
-        P::external_edit(&self.spec.definition, &self.document, &ours, &theirs)
-            .map_err(|refused| with_causes(&refused))
+        self.machine().external_edit(&ours, &theirs).map_err(|refused| with_causes(&refused))
     }
 
     /// Commits the resolution.
     async fn commit_resolution(
         &mut self,
         external_write: &ExternalWrite,
-        edit: Result<P::Edit, String>,
+        edit: Result<Value, String>,
     ) -> Result<ResolvedWrite, CommitError> {
         let ExternalWrite { bucket, sequence, .. } = external_write;
         let by = Author::Client { bucket: bucket.clone(), sequence: *sequence };
@@ -131,8 +131,8 @@ impl<P: Protocol> Journal<P> {
     }
 
     /// Returns the present document once more, with a sequence number that no client has seen.
-    fn restored(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input<P> {
-        let newest = P::sequence(&self.document).unwrap_or(0);
+    fn restored(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input {
+        let newest = self.document().sequence().unwrap_or(0);
         let claimed = external_write
             .body
             .as_deref()
@@ -141,7 +141,7 @@ impl<P: Protocol> Journal<P> {
         let revision = self.position.revision;
         let ExternalWrite { bucket, sequence, .. } = external_write;
         let source = RecoverySource::Document {
-            document: serde_json::to_value(&self.document).expect("BUG: a document is plain data"),
+            document: self.document().to_value(),
             restored_from: revision,
             broken_at: revision,
             highest_sequence: claimed.map_or(newest, |claimed| claimed.max(newest)),
@@ -157,17 +157,18 @@ impl<P: Protocol> Journal<P> {
 
 /// Returns the sequence number that a document claims.
 fn claimed_sequence(body: &[u8]) -> Option<u64> {
-    serde_json::from_slice::<serde_json::Value>(body).ok()?.get("sequence")?.as_u64()
+    serde_json::from_slice::<Value>(body).ok()?.get("sequence")?.as_u64()
 }
 
 /// Writes the document of a run from its journal into a bucket that has lost it. Changes nothing if the document is
 /// still there. Returns `None` if there is no such run.
-pub async fn rebuild_document<P: Protocol>(
+pub async fn rebuild_document(
     store: &Arc<dyn Store>,
     clock: &Clock,
+    kinds: Kinds,
     run: &RunId,
 ) -> Result<Option<Option<ResolvedWrite>>, LoadError> {
-    let Some(mut journal) = Journal::<P>::load(store, clock, run).await? else { return Ok(None) };
+    let Some(mut journal) = Journal::load(store, clock, kinds, run).await? else { return Ok(None) };
     journal.resolve_external_write().await?;
     Ok(Some(journal.resolved_write))
 }

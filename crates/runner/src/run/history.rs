@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
-use protocol::run::{Change, Exit, Run, RunStatus};
-use protocol::{AttemptId, Protocol, Revision, RunId, Stamp, StepId};
+use protocol::run::{Change, Exit, RunStatus};
+use protocol::{AttemptId, Revision, RunId, Stamp, StepId};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::run::{LoadError, decode};
@@ -71,14 +71,10 @@ pub struct EngineRecord {
 
 impl History {
     /// Reads the journal up to a revision.
-    pub async fn read<P: Protocol>(
-        store: &dyn Store,
-        run: &RunId,
-        last: Revision,
-    ) -> Result<Self, LoadError> {
+    pub async fn read(store: &dyn Store, run: &RunId, last: Revision) -> Result<Self, LoadError> {
         let mut history = Self::default();
         for_each_entry(store, run, Revision(0), last, |stored| {
-            history.fold::<P>(stored.revision, &decode(run, &stored)?);
+            history.fold(stored.revision, &decode(run, &stored)?);
             Ok::<_, LoadError>(())
         })
         .await?;
@@ -86,7 +82,7 @@ impl History {
     }
 
     /// Folds the next entry.
-    pub fn fold<P: Protocol>(&mut self, revision: Revision, entry: &Entry<P>) {
+    pub fn fold(&mut self, revision: Revision, entry: &Entry) {
         if matches!(entry.by, Author::Engine { .. })
             && self.engine.as_ref().is_none_or(|engine| engine.who != entry.by)
         {
@@ -99,13 +95,16 @@ impl History {
             match change {
                 Change::Status { status } => self.enter(*status, entry),
                 Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
-                    self.waiting.insert(P::step_id(step), entry.at);
+                    self.waiting.insert(step.clone(), entry.at);
                 }
-                Change::Dequeued { step } => {
-                    self.waiting.remove(&P::step_id(step));
+                Change::Waiting { step } => {
+                    self.waiting.insert(step.clone(), entry.at);
+                }
+                Change::Answered { step } | Change::Dequeued { step } => {
+                    self.waiting.remove(&step.clone());
                 }
                 Change::Started { attempt, .. } => {
-                    let id = Run::<P>::id(attempt);
+                    let id = attempt.clone();
                     self.waiting.remove(&id.step);
                     let host = entry.by.host().to_owned();
                     self.attempts.push(AttemptRecord {
@@ -117,17 +116,17 @@ impl History {
                     });
                 }
                 Change::StopRequested { attempt, .. } => {
-                    if let Some(attempted) = self.attempt(&Run::<P>::id(attempt)) {
+                    if let Some(attempted) = self.attempt(&attempt.clone()) {
                         attempted.asked_to_end = Some(entry.at);
                     }
                 }
-                Change::Ended { attempt, exit } => self.end(Run::<P>::id(attempt), *exit, revision, entry),
+                Change::Ended { attempt, exit } => self.end(attempt.clone(), *exit, revision, entry),
                 Change::Protocol { .. } => {}
             }
         }
     }
 
-    fn end<P: Protocol>(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry<P>) {
+    fn end(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry) {
         match exit {
             Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Stopped => {
                 self.waiting.insert(id.step.clone(), entry.at);
@@ -146,7 +145,7 @@ impl History {
         }
     }
 
-    fn enter<P: Protocol>(&mut self, status: RunStatus, entry: &Entry<P>) {
+    fn enter(&mut self, status: RunStatus, entry: &Entry) {
         match (status, &entry.input) {
             (
                 RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),

@@ -3,29 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RunState, Timer};
-use protocol::run::{Action, Change, Decision, Exit, Run};
-use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
+use protocol::run::{Action, Change, Decision, Exit, RunState};
+use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Stamp};
 use store::{
-    CaughtUp, Commit, CommitError, ExternalWrite, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY,
-    Store, Unavailable, ViewMark, WriteId,
+    CaughtUp, Commit, CommitError, ExternalWrite, Loaded, OutboxItem, Part, Position, ReadError,
+    SNAPSHOT_EVERY, Store, Unavailable, ViewMark, WriteId,
 };
 
-use super::load::{LoadError, assemble, decode, document_at, load_spec};
+use super::load::{LoadError, decode, find_kind, fold, load_machine, load_spec, open_machine, parts_at};
 use crate::clock::Clock;
 use crate::run::ResolvedWrite;
 use crate::run::RunSpec;
 use crate::run::Summary;
 
-/// A run as this process knows it. `state.run` is ahead of the store only between a decision and its commit.
+/// A run as this process knows it. `state` is ahead of the store only between a decision and its commit.
 #[derive(Debug)]
-pub struct Journal<P: Protocol> {
+pub struct Journal {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub run: RunId,
-    pub spec: RunSpec<P>,
-    pub state: RunState<P>,
-    pub document: P::Document,
+    pub spec: RunSpec,
+    pub state: RunState,
     pub position: Position,
     /// The newest epoch when the run was loaded.
     pub(crate) epoch: Epoch,
@@ -50,12 +49,6 @@ pub(crate) struct CommitContext {
     pub(crate) backoff: Duration,
 }
 
-/// The state before a decision, to return to after a conflict.
-pub(crate) struct SavedState<P: Protocol> {
-    state: RunState<P>,
-    document: P::Document,
-}
-
 /// Why a decision cannot be retried after a conflict.
 pub(crate) enum ReloadError {
     Load(LoadError),
@@ -68,66 +61,91 @@ impl From<LoadError> for ReloadError {
     }
 }
 
-impl<P: Protocol> Journal<P> {
+impl Journal {
     /// Loads a run. Returns `None` if there is no such run.
-    pub async fn load(store: &Arc<dyn Store>, clock: &Clock, run: &RunId) -> Result<Option<Self>, LoadError> {
-        Self::load_with(store, clock, run, None).await
+    pub async fn load(
+        store: &Arc<dyn Store>,
+        clock: &Clock,
+        kinds: Kinds,
+        run: &RunId,
+    ) -> Result<Option<Self>, LoadError> {
+        let Some(loaded) = store.load(run).await? else { return Ok(None) };
+        let kind = find_kind(kinds, run, &loaded.protocol)?;
+        Self::load_from(store, clock, kind, run, loaded, None).await.map(Some)
     }
 
     /// Loads a run with the given document instead of the stored one.
-    pub(crate) async fn load_with(
+    pub(crate) async fn load_with_document(
         store: &Arc<dyn Store>,
         clock: &Clock,
+        kind: &'static dyn Kind,
         run: &RunId,
-        document: Option<P::Document>,
-    ) -> Result<Option<Self>, LoadError> {
-        let Some(loaded) = store.load(run).await? else { return Ok(None) };
-        if loaded.protocol != P::NAME {
-            return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
-        }
-        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let spec = load_spec::<P>(store.as_ref(), run).await?;
-        let mut state = match loaded.snapshot {
-            Some(snapshot) => {
-                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be parsed"))?
+        document: Option<Document>,
+    ) -> Result<Self, LoadError> {
+        let gone = || LoadError::Damaged { run: run.clone(), what: "it is gone".to_owned() };
+        let loaded = store.load(run).await?.ok_or_else(gone)?;
+        Self::load_from(store, clock, kind, run, loaded, document).await
+    }
+
+    async fn load_from(
+        store: &Arc<dyn Store>,
+        clock: &Clock,
+        kind: &'static dyn Kind,
+        run: &RunId,
+        loaded: Loaded,
+        document: Option<Document>,
+    ) -> Result<Self, LoadError> {
+        let spec = load_spec(store.as_ref(), run).await?;
+        let machine = match document {
+            Some(document) => {
+                let mut machine = open_machine(kind, run, &spec)?;
+                machine.set_document(document);
+                machine
             }
-            None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
+            None => load_machine(store.as_ref(), kind, run, &spec, loaded.position.revision).await?,
         };
-        for entry in &loaded.tail {
-            state.fold(&decode(run, entry)?);
-        }
-        let document = match document {
-            Some(document) => document,
-            None => document_at::<P>(store.as_ref(), run, &spec.definition, loaded.position.revision).await?,
-        };
-        Ok(Some(Self {
-            store: Arc::clone(store),
+        Ok(Self {
+            store: store.clone(),
             clock: clock.clone(),
             run: run.clone(),
             spec,
-            state,
-            document,
+            state: fold(machine, run, loaded.snapshot.as_ref(), &loaded.tail)?,
             position: loaded.position,
             epoch: loaded.epoch,
             outbox: loaded.outbox,
             views: loaded.views,
             external_write: loaded.external_write,
             resolved_write: None,
-        }))
+        })
+    }
+
+    /// Returns definition, state and document of the run.
+    pub fn machine(&self) -> &dyn Machine {
+        &*self.state.run.machine
+    }
+
+    pub fn kind(&self) -> &'static dyn Kind {
+        self.machine().kind()
+    }
+
+    /// Returns the document.
+    pub fn document(&self) -> Document {
+        self.machine().document()
     }
 
     /// Returns an entry of the run.
-    pub async fn entry(&self, revision: Revision) -> Result<Option<Entry<P>>, LoadError> {
+    pub async fn entry(&self, revision: Revision) -> Result<Option<Entry>, LoadError> {
         let stored = self.store.entry(&self.run, revision).await?;
         stored.map(|stored| self.decode(&stored)).transpose()
     }
 
     /// Returns the document as it was at a revision.
-    pub async fn document_at(&self, revision: Revision) -> Result<Option<P::Document>, ReadError> {
-        assemble::<P>(self.store.as_ref(), &self.run, &self.spec.definition, revision).await
+    pub async fn document_at(&self, revision: Revision) -> Result<Option<Document>, ReadError> {
+        let parts = parts_at(self.store.as_ref(), &self.run, revision).await?;
+        Ok(self.machine().assemble(&parts))
     }
 
-    pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
+    pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry, LoadError> {
         decode(&self.run, stored)
     }
 
@@ -138,8 +156,7 @@ impl<P: Protocol> Journal<P> {
     }
 
     pub(crate) async fn load_again(&self) -> Result<Self, LoadError> {
-        let loaded = Self::load(&self.store, &self.clock, &self.run).await?;
-        loaded.ok_or_else(|| LoadError::Damaged { run: self.run.clone(), what: "it is gone".to_owned() })
+        Self::load_with_document(&self.store, &self.clock, self.kind(), &self.run, None).await
     }
 
     /// Reloads the run after a conflict. Fails if the run has not moved: then no other client was faster, and the
@@ -154,7 +171,7 @@ impl<P: Protocol> Journal<P> {
     /// large run again could take longer than its engine needs for the next commit.
     ///
     /// Not for the engine: outbox and view marks are not read again.
-    pub(crate) async fn catch_up(&mut self, before: SavedState<P>) -> Result<(), ReloadError> {
+    pub(crate) async fn catch_up(&mut self, before: RunState) -> Result<(), ReloadError> {
         let caught_up = self.store.catch_up(&self.run, self.position).await.map_err(LoadError::from)?;
         let Some(CaughtUp { position, entries }) = caught_up else {
             return self.reload_after_conflict().await;
@@ -162,21 +179,15 @@ impl<P: Protocol> Journal<P> {
         if position == self.position {
             return Err(self.not_moved());
         }
-        (self.state, self.document) = (before.state, before.document);
+        self.state = before;
         for stored in entries {
             let entry = self.decode(&stored)?;
-            self.state.fold(&entry);
-            if P::record(&self.spec.definition, &mut self.document, &entry).is_err() {
+            if self.state.fold(&entry).is_err() || self.state.run.machine.record(&entry).is_err() {
                 return self.reload_after_conflict().await;
             }
         }
         self.position = position;
         Ok(())
-    }
-
-    /// Saves the state before a decision.
-    pub(crate) fn save_state(&self) -> SavedState<P> {
-        SavedState { state: self.state.clone(), document: self.document.clone() }
     }
 
     fn not_moved(&self) -> ReloadError {
@@ -193,10 +204,10 @@ impl<P: Protocol> Journal<P> {
     pub(crate) async fn commit(
         &mut self,
         by: Author,
-        input: Input<P>,
-        decision: Decision<P>,
+        input: Input,
+        decision: Decision,
         context: CommitContext,
-    ) -> Result<Entry<P>, CommitError> {
+    ) -> Result<Entry, CommitError> {
         if self.external_write.is_some() {
             let (run, revision) = (self.run.clone(), self.position.revision);
             return Err(CommitError::Conflict { run, expected: revision, found: revision });
@@ -207,28 +218,25 @@ impl<P: Protocol> Journal<P> {
             at,
             by,
             input,
-            timers: timers::<P>(&decision, at, context.backoff),
+            timers: timers(&decision, at, context.backoff),
             changes: decision.changes,
             actions: decision.actions,
         };
         self.state.fold_context(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
-        let snapshot = revision
-            .0
-            .is_multiple_of(SNAPSHOT_EVERY)
-            .then(|| serde_json::to_string(&self.state).expect("BUG: the state of a run is plain data"));
+        let snapshot = revision.0.is_multiple_of(SNAPSHOT_EVERY).then(|| self.state.encode_snapshot());
         let outbox: Vec<_> = entry.actions.iter().map(outbox_item).collect();
         let commit = Commit {
             run: self.run.clone(),
-            protocol: P::NAME.to_owned(),
+            protocol: self.kind().info().name.to_owned(),
             expected: self.position,
             epoch: context.epoch,
             write_id: WriteId::new(),
             entry: entry.encode(),
             parts: changed
                 .iter()
-                .map(|path| Part { path: path.clone(), body: P::part(&self.document, path) })
+                .map(|path| Part { path: path.clone(), body: self.machine().part(path) })
                 .collect(),
             document: self.whole_document(),
             outbox: outbox.clone(),
@@ -245,12 +253,14 @@ impl<P: Protocol> Journal<P> {
     }
 
     /// Applies the entry to the document. Panics before anything is written if the result breaks the seed's rules.
-    fn record(&mut self, entry: &Entry<P>) -> Vec<String> {
+    fn record(&mut self, entry: &Entry) -> Vec<String> {
         let is_new = self.position.revision == Revision(0);
-        let before = (P::CHECKS_WRITES && !is_new).then(|| self.document.clone());
-        let recorded = P::record(&self.spec.definition, &mut self.document, entry).and_then(|changed| {
-            if P::CHECKS_WRITES && !changed.is_empty() {
-                P::check_write(before.as_ref(), &self.document)?;
+        let checks = self.kind().info().checks_writes;
+        let before = (checks && !is_new).then(|| self.document());
+        let machine = &mut self.state.run.machine;
+        let recorded = machine.record(entry).and_then(|changed| {
+            if checks && !changed.is_empty() {
+                machine.check_write(before.as_ref())?;
             }
             Ok(changed)
         });
@@ -260,8 +270,8 @@ impl<P: Protocol> Journal<P> {
 
     /// Returns the whole document, for a store that keeps it where other clients can read it.
     fn whole_document(&self) -> Option<String> {
-        let keeps = P::SHOWS_DOCUMENT && self.store.keeps_documents();
-        keeps.then(|| serde_json::to_string(&self.document).expect("BUG: a document is plain data"))
+        let keeps = self.kind().info().shows_document && self.store.keeps_documents();
+        keeps.then(|| self.document().to_json())
     }
 
     /// Commits, and finds out about an unknown outcome. A write that is known to be lost is retried once, because the
@@ -287,7 +297,7 @@ impl<P: Protocol> Journal<P> {
     }
 }
 
-pub(crate) fn outbox_item<Step: std::fmt::Display + serde::Serialize>(action: &Action<Step>) -> OutboxItem {
+pub(crate) fn outbox_item(action: &Action) -> OutboxItem {
     let body = serde_json::to_string(action).expect("BUG: an action is plain data");
     OutboxItem { id: action.id(), body }
 }
@@ -297,7 +307,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// Returns a timer for each attempt that will be retried. The delay doubles with each failure and is cut by up to
 /// half at random, so that steps that failed together do not retry together.
-fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Vec<Timer> {
+fn timers(decision: &Decision, at: Stamp, first: Duration) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
         Change::Ended { attempt, exit: Exit::WillRetry { failures, .. } } => Some((attempt, *failures)),
         _ => None,
@@ -307,7 +317,7 @@ fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Ve
             let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
             let length = doubled.min(LONGEST_BACKOFF).mul_f64(0.5 + fastrand::f64() / 2.0);
             Timer {
-                attempt: Run::<P>::id(attempt),
+                attempt: attempt.clone(),
                 fires_at: at.plus(length),
                 length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
             }

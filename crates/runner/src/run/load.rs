@@ -1,8 +1,9 @@
 //! Reading the parts of a stored run: its spec, its document, its entries.
 
 use protocol::entry::{BadEntry, Entry, Input};
-use protocol::{Protocol, Revision, RunId};
-use store::{CommitError, Digest, ReadError, Store};
+use protocol::run::RunState;
+use protocol::{Kind, Kinds, Machine, Revision, RunId, Stamp};
+use store::{CommitError, Digest, ReadError, Store, StoredEntry};
 
 use super::start::RunSpec;
 
@@ -11,8 +12,8 @@ use super::start::RunSpec;
 pub enum LoadError {
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("run `{run}` is a `{found}` run")]
-    OtherProtocol { run: RunId, found: String },
+    #[error("this version of callboard has no protocol `{found}`")]
+    UnknownProtocol { run: RunId, found: String },
     #[error("entry {revision} of run `{run}` cannot be parsed")]
     Entry { run: RunId, revision: Revision, source: BadEntry },
     #[error("run `{run}` is damaged: {what}")]
@@ -28,30 +29,53 @@ pub enum LoadError {
     Contended { run: RunId, attempts: u32 },
 }
 
+/// Returns the kind of a run.
+pub(crate) fn find_kind(kinds: Kinds, run: &RunId, name: &str) -> Result<&'static dyn Kind, LoadError> {
+    let unknown = || LoadError::UnknownProtocol { run: run.clone(), found: name.to_owned() };
+    kinds.find(name).ok_or_else(unknown)
+}
+
 /// Loads the spec of a run.
-pub(crate) async fn load_spec<P: Protocol>(store: &dyn Store, run: &RunId) -> Result<RunSpec<P>, LoadError> {
+pub(crate) async fn load_spec(store: &dyn Store, run: &RunId) -> Result<RunSpec, LoadError> {
     let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
     let first = store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
-    let Input::Opened { definition } = decode::<P>(run, &first)?.input else {
+    let Input::Opened { definition } = decode(run, &first)?.input else {
         return Err(damaged("its first entry does not open it"));
     };
     let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
-    serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be parsed"))
+    serde_json::from_slice(&blob).map_err(|_| damaged(BAD_DEFINITION))
 }
 
-/// Returns the document at a revision. Fails if it is missing or breaks the seed's rules.
-pub(crate) async fn document_at<P: Protocol>(
-    store: &dyn Store,
+const BAD_DEFINITION: &str = "its definition cannot be parsed";
+
+/// Returns the machine of a run before its first entry.
+pub(crate) fn open_machine(
+    kind: &'static dyn Kind,
     run: &RunId,
-    definition: &P::Definition,
+    spec: &RunSpec,
+) -> Result<Box<dyn Machine>, LoadError> {
+    kind.open(&spec.definition, &spec.options.location, Stamp::from_micros(0))
+        .map_err(|_| LoadError::Damaged { run: run.clone(), what: BAD_DEFINITION.to_owned() })
+}
+
+/// Returns a machine with the document of a revision, in the state before the first entry. Fails if the document is
+/// missing or breaks the seed's rules.
+pub(crate) async fn load_machine(
+    store: &dyn Store,
+    kind: &'static dyn Kind,
+    run: &RunId,
+    spec: &RunSpec,
     revision: Revision,
-) -> Result<P::Document, LoadError> {
+) -> Result<Box<dyn Machine>, LoadError> {
     let corrupted = |what: String| LoadError::Corrupted { run: run.clone(), revision, what };
-    let document = assemble::<P>(store, run, definition, revision).await?;
-    let document = document.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
-    match P::violations(&document).as_slice() {
-        [] => Ok(document),
+    let parts = parts_at(store, run, revision).await?;
+    let machine = kind
+        .load(&spec.definition, &parts)
+        .map_err(|_| LoadError::Damaged { run: run.clone(), what: BAD_DEFINITION.to_owned() })?;
+    let machine = machine.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
+    match machine.document().violations().as_slice() {
+        [] => Ok(machine),
         [first, more @ ..] => {
             let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
             Err(corrupted(format!(
@@ -62,18 +86,38 @@ pub(crate) async fn document_at<P: Protocol>(
     }
 }
 
-pub(crate) async fn assemble<P: Protocol>(
-    store: &dyn Store,
+/// Returns the state after a snapshot and the entries since.
+pub(crate) fn fold(
+    machine: Box<dyn Machine>,
     run: &RunId,
-    definition: &P::Definition,
-    revision: Revision,
-) -> Result<Option<P::Document>, ReadError> {
-    let parts = store.parts_at(run, revision).await?;
-    let parts: Vec<_> = parts.into_iter().map(|part| (part.path, part.body)).collect();
-    Ok(P::assemble(definition, &parts))
+    snapshot: Option<&StoredEntry>,
+    tail: &[StoredEntry],
+) -> Result<RunState, LoadError> {
+    let mut state = match snapshot {
+        Some(snapshot) => RunState::decode_snapshot(machine, &snapshot.body).map_err(|_| {
+            LoadError::Damaged { run: run.clone(), what: "its snapshot cannot be parsed".to_owned() }
+        })?,
+        None => RunState::blank(machine, Stamp::from_micros(0)),
+    };
+    for stored in tail {
+        let (run, revision) = (run.clone(), stored.revision);
+        let folded = decode(&run, stored).map(|entry| state.fold(&entry))?;
+        folded.map_err(|source| LoadError::Entry { run, revision, source })?;
+    }
+    Ok(state)
 }
 
-pub(crate) fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
+/// Returns the parts of the document at a revision.
+pub(crate) async fn parts_at(
+    store: &dyn Store,
+    run: &RunId,
+    revision: Revision,
+) -> Result<Vec<(String, String)>, ReadError> {
+    let parts = store.parts_at(run, revision).await?;
+    Ok(parts.into_iter().map(|part| (part.path, part.body)).collect())
+}
+
+pub(crate) fn decode(run: &RunId, entry: &StoredEntry) -> Result<Entry, LoadError> {
     Entry::decode(&entry.body).map_err(|source| LoadError::Entry {
         run: run.clone(),
         revision: entry.revision,

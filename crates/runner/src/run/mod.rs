@@ -2,6 +2,7 @@
 //!
 //! [`Journal`] is the only way to change a run: decide, then commit.
 
+mod answer;
 mod document;
 mod edit;
 mod external_write;
@@ -14,6 +15,7 @@ mod run_at;
 mod start;
 mod summary;
 
+pub use answer::{AnswerError, answer};
 pub use document::{DocumentAt, read_document};
 pub use edit::{EditError, Edited, SequenceConflict, edit};
 pub use external_write::{RejectedWrite, ResolvedWrite, rebuild_document};
@@ -21,7 +23,7 @@ pub use history::{AttemptEnd, AttemptRecord, EngineRecord, History, Hold, for_ea
 pub use journal::Journal;
 pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
 pub use load::LoadError;
-pub(crate) use load::{decode, document_at, load_spec};
+pub(crate) use load::{decode, find_kind, fold, load_machine, load_spec, open_machine};
 pub use request::{RequestError, record_refusal, request};
 pub use run_at::{RunAt, RunAtError};
 pub use start::{OpenError, RunOptions, RunSpec, open};

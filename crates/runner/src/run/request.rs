@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Refusal, Request, consider};
-use protocol::{Protocol, Revision, RunId};
+use protocol::{Revision, RunId};
 use store::CommitError;
 
 use crate::run::{CommitContext, Journal, LoadError, ReloadError};
@@ -32,53 +32,58 @@ impl From<ReloadError> for RequestError {
 }
 
 /// Decides a request and commits it. A request that changes nothing is granted without a commit.
-pub async fn request<P: Protocol>(
-    journal: &mut Journal<P>,
+pub async fn request(
+    journal: &mut Journal,
     by: Author,
-    request: Request<P::Step>,
+    request: Request,
     reason: Option<String>,
 ) -> Result<(), RequestError> {
-    let Journal { spec, state, .. } = &*journal;
-    if consider(&spec.definition, &mut state.run.clone(), &request)?.is_nothing() {
+    if consider(&mut journal.state.run.clone(), &request)?.is_nothing() {
         return Ok(());
     }
-    let input = Input::Request { request: request.clone(), reason };
-    commit(journal, by, input, |journal| consider(&journal.spec.definition, &mut journal.state.run, &request))
-        .await
-}
-
-/// Commits what `decide` returns. After a conflict it decides again, until the store's conflict timeout. No back-off
-/// here: a pause only leaves more entries to catch up with.
-async fn commit<P: Protocol>(
-    journal: &mut Journal<P>,
-    by: Author,
-    input: Input<P>,
-    decide: impl Fn(&mut Journal<P>) -> Result<Decision<P>, Refusal>,
-) -> Result<(), RequestError> {
-    let end = Instant::now() + journal.store.race_timeout();
-    loop {
-        let saved = journal.save_state();
-        let decision = decide(journal)?;
-        match journal.commit(by.clone(), input.clone(), decision, CommitContext::default()).await {
-            Ok(_) => return Ok(()),
-            Err(CommitError::Conflict { run, expected, found }) => {
-                journal.catch_up(saved).await?;
-                if Instant::now() >= end {
-                    return Err(RequestError::Conflict { run, expected, found });
-                }
-            }
-            Err(error) => return Err(RequestError::Commit(error)),
-        }
-    }
+    let grant = |journal: &mut Journal| -> Result<_, RequestError> {
+        let decision = consider(&mut journal.state.run, &request)?;
+        Ok(Some((Input::Request { request: request.clone(), reason: reason.clone() }, decision)))
+    };
+    journal.decide(by, grant).await
 }
 
 /// Records in the journal that a request was refused because it came from inside an attempt.
-pub async fn record_refusal<P: Protocol>(
-    journal: &mut Journal<P>,
+pub async fn record_refusal(
+    journal: &mut Journal,
     by: Author,
-    request: Request<P::Step>,
+    request: Request,
     attempt: String,
 ) -> Result<(), RequestError> {
-    let input = Input::Refused { request, attempt };
-    commit(journal, by, input, |_| Ok(Decision::nothing())).await
+    let refuse = |_: &mut Journal| -> Result<_, RequestError> {
+        let input = Input::Refused { request: request.clone(), attempt: attempt.clone() };
+        Ok(Some((input, Decision::nothing())))
+    };
+    journal.decide(by, refuse).await
+}
+
+impl Journal {
+    /// Commits what `decide` returns; nothing if it returns `None`. After a conflict it decides again, until the store's
+    /// conflict timeout. No back-off here: a pause only leaves more entries to catch up with.
+    pub(crate) async fn decide<E: From<RequestError>>(
+        &mut self,
+        by: Author,
+        mut decide: impl FnMut(&mut Self) -> Result<Option<(Input, Decision)>, E>,
+    ) -> Result<(), E> {
+        let end = Instant::now() + self.store.race_timeout();
+        loop {
+            let before = self.state.clone();
+            let Some((input, decision)) = decide(self)? else { return Ok(()) };
+            match self.commit(by.clone(), input, decision, CommitContext::default()).await {
+                Ok(_) => return Ok(()),
+                Err(CommitError::Conflict { run, expected, found }) => {
+                    self.catch_up(before).await.map_err(RequestError::from)?;
+                    if Instant::now() >= end {
+                        return Err(RequestError::Conflict { run, expected, found }.into());
+                    }
+                }
+                Err(error) => return Err(RequestError::Commit(error).into()),
+            }
+        }
+    }
 }

@@ -1,22 +1,20 @@
 //! A run as it was at a revision, read-only.
 
-use protocol::entry::RunState;
-use protocol::run::RunStatus;
-use protocol::{Protocol, Revision, RunId, Stamp};
+use protocol::run::{RunState, RunStatus};
+use protocol::{Kind, Kinds, Machine, Revision, RunId};
 use store::{ReadError, Store};
 
 use crate::engine::EngineExit;
 use crate::run::RunSpec;
 use crate::run::Summary;
-use crate::run::{LoadError, decode, document_at, load_spec};
+use crate::run::{LoadError, find_kind, fold, load_machine, load_spec};
 
 /// A run at one revision.
 #[derive(Debug)]
-pub struct RunAt<P: Protocol> {
+pub struct RunAt {
     pub run: RunId,
-    pub spec: RunSpec<P>,
-    pub state: RunState<P>,
-    pub document: P::Document,
+    pub spec: RunSpec,
+    pub state: RunState,
     /// The revision of this state.
     pub revision: Revision,
     /// The newest revision when the run was read.
@@ -38,27 +36,24 @@ impl From<ReadError> for RunAtError {
     }
 }
 
-impl<P: Protocol> RunAt<P> {
+impl RunAt {
     /// Loads the run at a revision, or at the newest one. Returns `None` if there is no such run.
     ///
     /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
     pub async fn at(
         store: &dyn Store,
+        kinds: Kinds,
         run: &RunId,
         revision: Option<Revision>,
     ) -> Result<Option<Self>, RunAtError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
-        if loaded.protocol != P::NAME {
-            let found = loaded.protocol;
-            return Err(LoadError::OtherProtocol { run: run.clone(), found }.into());
-        }
+        let kind = find_kind(kinds, run, &loaded.protocol)?;
         let newest = loaded.position.revision;
         let revision = revision.unwrap_or(newest);
         if revision < Revision(1) || revision > newest {
             return Err(RunAtError::OutOfRange { run: run.clone(), asked: revision, newest });
         }
-        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let spec = load_spec::<P>(store, run).await?;
+        let spec = load_spec(store, run).await?;
         let (snapshot, tail) = if revision == newest {
             (loaded.snapshot, loaded.tail)
         } else {
@@ -66,17 +61,18 @@ impl<P: Protocol> RunAt<P> {
             let after = snapshot.as_ref().map_or(Revision(0), |snapshot| snapshot.revision);
             (snapshot, store.entries_between(run, after, revision).await?)
         };
-        let mut state: RunState<P> = match snapshot {
-            Some(snapshot) => {
-                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be parsed"))?
-            }
-            None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
-        };
-        for entry in &tail {
-            state.fold(&decode(run, entry)?);
-        }
-        let document = document_at::<P>(store, run, &spec.definition, revision).await?;
-        Ok(Some(Self { run: run.clone(), spec, state, document, revision, newest }))
+        let machine = load_machine(store, kind, run, &spec, revision).await?;
+        let state = fold(machine, run, snapshot.as_ref(), &tail)?;
+        Ok(Some(Self { run: run.clone(), spec, state, revision, newest }))
+    }
+
+    /// Returns definition, state and document of the run.
+    pub fn machine(&self) -> &dyn Machine {
+        &*self.state.run.machine
+    }
+
+    pub fn kind(&self) -> &'static dyn Kind {
+        self.machine().kind()
     }
 
     /// Returns how the run ended or stopped, or `None` if it may have live attempts.

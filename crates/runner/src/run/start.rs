@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use protocol::entry::{Author, Input, RunState};
-use protocol::run::{self, Decision};
-use protocol::{Protocol, RunId, RunLocation};
+use protocol::entry::{Author, Input};
+use protocol::run::{self, RunState};
+use protocol::{Kind, RunId, RunLocation};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use store::{CommitError, Position, Store, WriteError};
 
 use crate::clock::Clock;
@@ -14,12 +15,19 @@ use crate::engine::AgentProfile;
 use crate::run::{CommitContext, Journal};
 
 /// What a run is started with and keeps until its end: the definition, and the options of the command.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(bound = "")]
-pub struct RunSpec<P: Protocol> {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunSpec {
     pub title: String,
-    pub definition: P::Definition,
+    /// The definition of the run's protocol, as JSON.
+    pub definition: Box<RawValue>,
     pub options: RunOptions,
+}
+
+impl RunSpec {
+    pub fn new(title: String, definition: &impl Serialize, options: RunOptions) -> Self {
+        let definition = to_raw_value(definition).expect("BUG: a definition is plain data");
+        Self { title, definition, options }
+    }
 }
 
 /// Where a run works and with which agents.
@@ -46,23 +54,26 @@ pub enum OpenError {
 }
 
 /// Opens a run. The run is durable when this returns; its first engine starts the first steps.
-pub async fn open<P: Protocol>(
+pub async fn open(
     store: &Arc<dyn Store>,
     clock: &Clock,
+    kind: &'static dyn Kind,
     by: Author,
-    spec: RunSpec<P>,
-) -> Result<Journal<P>, OpenError> {
+    spec: RunSpec,
+) -> Result<Journal, OpenError> {
     let run_id = spec.options.location.run.clone();
     let blob = serde_json::to_vec(&spec).expect("BUG: a definition is plain data");
     let digest = store.put_blobs(vec![blob]).await?.remove(0);
     let at = clock.now();
-    let mut state = RunState::blank(&spec.definition, at);
-    let decision: Decision<P> = run::open(&spec.definition, &mut state.run);
+    let machine = kind
+        .open(&spec.definition, &spec.options.location, at)
+        .expect("BUG: the definition is of another protocol");
+    let mut state = RunState::blank(machine, at);
+    let decision = run::open(&mut state.run);
     let mut journal = Journal {
         store: Arc::clone(store),
         clock: clock.clone(),
         run: run_id.clone(),
-        document: P::open_document(&spec.definition, &spec.options.location, at),
         spec,
         state,
         position: Position::absent(),

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use protocol::entry::RunState;
-use protocol::run::RunStatus;
-use protocol::{Progress, Protocol, Stamp};
+use protocol::run::{RunState, RunStatus};
+use protocol::{Progress, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::run::RunSpec;
@@ -19,6 +18,9 @@ pub struct Summary {
     pub progress: Progress,
     /// The number of attempts that may be alive.
     pub running: usize,
+    /// Whether only the answer of a person can move the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_waiting: bool,
     /// Their hosts, each once.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
@@ -26,13 +28,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of<P: Protocol>(spec: &RunSpec<P>, state: &RunState<P>) -> Self {
+    pub(crate) fn of(spec: &RunSpec, state: &RunState) -> Self {
         Self {
             title: spec.title.clone(),
             repo_dir: spec.options.location.repo_dir.clone(),
             status: state.run.status,
-            progress: P::progress(&spec.definition, &state.run.state),
+            progress: state.run.machine.progress(),
             running: state.run.live_attempts().count(),
+            is_waiting: state.run.is_waiting(),
             hosts: state.hosts.values().cloned().collect(),
             updated_at: state.at,
         }

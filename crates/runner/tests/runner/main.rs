@@ -8,3 +8,13 @@
 mod nats;
 mod nats_bucket;
 mod runs;
+
+use std::sync::Arc;
+
+use protocol::peer::{self, Peer};
+use runner::Journal;
+
+/// Returns the document of a cycle.
+fn cycle_document(cycle: &Journal) -> Arc<peer::Document> {
+    cycle.document().typed::<Peer>()
+}

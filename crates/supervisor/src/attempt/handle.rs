@@ -21,6 +21,9 @@ use crate::processes::{Mark, kill_marked};
 /// An event of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandleEvent {
+    /// No process holds the claim: nothing was started yet, but a slow shim may still claim it. [Start](AttemptHandle::start)
+    /// it, or [void](crate::void) it.
+    NotStarted,
     /// A report or partial report was written and may be read. The attempt continues.
     ReportWritten,
     /// The attempt has ended, and no process of it is left.
@@ -35,9 +38,6 @@ pub enum AttemptEnd {
     /// The shim died without an exit record, or its claim was deleted. Every process with the attempt's mark has been
     /// killed.
     Vanished,
-    /// No process holds the claim. Nothing was started yet, but a slow shim may still claim it: launch it again or
-    /// [void](crate::void) it.
-    Unclaimed,
     /// An engine voided the claim. Nothing was started, and nothing can be.
     Voided,
 }
@@ -47,8 +47,6 @@ pub enum AttemptEnd {
 pub enum AttachError {
     #[error("could not watch `{path}`")]
     Watch { path: String, source: io::Error },
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
     #[error(transparent)]
     Claim(#[from] ClaimError),
     #[error("could not read `{path}`")]
@@ -108,25 +106,19 @@ pub struct AttemptHandle {
 }
 
 impl AttemptHandle {
-    /// Starts the attempt.
-    pub fn launch(
-        dir_watcher: &DirWatcher,
-        shim: &ShimProgram,
-        dir: AttemptDir,
-        launch: &Launch,
-    ) -> Result<Self, AttachError> {
-        let mut handle = Self::adopt(dir_watcher, dir, launch.mark())?;
-        handle.child = Some(launch::spawn(shim, &handle.dir, launch)?);
-        Ok(handle)
-    }
-
-    /// Takes over an attempt that may have been started before, by any engine.
-    pub fn adopt(dir_watcher: &DirWatcher, dir: AttemptDir, mark: Mark) -> Result<Self, AttachError> {
+    /// Attaches to an attempt, whether or not an engine has started it before.
+    pub fn attach(dir_watcher: &DirWatcher, dir: AttemptDir, mark: Mark) -> Result<Self, AttachError> {
         let reports = [dir.report(), dir.submitted(), dir.partial()];
         let watched = dir.create().and_then(|()| dir_watcher.watch(dir.path(), &reports));
         let watch = watched.map_err(|source| AttachError::Watch { path: text(dir.path()), source })?;
         let report_written = reports.iter().any(|report| report.exists());
         Ok(Self { dir, mark, watch, child: None, reaped: None, shim: None, report_written })
+    }
+
+    /// Starts the attempt. A second start is harmless: only one shim gets the claim.
+    pub fn start(&mut self, shim: &ShimProgram, launch: &Launch) -> Result<(), SpawnError> {
+        self.child = Some(launch::spawn(shim, &self.dir, launch)?);
+        Ok(())
     }
 
     pub fn dir(&self) -> &AttemptDir {
@@ -138,6 +130,7 @@ impl AttemptHandle {
         loop {
             if self.child.is_none() && self.shim.is_none() {
                 match self.state().await? {
+                    State::NotStarted => return Ok(HandleEvent::NotStarted),
                     State::Ended(end) => return Ok(HandleEvent::Ended(end)),
                     State::Running(process) => self.shim = Some(self.listen(process)?),
                 }
@@ -231,7 +224,7 @@ impl AttemptHandle {
             ClaimStatus::Dead => self.end_of_dead_shim().await.map(State::Ended),
             ClaimStatus::Unclaimed => match self.exit_record()? {
                 Some(record) => Ok(State::Ended(AttemptEnd::Exit(record))),
-                None => Ok(State::Ended(AttemptEnd::Unclaimed)),
+                None => Ok(State::NotStarted),
             },
             ClaimStatus::Remote(identity) => {
                 Err(AttachError::Remote { attempt: self.mark.attempt.to_string(), identity })
@@ -270,6 +263,7 @@ impl AttemptHandle {
 }
 
 enum State {
+    NotStarted,
     Running(Process),
     Ended(AttemptEnd),
 }

@@ -55,11 +55,13 @@ impl Fixture {
     }
 
     pub(crate) fn launch_under(&self, dir_watcher: &DirWatcher) -> AttemptHandle {
-        AttemptHandle::launch(dir_watcher, &this_binary_as_shim(), self.dir.clone(), &self.launch).unwrap()
+        let mut handle = AttemptHandle::attach(dir_watcher, self.dir.clone(), self.launch.mark()).unwrap();
+        handle.start(&this_binary_as_shim(), &self.launch).unwrap();
+        handle
     }
 
     pub(crate) fn adopt(&self) -> AttemptHandle {
-        AttemptHandle::adopt(&DirWatcher::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
+        AttemptHandle::attach(&DirWatcher::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
     }
 
     /// Runs the attempt to its end.

@@ -79,7 +79,7 @@ async fn one_watcher_serves_several_attempts_each_with_its_own_events() {
     report_written(&mut second).await;
     // Dropping a second watch on the same directory does not affect the first one.
     drop(
-        supervisor::AttemptHandle::adopt(&dir_watcher, fixtures[0].dir.clone(), fixtures[0].launch.mark())
+        supervisor::AttemptHandle::attach(&dir_watcher, fixtures[0].dir.clone(), fixtures[0].launch.mark())
             .unwrap(),
     );
     fs::write(fixtures[0].file("go"), "on\n").unwrap();

@@ -109,7 +109,7 @@ async fn exactly_one_of_two_shims_runs_the_agent() {
 async fn an_unclaimed_attempt_can_be_voided() {
     let fixture = Fixture::script("exit 0");
     let mut handle = fixture.adopt();
-    assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Unclaimed));
+    assert_eq!(handle.next().await.unwrap(), HandleEvent::NotStarted);
     assert_eq!(handle.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
     assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Voided));
     assert_eq!(end(&mut fixture.launch()).await, AttemptEnd::Voided);
@@ -120,10 +120,10 @@ async fn a_shim_that_dies_before_its_claim_has_started_nothing() {
     let fixture = Fixture::script("exit 0");
     let program = supervisor::ShimProgram { program: "/bin/false".into(), args: Vec::new() };
     let dir_watcher = supervisor::DirWatcher::new().unwrap();
-    let mut handle =
-        supervisor::AttemptHandle::launch(&dir_watcher, &program, fixture.dir.clone(), &fixture.launch)
-            .unwrap();
-    assert_eq!(end(&mut handle).await, AttemptEnd::Unclaimed);
+    let mark = fixture.launch.mark();
+    let mut handle = supervisor::AttemptHandle::attach(&dir_watcher, fixture.dir.clone(), mark).unwrap();
+    handle.start(&program, &fixture.launch).unwrap();
+    assert_eq!(handle.next().await.unwrap(), HandleEvent::NotStarted);
     assert!(matches!(end(&mut fixture.launch()).await, AttemptEnd::Exit(_)), "it can be launched again");
 }
 

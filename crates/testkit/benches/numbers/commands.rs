@@ -4,7 +4,7 @@ use std::process::Command;
 
 use protocol::entry::Author;
 use protocol::steps::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
-use protocol::{RunId, RunLocation};
+use protocol::{KindOf, RunId, RunLocation};
 use runner::{Clock, RunOptions, RunSpec};
 use store::{AnyStore, Location, SqliteStore};
 
@@ -70,9 +70,9 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
                 profile: None,
                 env: Vec::new(),
             };
-            let spec = RunSpec { title: "bench".to_owned(), definition: definition.clone(), options };
+            let spec = RunSpec::new("bench".to_owned(), &definition, options);
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
-            runner::open::<Steps>(&store, &Clock::system(), by, spec).await?;
+            runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, by, spec).await?;
         }
         anyhow::Ok(())
     })

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use protocol::KindOf;
 use protocol::peer::Peer;
 use runner::Clock;
 use serde_json::Value;
@@ -62,9 +63,9 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
     let definition = harness::new_cycle(CYCLE);
     let run = harness::run_of(&definition);
-    let spec = harness::spec::<Peer>(definition, &run, repo.scene().repo(), None);
+    let spec = harness::spec(&definition, &run, repo.scene().repo(), None);
     let store = repo.scene().open_store();
-    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec))?;
+    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))?;
     Ok(())
 }
 

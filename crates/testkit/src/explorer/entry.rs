@@ -1,19 +1,23 @@
 //! Entries, as an engine or a command would write them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input as EntryInput, Timer};
-use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
-use protocol::{ParsedReport, Stamp};
+use protocol::run::{Change, Decision, Ending, Exit, Fact};
+use protocol::{AttemptId, ParsedReport, Stamp, StepId};
+use serde_json::Value;
 
 use super::transition::Node;
-use super::{Explored, Scene, Violation};
+use super::{Explored, Violation, read, typed};
 
 /// Returns the entry of a decision, one second after the last entry.
-pub(super) fn of<P: Explored>(before: &Node<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
+pub(super) fn of(before: &Node, input: EntryInput, decision: Decision) -> Entry {
     let at = before.state.at.plus(Duration::from_secs(1));
     let by = match &input {
-        EntryInput::Request { .. } | EntryInput::Edited { .. } => {
+        EntryInput::Request { .. }
+        | EntryInput::Edited { .. }
+        | EntryInput::Fact { fact: Fact::Answered { .. }, .. } => {
             Author::Person { name: "ada".to_owned(), host: "here".to_owned() }
         }
         EntryInput::Opened { .. }
@@ -24,28 +28,18 @@ pub(super) fn of<P: Explored>(before: &Node<P>, input: EntryInput<P>, decision: 
             Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
         }
     };
-    let timers = timers::<P>(&decision, at);
+    let timers = timers(&decision, at);
     Entry { v: ENTRY_VERSION, at, by, input, timers, changes: decision.changes, actions: decision.actions }
 }
 
-/// Returns the entry input of a fact, with its evidence. Checks that a report is read as the verdict it was made for.
-pub(super) fn fact<P: Explored>(
-    scene: &Scene<P>,
-    before: &Node<P>,
-    fact: &Fact<P::Step, P::Verdict>,
-) -> Result<EntryInput<P>, Violation> {
+/// Returns the entry input of a fact, with its evidence. Checks that a report or an answer is read as the verdict it was
+/// made for.
+pub(super) fn fact<P: Explored>(before: &Node, fact: &Fact) -> Result<EntryInput, Violation> {
     let evidence = match fact {
         Fact::BackoffElapsed { .. } => None,
-        Fact::Ended { attempt, ending } => Some(Box::new(match ending {
-            Ending::Reported(verdict) => {
-                let report = P::report(&scene.definition, &attempt.step, verdict);
-                let read = P::parse_report(&scene.definition, &before.document, &attempt.step, &report);
-                if read != ParsedReport::Verdict(verdict.clone()) {
-                    let what = format!("{verdict:?} of `{attempt}` is read as {read:?}");
-                    return Err(Violation::new("a report is read as its verdict", what));
-                }
-                Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() }
-            }
+        Fact::Answered { step, verdict, .. } => Some(answered::<P>(before, step, verdict)?),
+        Fact::Ended { attempt, ending } => Some(match ending {
+            Ending::Reported(verdict) => reported::<P>(before, &attempt.step, verdict)?,
             Ending::Failed => {
                 evidence(FailureKind::NoReport, "Agent process exited with code 1 without a report")
             }
@@ -53,9 +47,40 @@ pub(super) fn fact<P: Explored>(
                 evidence(FailureKind::Interrupted, "Agent process was interrupted: its shim was killed")
             }
             Ending::Stopped => evidence(FailureKind::Cancelled, "Agent process was stopped"),
-        })),
+        }),
     };
-    Ok(EntryInput::Fact { fact: fact.clone(), evidence })
+    Ok(EntryInput::Fact { fact: fact.clone(), evidence: evidence.map(Arc::new) })
+}
+
+fn reported<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
+    let machine = typed::<P>(&before.state.run);
+    let report = P::report(&machine.definition, &step_of::<P>(before, step), &read(verdict));
+    let parsed = before.state.run.machine.parse_report(step, &report);
+    if parsed != ParsedReport::Verdict(verdict.clone()) {
+        let what = format!("{verdict} of `{step}` is read as {parsed:?}");
+        return Err(Violation::new("a report is read as its verdict", what));
+    }
+    Ok(Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() })
+}
+
+fn answered<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
+    let machine = typed::<P>(&before.state.run);
+    let answer = P::answer(&machine.definition, &step_of::<P>(before, step), &read(verdict));
+    let parsed = before.state.run.machine.parse_answer(step, &answer);
+    if parsed.as_ref() != Ok(verdict) {
+        let what = format!("{verdict} of `{step}` is read as {parsed:?}");
+        return Err(Violation::new("an answer is read as its verdict", what));
+    }
+    if before.state.run.machine.question(step).is_none() {
+        let what = format!("`{step}` waits for an answer, and asks nothing");
+        return Err(Violation::new("an answer is read as its verdict", what));
+    }
+    Ok(Evidence { answer: Some(answer), ..Evidence::default() })
+}
+
+fn step_of<P: Explored>(node: &Node, step: &StepId) -> P::Step {
+    let machine = typed::<P>(&node.state.run);
+    P::step(&machine.definition, &machine.state, step).expect("BUG: a fact is about a step")
 }
 
 fn evidence(kind: FailureKind, error: &str) -> Evidence {
@@ -63,11 +88,11 @@ fn evidence(kind: FailureKind, error: &str) -> Evidence {
 }
 
 /// Returns the timers that an engine sets: one for each attempt that will be retried.
-fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
+fn timers(decision: &Decision, at: Stamp) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
         Change::Ended { attempt, exit: Exit::WillRetry { .. } } => Some(attempt),
         _ => None,
     });
-    let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), fires_at: at, length_ms: 1 };
+    let timer = |attempt: &AttemptId| Timer { attempt: attempt.clone(), fires_at: at, length_ms: 1 };
     repeated.map(timer).collect()
 }

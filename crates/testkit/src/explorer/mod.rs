@@ -30,20 +30,31 @@ pub use transition::Transition;
 pub use walk::{WalkStats, Walks};
 pub use write_input::{Rights, WriteInput};
 
-use protocol::Protocol;
+use protocol::present::Present;
 use protocol::report::Report;
 use protocol::run::Run;
+use protocol::{Answer, Typed};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// What the explorer needs of a protocol besides the engine's own trait.
-pub trait Explored: Protocol {
-    /// Every step that may ever run, in display order.
-    fn steps(definition: &Self::Definition) -> Vec<Self::Step>;
-
-    /// Every verdict that a valid report of this step can have.
-    fn verdicts(definition: &Self::Definition, step: &Self::Step) -> Vec<Self::Verdict>;
+pub trait Explored: Present {
+    /// Every verdict that a valid report of this step, or an answer to its question, can have.
+    fn verdicts(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Vec<Self::Verdict>;
 
     /// A report with this verdict.
     fn report(definition: &Self::Definition, step: &Self::Step, verdict: &Self::Verdict) -> Report;
+
+    /// An answer with this verdict, if a person works on the step.
+    fn answer(_: &Self::Definition, _: &Self::Step, verdict: &Self::Verdict) -> Answer {
+        Answer { choice: Some(Self::say_verdict(verdict)), text: None }
+    }
+
+    /// The requests that only this protocol has, whether or not they make sense.
+    fn requests(_: &Self::Definition, _: &Self::State) -> Vec<Self::Request> {
+        Vec::new()
+    }
 
     /// The verdict in a word or two.
     fn say_verdict(verdict: &Self::Verdict) -> String;
@@ -60,15 +71,30 @@ pub trait Explored: Protocol {
     }
 
     /// The possible writes to the document, permitted or not. Empty if only the engine writes.
-    fn writes(_: &Run<Self>, _: &Self::Document) -> Vec<WriteInput<Self::Step>> {
+    fn writes(_: &Run, _: &Self::Document) -> Vec<WriteInput> {
         Vec::new()
     }
 
-    /// Differences between the document and the run.
-    fn compare(definition: &Self::Definition, run: &Run<Self>, document: &Self::Document) -> Vec<String>;
+    /// Differences between the document of the machine and the run.
+    fn compare(run: &Run, machine: &Typed<Self>) -> Vec<String>;
 
     /// Checks the rules of this protocol.
     fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
+}
+
+/// Returns the definition, the state and the document of a run.
+pub(crate) fn typed<P: Explored>(run: &Run) -> &Typed<P> {
+    Typed::of(&*run.machine).expect("BUG: the run is of another protocol")
+}
+
+/// Returns a verdict or a request as the journal has it.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("BUG: the types of a protocol are plain data")
+}
+
+/// Reads a verdict or a request that [`json`] gave.
+fn read<T: DeserializeOwned>(value: &Value) -> T {
+    T::deserialize(value).expect("BUG: it was written by ourselves")
 }
 
 /// A step in the notation of tables.

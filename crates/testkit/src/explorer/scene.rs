@@ -1,12 +1,15 @@
 //! A definition to explore: applies inputs as the engine does, and checks each transition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 
-use protocol::entry::{Entry, Input as EntryInput, RecoverySource, RunState};
-use protocol::run::{Absorbed, Decision, Run, absorb, consider, import, open, proceed, start_queued};
-use protocol::{RunId, RunLocation, Stamp};
+use protocol::entry::{Entry, Input as EntryInput, RecoverySource};
+use protocol::run::{
+    Absorbed, Decision, Run, RunState, absorb, consider, import, open, proceed, start_queued,
+};
+use protocol::{RunId, RunLocation, Stamp, Typed};
 use serde_json::Value;
 
 use super::transition::{Node, Transition};
@@ -51,12 +54,14 @@ pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> V
 /// One definition with its environment.
 pub struct Scene<P: Explored> {
     pub name: String,
-    pub definition: P::Definition,
+    pub definition: Arc<P::Definition>,
     pub slots: Slots,
     pub scheduling: Scheduling,
     /// A document to import the run from.
     pub(super) import: Option<Value>,
     pub(super) check: Check<P>,
+    /// The contents of entries whose encoding was checked.
+    pub(super) encoded: Mutex<HashSet<String>>,
 }
 
 impl<P: Explored> fmt::Debug for Scene<P> {
@@ -66,12 +71,12 @@ impl<P: Explored> fmt::Debug for Scene<P> {
 }
 
 /// Violations, and the state they lead to, if there is one.
-pub(super) struct Failure<P: Explored> {
+pub(super) struct Failure {
     pub(super) violations: Vec<Violation>,
-    pub(super) after: Option<Run<P>>,
+    pub(super) after: Option<Run>,
 }
 
-impl<P: Explored> From<Vec<Violation>> for Failure<P> {
+impl From<Vec<Violation>> for Failure {
     fn from(violations: Vec<Violation>) -> Self {
         Self { violations, after: None }
     }
@@ -79,7 +84,7 @@ impl<P: Explored> From<Vec<Violation>> for Failure<P> {
 
 /// The result of an input.
 pub(super) enum Accepted<P: Explored> {
-    Moved(Box<Node<P>>, Box<Entry<P>>),
+    Moved(Box<Node>, Box<Entry<P>>),
     /// With the reason.
     Refused(String),
     /// There was nothing to write.
@@ -96,11 +101,12 @@ impl<P: Explored> Scene<P> {
     ) -> Self {
         Self {
             name: name.into(),
-            definition,
+            definition: Arc::new(definition),
             slots,
             scheduling: Scheduling::Together,
             import: None,
             check: Box::new(check),
+            encoded: Mutex::default(),
         }
     }
 
@@ -118,17 +124,21 @@ impl<P: Explored> Scene<P> {
         self
     }
 
-    /// Returns the run's first entry, or the two of an imported one.
-    pub(super) fn open(&self) -> Result<(Node<P>, Entry<P>), Failure<P>> {
+    /// Returns the run after its first entry, or after the two of an imported one.
+    pub(super) fn open(&self) -> Result<Node, Failure> {
         guarded(|| {
             let location = RunLocation {
                 run: RunId::new("explored").expect("BUG: the name is safe"),
                 repo_dir: "/repo".to_owned(),
             };
             let at = Stamp::from_micros(1_750_000_000_000_000);
+            let machine = Typed::<P> {
+                definition: Arc::clone(&self.definition),
+                state: P::begin(&self.definition),
+                document: Arc::new(P::open_document(&self.definition, &location, at)),
+            };
             let before = Node {
-                state: RunState::blank(&self.definition, at),
-                document: P::open_document(&self.definition, &location, at),
+                state: RunState::blank(Box::new(machine), at),
                 parts: BTreeMap::new(),
                 touched: Vec::new(),
                 started: BTreeMap::new(),
@@ -138,8 +148,8 @@ impl<P: Explored> Scene<P> {
             let input = EntryInput::Opened { definition: "none".to_owned() };
             match &self.import {
                 None => {
-                    let decision = open(&self.definition, &mut run);
-                    self.enter(&before, None, run, input, decision)
+                    let decision = open(&mut run);
+                    Ok(self.enter(&before, None, run, input, decision)?.0)
                 }
                 Some(document) => {
                     let (opened, _) = self.enter(&before, None, run, input, Decision::nothing())?;
@@ -149,38 +159,38 @@ impl<P: Explored> Scene<P> {
         })
     }
 
-    fn import(&self, mut opened: Node<P>, document: &Value) -> Result<(Node<P>, Entry<P>), Failure<P>> {
+    fn import(&self, mut opened: Node, document: &Value) -> Result<Node, Failure> {
         checks::document::keep_parts(&mut opened);
         let mut run = opened.state.run.clone();
-        let position = P::import(&self.definition, document)
+        let position = run
+            .machine
+            .import(document)
             .map_err(|why| vec![Violation::new("a valid document can be imported", why.to_string())])?;
         let decision = import(&mut run, position, BTreeMap::new());
         let source = RecoverySource::View { path: "/repo/view.json".to_owned(), document: document.clone() };
-        self.enter(&opened, None, run, EntryInput::Recovered { source }, decision)
+        Ok(self.enter(&opened, None, run, EntryInput::Recovered { source }, decision)?.0)
     }
 
     /// Applies an input as the engine does: decide, start queued steps, write the entry.
-    pub(super) fn take(&self, before: &Node<P>, input: &Input<P>) -> Result<Accepted<P>, Failure<P>> {
+    pub(super) fn take(&self, before: &Node, input: &Input) -> Result<Accepted<P>, Failure> {
         guarded(|| {
             let mut run = before.state.run.clone();
             let (entry_input, decision) = match input {
-                Input::Fact(fact) => match absorb(&self.definition, &mut run, fact.clone()) {
+                Input::Fact(fact) => match absorb(&mut run, fact.clone()) {
                     Absorbed::Decided(decision) => {
-                        let fact = entry::fact(self, before, fact).map_err(|violations| vec![violations])?;
+                        let fact = entry::fact::<P>(before, fact).map_err(|violations| vec![violations])?;
                         (fact, decision)
                     }
                     Absorbed::Ignored(stale) => {
                         return Err(not_absorbed(format!("it was ignored: {stale}")));
                     }
                 },
-                Input::Deferred => match proceed(&self.definition, &mut run) {
+                Input::Deferred => match proceed(&mut run) {
                     Some(decision) => (EntryInput::Deferred, decision),
                     None => return Err(not_absorbed("no transition is deferred any more".to_owned())),
                 },
-                Input::Slots => {
-                    (EntryInput::Deferred, start_queued(&self.definition, &mut run, self.slots.count()))
-                }
-                Input::Request(request) => match consider(&self.definition, &mut run, request) {
+                Input::Slots => (EntryInput::Deferred, start_queued(&mut run, self.slots.count())),
+                Input::Request(request) => match consider(&mut run, request) {
                     Ok(decision) => {
                         let reason = Some("because".to_owned());
                         (EntryInput::Request { request: request.clone(), reason }, decision)
@@ -195,9 +205,7 @@ impl<P: Explored> Scene<P> {
                     }
                 },
                 Input::Write(writing) => {
-                    match write_input::consider(self, before, writing)
-                        .map_err(|violations| vec![violations])?
-                    {
+                    match write_input::consider(before, writing).map_err(|violations| vec![violations])? {
                         Ok(Some(edit)) => (edit, Decision::nothing()),
                         Ok(None) => return Ok(Accepted::Nothing),
                         Err(refused) => return Ok(Accepted::Refused(refused)),
@@ -212,19 +220,19 @@ impl<P: Explored> Scene<P> {
     /// Starts queued steps, makes the entry, and folds it into state and document.
     fn enter(
         &self,
-        before: &Node<P>,
-        input: Option<&Input<P>>,
-        mut run: Run<P>,
-        entry_input: EntryInput<P>,
-        mut decision: Decision<P>,
-    ) -> Result<(Node<P>, Entry<P>), Failure<P>> {
+        before: &Node,
+        input: Option<&Input>,
+        mut run: Run,
+        entry_input: EntryInput,
+        mut decision: Decision,
+    ) -> Result<(Node, Entry<P>), Failure> {
         let starts = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
         if starts {
-            decision.append(start_queued(&self.definition, &mut run, self.slots.count()));
+            decision.append(start_queued(&mut run, self.slots.count()));
         }
-        let entry = entry::of(before, entry_input, decision);
+        let (stored, entry) = checks::entry::stored(self, entry::of(before, entry_input, decision))?;
         let mut after = before.clone();
-        after.state.fold(&entry);
+        after.state.fold(&stored).map_err(|error| vec![checks::entry::lost(&error)])?;
         let mut violations = Vec::new();
         if after.state.run != run {
             violations.push(Violation::new(
@@ -232,20 +240,13 @@ impl<P: Explored> Scene<P> {
                 "the changes of the decision, replayed, give another state",
             ));
         }
-        violations.extend(checks::document::record(self, &mut after, &entry));
-        let transition = Transition {
-            before: &before.state.run,
-            input,
-            entry: &entry,
-            after: &run,
-            was: &before.document,
-            shown: &after.document,
-        };
+        violations.extend(checks::document::record::<P>(&mut after, &stored));
+        let transition =
+            Transition { before: &before.state.run, input, entry: &entry, after: &after.state.run };
         violations.extend(checks::transition(self, before, &transition));
         violations.extend(P::inspect(&self.definition, &transition));
-        after
-            .started
-            .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no))));
+        let started = transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no)));
+        after.started.extend(started);
         if let Some(Input::Write(writing)) = input {
             after.written.push(writing.name);
         }
@@ -253,12 +254,12 @@ impl<P: Explored> Scene<P> {
     }
 }
 
-fn not_absorbed<P: Explored>(what: String) -> Failure<P> {
+fn not_absorbed(what: String) -> Failure {
     vec![Violation::new("facts about live attempts are absorbed", what)].into()
 }
 
 /// Reports a panic of the explored code as a violation, so that its path is shown.
-fn guarded<P: Explored, T>(explored: impl FnOnce() -> Result<T, Failure<P>>) -> Result<T, Failure<P>> {
+fn guarded<T>(explored: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(explored)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");

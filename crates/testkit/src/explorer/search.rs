@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use protocol::run::{Run, RunStatus, TurnStatus};
+use protocol::StepId;
+use protocol::run::{RunStatus, TurnStatus};
 
 use super::input::{Interruptions, facts, requests};
 use super::report::{DocumentWrites, Row, say_changes, say_input, say_run, say_written};
 use super::scene::{Accepted, Scene};
 use super::transition::Node;
-use super::{CounterExample, Explored, Input, Violation, checks};
+use super::{CounterExample, Explored, Input, Violation, checks, typed};
 
 /// The limits of an exploration.
 #[derive(Debug, Clone, Copy)]
@@ -77,39 +78,40 @@ pub struct Exploration {
 type Key<P> = (
     RunStatus,
     <P as protocol::Protocol>::State,
-    Vec<(<P as protocol::Protocol>::Step, u32, u32, TurnStatus)>,
+    Vec<(StepId, u32, u32, TurnStatus)>,
     Option<String>,
     Vec<&'static str>,
 );
 
-fn key<P: Explored>(node: &Node<P>) -> Key<P> {
-    let run: &Run<P> = &node.state.run;
+fn key<P: Explored>(node: &Node) -> Key<P> {
+    let run = &node.state.run;
+    let machine = typed::<P>(run);
     let active_turns = run.active_turns.iter();
     let active_turns = active_turns
         .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
-    let position = P::say_document(&node.document);
-    (run.status, run.state.clone(), active_turns.collect(), position, node.written.clone())
+    let position = P::say_document(&machine.document);
+    (run.status, machine.state.clone(), active_turns.collect(), position, node.written.clone())
 }
 
 struct Search<'s, P: Explored> {
     scene: &'s Scene<P>,
     limits: Limits,
     index: HashMap<Key<P>, usize>,
-    visits: Vec<Visit<P>>,
+    visits: Vec<Visit>,
     /// By the number of requests on the path.
-    queues: Vec<VecDeque<(usize, Node<P>)>>,
+    queues: Vec<VecDeque<(usize, Node)>>,
     transitions: usize,
     refusals: usize,
     rows: Vec<Row>,
     writes: DocumentWrites,
 }
 
-struct Visit<P: Explored> {
+struct Visit {
     /// The previous state, and the input.
-    reached_by: Option<(usize, Input<P>)>,
+    reached_by: Option<(usize, Input)>,
     requests: usize,
     is_expanded: bool,
-    /// The states that facts and deferred transitions lead to.
+    /// The states that facts, but not answers, and deferred transitions lead to.
     next: Vec<usize>,
 }
 
@@ -131,50 +133,46 @@ impl<P: Explored> Scene<P> {
     }
 
     /// Replays a path to describe it. The last input may be the one that violates a rule.
-    pub(super) fn counter_example(&self, violations: Vec<Violation>, inputs: &[Input<P>]) -> CounterExample {
+    pub(super) fn counter_example(&self, violations: Vec<Violation>, inputs: &[Input]) -> CounterExample {
         let mut path = Vec::new();
         let mut node = None;
-        if let Ok((opened, _)) = self.open() {
-            path.push(("(opens)".to_owned(), say_run(self, &opened.state.run)));
+        if let Ok(opened) = self.open() {
+            path.push(("(opens)".to_owned(), say_run::<P>(&opened.state.run)));
             node = Some(opened);
         }
         for input in inputs {
             let taken = node.as_ref().map(|node| self.take(node, input));
             let (state, next) = match taken {
-                Some(Ok(Accepted::Moved(next, _))) => (say_run(self, &next.state.run), Some(*next)),
+                Some(Ok(Accepted::Moved(next, _))) => (say_run::<P>(&next.state.run), Some(*next)),
                 Some(Ok(Accepted::Refused(refusal))) => (format!("refused: {refusal}"), None),
                 Some(Ok(Accepted::Nothing)) => ("nothing".to_owned(), None),
                 Some(Err(fault)) => {
-                    (fault.after.map_or_else(|| "breaks".to_owned(), |after| say_run(self, &after)), None)
+                    (fault.after.map_or_else(|| "breaks".to_owned(), |after| say_run::<P>(&after)), None)
                 }
                 None => ("?".to_owned(), None),
             };
-            path.push((say_input(input), state));
+            path.push((say_input::<P>(input), state));
             node = next;
         }
         CounterExample { scene: format!("{}, {}", self.name, self.slots), violations, path }
     }
 
     /// Checks what is checked once per state. Also writes the parts, so every state must pass through here.
-    pub(super) fn check_state(
-        &self,
-        node: &mut Node<P>,
-        entry: &protocol::entry::Entry<P>,
-    ) -> Result<(), Vec<Violation>> {
+    pub(super) fn check_state(&self, node: &mut Node) -> Result<(), Vec<Violation>> {
         let mut violations = checks::node(self, node);
-        violations.extend(checks::document::survives(self, node, entry));
+        violations.extend(checks::document::survives(self, node));
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
 
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
-        let (mut node, entry) =
+        let mut node =
             self.scene.open().map_err(|fault| self.scene.counter_example(fault.violations, &[]))?;
         self.scene
-            .check_state(&mut node, &entry)
+            .check_state(&mut node)
             .map_err(|violations| self.scene.counter_example(violations, &[]))?;
-        self.index.insert(key(&node), 0);
+        self.index.insert(key::<P>(&node), 0);
         self.visits.push(Visit { reached_by: None, requests: 0, is_expanded: false, next: Vec::new() });
         self.queues[0].push_back((0, node));
         for used in 0..=self.limits.requests {
@@ -196,18 +194,19 @@ impl<P: Explored> Search<'_, P> {
         })
     }
 
-    fn expand(&mut self, state: usize, node: &Node<P>) -> Result<(), CounterExample> {
+    fn expand(&mut self, state: usize, node: &Node) -> Result<(), CounterExample> {
         for input in facts(self.scene, &node.state.run, self.limits.interruptions) {
+            let is_answer = input.is_answer();
             let next = self.follow(state, node, input)?;
-            self.visits[state].next.extend(next);
+            self.visits[state].next.extend(next.filter(|_| !is_answer));
         }
         if self.visits[state].requests < self.limits.requests {
-            for request in requests(self.scene) {
+            for request in requests::<P>(&node.state.run) {
                 self.follow(state, node, Input::Request(request))?;
             }
         }
         if node.written.len() < self.limits.writes {
-            for writing in P::writes(&node.state.run, &node.document) {
+            for writing in P::writes(&node.state.run, &typed::<P>(&node.state.run).document) {
                 self.follow(state, node, Input::Write(writing))?;
             }
         }
@@ -215,12 +214,7 @@ impl<P: Explored> Search<'_, P> {
     }
 
     /// Applies one input. Returns the state it leads to.
-    fn follow(
-        &mut self,
-        state: usize,
-        node: &Node<P>,
-        input: Input<P>,
-    ) -> Result<Option<usize>, CounterExample> {
+    fn follow(&mut self, state: usize, node: &Node, input: Input) -> Result<Option<usize>, CounterExample> {
         let broke = |search: &Self, violations| {
             search.scene.counter_example(violations, &search.path(state, Some(&input)))
         };
@@ -235,14 +229,14 @@ impl<P: Explored> Search<'_, P> {
                 Accepted::Nothing => return Ok(None),
             };
         self.transitions += 1;
-        let written = say_written::<P>(&node.document, &next.document);
+        let written = say_written::<P>(&node.state.run, &next.state.run);
         self.keep(node, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
-        self.writes.note(node, &input, &next);
+        self.writes.note::<P>(node, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Request(_)));
         let count = self.visits.len();
-        let found = *self.index.entry(key(&next)).or_insert(count);
+        let found = *self.index.entry(key::<P>(&next)).or_insert(count);
         if found == count {
-            self.scene.check_state(&mut next, &entry).map_err(|violations| broke(self, violations))?;
+            self.scene.check_state(&mut next).map_err(|violations| broke(self, violations))?;
             if count >= self.limits.states {
                 let what = format!("there are more than {count} states");
                 return Err(broke(self, vec![Violation::new("the number of states is limited", what)]));
@@ -260,19 +254,19 @@ impl<P: Explored> Search<'_, P> {
         Ok(Some(found))
     }
 
-    fn keep(&mut self, before: &Node<P>, input: &Input<P>, changes: String, next: Option<&Node<P>>) {
+    fn keep(&mut self, before: &Node, input: &Input, changes: String, next: Option<&Node>) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
-                state: say_run(self.scene, &before.state.run),
-                input: say_input(input),
+                state: say_run::<P>(&before.state.run),
+                input: say_input::<P>(input),
                 changes,
-                next: next.map(|next| say_run(self.scene, &next.state.run)),
+                next: next.map(|next| say_run::<P>(&next.state.run)),
             });
         }
     }
 
     /// Returns the inputs that led to a state, and one more.
-    fn path(&self, state: usize, last: Option<&Input<P>>) -> Vec<Input<P>> {
+    fn path(&self, state: usize, last: Option<&Input>) -> Vec<Input> {
         let mut inputs: Vec<_> = last.into_iter().cloned().collect();
         let mut reached_by = self.visits[state].reached_by.as_ref();
         while let Some((before, input)) = reached_by {
@@ -284,7 +278,7 @@ impl<P: Explored> Search<'_, P> {
     }
 
     /// Returns the longest path of facts and deferred transitions. Fails if they form a cycle, because then a run
-    /// might never end.
+    /// might never end. Answers are left out: a person may reject for ever.
     fn longest_way(&self) -> Result<usize, CounterExample> {
         let mut enter = vec![0_usize; self.visits.len()];
         self.visits.iter().flat_map(|visit| &visit.next).for_each(|next| enter[*next] += 1);

@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol::entry::{Entry, RunState};
-use protocol::run::{Action, Attempt, Run};
-use protocol::{AttemptNo, Turn};
+use protocol::entry::Entry;
+use protocol::run::{Action, Run, RunState};
+use protocol::{AttemptId, AttemptNo, StepId, Turn};
 
-use super::{Explored, Input};
+use super::{Explored, Input, typed};
 
 /// The state at the end of one path.
 #[derive(Debug, Clone)]
-pub(super) struct Node<P: Explored> {
-    pub(super) state: RunState<P>,
-    pub(super) document: P::Document,
+pub(super) struct Node {
+    pub(super) state: RunState,
     /// The parts of the document that a store would hold.
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
     /// Parts that were reported as changed and are not in `parts` yet.
     pub(super) touched: Vec<String>,
     /// The newest attempt of each step that was ever started, recorded independently of the run.
-    pub(super) started: BTreeMap<P::Step, (Turn, AttemptNo)>,
+    pub(super) started: BTreeMap<StepId, (Turn, AttemptNo)>,
     /// The names of the writes to the document, which the run does not contain.
     pub(super) written: Vec<&'static str>,
 }
@@ -27,19 +26,39 @@ pub(super) struct Node<P: Explored> {
 /// One input, the decision, and the result.
 #[derive(Debug)]
 pub struct Transition<'a, P: Explored> {
-    pub before: &'a Run<P>,
+    pub before: &'a Run,
     /// `None` for the start of the run.
-    pub input: Option<&'a Input<P>>,
+    pub input: Option<&'a Input>,
     pub entry: &'a Entry<P>,
-    pub after: &'a Run<P>,
-    /// The document before. Meaningless at the start of the run.
-    pub was: &'a P::Document,
-    pub shown: &'a P::Document,
+    pub after: &'a Run,
 }
 
-impl<P: Explored> Transition<'_, P> {
+impl<'a, P: Explored> Transition<'a, P> {
+    pub fn state_before(&self) -> &'a P::State {
+        &typed::<P>(self.before).state
+    }
+
+    pub fn state_after(&self) -> &'a P::State {
+        &typed::<P>(self.after).state
+    }
+
+    /// Returns the document before. Meaningless at the start of the run.
+    pub fn was(&self) -> &'a P::Document {
+        &typed::<P>(self.before).document
+    }
+
+    pub fn shown(&self) -> &'a P::Document {
+        &typed::<P>(self.after).document
+    }
+
+    /// Returns a step of the run after the input.
+    pub fn step(&self, id: &StepId) -> P::Step {
+        let machine = typed::<P>(self.after);
+        P::step(&machine.definition, &machine.state, id).expect("BUG: the run has no such step")
+    }
+
     /// Returns the attempts that this transition starts.
-    pub fn started(&self) -> impl Iterator<Item = &Attempt<P::Step>> {
+    pub fn started(&self) -> impl Iterator<Item = &'a AttemptId> {
         self.entry.actions.iter().filter_map(|action| match action {
             Action::Start { attempt } => Some(attempt),
             Action::End { .. } => None,

@@ -5,7 +5,7 @@ use protocol::run::{Ending, Fact, Request, RunStatus};
 
 use super::input::{Interruptions, facts, requests};
 use super::scene::{Accepted, Scene};
-use super::{CounterExample, Explored, Input, Violation};
+use super::{CounterExample, Explored, Input, Violation, typed};
 
 /// The parameters of walks.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +53,8 @@ impl<P: Explored> Scene<P> {
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
         let (mut left, mut writes) = (walks.requests, walks.writes);
-        let (mut node, entry) = self.open().map_err(|fault| self.counter_example(fault.violations, &[]))?;
-        self.check_state(&mut node, &entry).map_err(|violations| self.counter_example(violations, &[]))?;
+        let mut node = self.open().map_err(|fault| self.counter_example(fault.violations, &[]))?;
+        self.check_state(&mut node).map_err(|violations| self.counter_example(violations, &[]))?;
         loop {
             let outcome = match node.state.run.status {
                 RunStatus::Finished(outcome) => Some(outcome),
@@ -75,13 +75,13 @@ impl<P: Explored> Scene<P> {
             let mut possible = facts(self, &node.state.run, Interruptions::Any);
             let input = if writes > 0 && random.u8(..4) > 0 {
                 writes -= 1;
-                let mut writes = P::writes(&node.state.run, &node.document);
+                let mut writes = P::writes(&node.state.run, &typed::<P>(&node.state.run).document);
                 Input::Write(writes.swap_remove(random.usize(..writes.len())))
             } else if possible.is_empty() && left == 0 {
                 Input::Request(Request::Resume)
             } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
                 left -= 1;
-                let mut requests = requests(self);
+                let mut requests = requests::<P>(&node.state.run);
                 Input::Request(requests.swap_remove(random.usize(..requests.len())))
             } else {
                 // Failures are drawn twice; otherwise hardly any walk would get far.
@@ -96,8 +96,8 @@ impl<P: Explored> Scene<P> {
                 Accepted::Refused(_) | Accepted::Nothing => {
                     path.pop();
                 }
-                Accepted::Moved(mut next, entry) => {
-                    self.check_state(&mut next, &entry)
+                Accepted::Moved(mut next, _) => {
+                    self.check_state(&mut next)
                         .map_err(|violations| self.counter_example(violations, &path))?;
                     node = *next;
                 }
@@ -106,9 +106,13 @@ impl<P: Explored> Scene<P> {
     }
 }
 
-fn is_bad<P: Explored>(input: &Input<P>) -> bool {
+fn is_bad(input: &Input) -> bool {
     match input {
-        Input::Fact(Fact::Ended { ending: Ending::Reported(_), .. } | Fact::BackoffElapsed { .. }) => false,
+        Input::Fact(
+            Fact::Ended { ending: Ending::Reported(_), .. }
+            | Fact::BackoffElapsed { .. }
+            | Fact::Answered { .. },
+        ) => false,
         Input::Fact(Fact::Ended { .. }) => true,
         Input::Deferred | Input::Slots | Input::Request(_) | Input::Write(_) => false,
     }

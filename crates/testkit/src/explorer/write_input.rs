@@ -1,18 +1,16 @@
 //! Writes of agents and people to a document.
 
+use super::Violation;
+use super::transition::Node;
 use protocol::edit::{EditAuthor, Patch};
 use protocol::entry::Input as EntryInput;
-use protocol::run::Run;
-
-use super::transition::Node;
-use super::{Explored, Scene, Violation};
 
 /// A possible write, permitted or not.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WriteInput<S> {
+pub struct WriteInput {
     /// In a word or two, for tables. The state remembers the write by this name.
     pub name: &'static str,
-    pub author: EditAuthor<S>,
+    pub author: EditAuthor,
     pub patch: Patch,
     pub rights: Rights,
 }
@@ -25,17 +23,13 @@ pub enum Rights {
 }
 
 /// The result of a write: an entry input, nothing if the document already contains it, or the kind of refusal.
-type Considered<P> = Result<Option<EntryInput<P>>, String>;
+type Considered = Result<Option<EntryInput>, String>;
 
 /// Considers a write by a client that has read the newest document.
-pub(super) fn consider<P: Explored>(
-    scene: &Scene<P>,
-    before: &Node<P>,
-    writing: &WriteInput<P::Step>,
-) -> Result<Considered<P>, Violation> {
+pub(super) fn consider(before: &Node, writing: &WriteInput) -> Result<Considered, Violation> {
     let WriteInput { name, author, patch, rights } = writing;
-    let document = &before.document;
-    let edited = P::edit(&scene.definition, document, document, author, patch);
+    let machine = &before.state.run.machine;
+    let edited = machine.edit(&machine.document(), author, patch);
     let wrong = |what: String| Violation::new("only permitted writes are accepted", what);
     match (edited, rights) {
         (Ok(_), Rights::Refused) => Err(wrong(format!("`{name}` is let"))),
@@ -51,8 +45,7 @@ pub(super) fn consider<P: Explored>(
                 .run
                 .live_attempts()
                 .find(|(attempt, _)| *author == EditAuthor::Step(attempt.step.clone()));
-            let from = from.map(|(attempt, _)| Run::<P>::id(&attempt));
-            Ok(Ok(Some(EntryInput::Edited { edit, from })))
+            Ok(Ok(Some(EntryInput::Edited { edit, from: from.map(|(attempt, _)| attempt) })))
         }
     }
 }

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::peer::{Definition, Peer, Phase};
-use protocol::run::{Attempt, Change, ChangeOf, Decision};
-use protocol::{AttemptNo, Turn};
+use protocol::run::{Change, Decision};
+use protocol::{AttemptId, AttemptNo, KindOf, Protocol as _, StepId, Turn};
 use runner::{Clock, Journal};
 use store::Store;
 
 use super::{commit_decision, new_cycle, person, run_of, spec};
 use crate::scene::TempStore;
 
-pub type Cycle = Journal<Peer>;
+pub type Cycle = Journal;
 
 /// Opens a cycle and starts its planner.
 pub async fn start_planning(temp_store: &TempStore) -> Cycle {
@@ -24,10 +24,10 @@ pub async fn start_planning(temp_store: &TempStore) -> Cycle {
 pub async fn start_planning_on(store: &Arc<dyn Store>, directory: &Path) -> Cycle {
     let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
-    let spec = spec::<Peer>(definition, &run, directory, None);
-    let opened = runner::open(store, &Clock::system(), person(), spec).await;
+    let spec = spec(&definition, &run, directory, None);
+    let opened = runner::open(store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await;
     let mut journal = opened.expect("a new cycle can be opened");
-    let step = Phase::Plan;
+    let step = plan();
     if !journal.state.run.active_turns.contains_key(&step) {
         commit_changes(&mut journal, store.as_ref(), vec![Change::Queued { step, turn: Turn(1) }]).await;
     }
@@ -35,13 +35,17 @@ pub async fn start_planning_on(store: &Arc<dyn Store>, directory: &Path) -> Cycl
     journal
 }
 
+fn plan() -> StepId {
+    Peer::step_id(&Phase::Plan)
+}
+
 /// Starts the planner's attempt of that number.
 pub async fn start_attempt(journal: &mut Cycle, store: &dyn Store, number: u32) {
-    let attempt = Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(number) };
+    let attempt = AttemptId { step: plan(), turn: Turn(1), attempt_no: AttemptNo(number) };
     commit_changes(journal, store, vec![Change::Started { attempt, counted_attempt: number }]).await;
 }
 
 /// Commits changes in the name of an engine.
-pub async fn commit_changes(journal: &mut Cycle, store: &dyn Store, changes: Vec<ChangeOf<Peer>>) {
+pub async fn commit_changes(journal: &mut Cycle, store: &dyn Store, changes: Vec<Change>) {
     commit_decision(journal, store, "here", Decision { changes, actions: Vec::new() }).await;
 }

@@ -3,7 +3,6 @@
 pub mod cycle;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -13,7 +12,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::run::{Action, Decision};
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
-use protocol::{Protocol, RunId, RunLocation, StepId, peer};
+use protocol::{KINDS, RunId, RunLocation, StepId, peer};
 use runner::{AgentProfile, Clock, EngineConfig, GRACE, Journal, Overrides, RunOptions, RunSpec};
 use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
@@ -100,15 +99,15 @@ pub fn run_of(definition: &peer::Definition) -> RunId {
 }
 
 /// The spec of a run in that directory.
-pub fn spec<P: Protocol>(
-    definition: P::Definition,
+pub fn spec(
+    definition: impl Serialize,
     run: &RunId,
     directory: &Path,
     profile: Option<AgentProfile>,
-) -> RunSpec<P> {
+) -> RunSpec {
     let location = RunLocation { run: run.clone(), repo_dir: directory.display().to_string() };
     let options = RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new() };
-    RunSpec { title: "trial".to_owned(), definition, options }
+    RunSpec::new("trial".to_owned(), &definition, options)
 }
 
 /// The agent profile of `--wrapper PROGRAM`.
@@ -136,6 +135,8 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     EngineConfig {
+        kinds: KINDS,
+        effects: runner::Effects::new(),
         overrides: Overrides::default(),
         by_agent: BTreeMap::new(),
         slots: 1,
@@ -150,7 +151,7 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
     }
 }
 
-fn outbox_item<Step: fmt::Display + Serialize>(action: &Action<Step>) -> OutboxItem {
+fn outbox_item(action: &Action) -> OutboxItem {
     OutboxItem { id: action.id(), body: serde_json::to_string(action).expect("an action is plain data") }
 }
 
@@ -174,20 +175,16 @@ pub fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
 }
 
 /// Commits an entry to the journal, with the time it has.
-pub async fn append<P: Protocol>(
-    journal: &mut Journal<P>,
-    store: &dyn Store,
-    entry: &Entry<P>,
-) -> Result<(), CommitError> {
-    journal.state.fold(entry);
-    let parts = P::record(&journal.spec.definition, &mut journal.document, entry);
-    let parts = parts.expect("the entry can be recorded").into_iter();
-    let parts = parts.map(|path| Part { body: P::part(&journal.document, &path), path });
+pub async fn append(journal: &mut Journal, store: &dyn Store, entry: &Entry) -> Result<(), CommitError> {
+    journal.state.fold(entry).expect("the entry is of this protocol");
+    let machine = &mut journal.state.run.machine;
+    let parts = machine.record(entry).expect("the entry can be recorded").into_iter();
+    let parts = parts.map(|path| Part { body: machine.part(&path), path });
+    let kind = machine.kind().info();
     let commit = Commit {
-        protocol: P::NAME.to_owned(),
+        protocol: kind.name.to_owned(),
         parts: parts.collect(),
-        document: (P::SHOWS_DOCUMENT && store.keeps_documents())
-            .then(|| serde_json::to_string(&journal.document).expect("a document is plain data")),
+        document: (kind.shows_document && store.keeps_documents()).then(|| journal.document().to_json()),
         outbox: entry.actions.iter().map(outbox_item).collect(),
         summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
         ..change(&journal.run, journal.position, &entry.encode())
@@ -197,11 +194,11 @@ pub async fn append<P: Protocol>(
 }
 
 /// Commits the decision of an engine on that host that was killed before it acted.
-pub async fn commit_decision<P: Protocol>(
-    journal: &mut Journal<P>,
+pub async fn commit_decision(
+    journal: &mut Journal,
     store: &dyn Store,
     host: &str,
-    Decision { changes, actions }: Decision<P>,
+    Decision { changes, actions }: Decision,
 ) {
     let entry = Entry {
         v: ENTRY_VERSION,

@@ -63,9 +63,9 @@ impl RunHistory {
             history.done = false;
         }
         self.loop_backs += usize::from(!change["transition"]["reset"].is_null());
-        let attempt = &change["attempt"];
-        let Some(step) = attempt["step"].as_str() else { return };
-        let id = format!("{step}#{}.{}", attempt["turn"], attempt["attempt"]);
+        let Some(attempt) = change["attempt"].as_str() else { return };
+        let id = attempt.to_owned();
+        let (step, _) = id.split_once('#').unwrap_or_else(|| panic!("`{id}` is not an attempt"));
         let history = self.steps.entry(step.to_owned()).or_default();
         match change["change"].as_str() {
             Some("started") => {

@@ -1,7 +1,7 @@
 //! The attempts and loop-backs in the journal of the demo's run.
 
 use protocol::entry::{Author, Entry};
-use protocol::run::{Change, Exit as AttemptExit, Run};
+use protocol::run::{Change, Exit as AttemptExit};
 use protocol::steps::{Change as Transition, Steps};
 use protocol::{AttemptId, Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
@@ -33,9 +33,8 @@ pub(super) async fn read(sandbox: &Sandbox) -> Result<Vec<AttemptEvent>, Failure
     let Some(store) = SqliteStore::open_existing(&location)? else { return Ok(Vec::new()) };
     let mut events = Vec::new();
     for stored in store.entries(&run, Revision(0)).await? {
-        let entry: Entry<Steps> =
-            Entry::decode(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        events.extend(events_of(&entry));
+        let entry = Entry::decode(&stored.body).and_then(|entry| entry.typed::<Steps>());
+        events.extend(events_of(&entry.map_err(|error| Failure::from_error(Exit::Store, &error))?));
     }
     Ok(events)
 }
@@ -52,11 +51,9 @@ fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
     let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
-        Change::Started { attempt, .. } => {
-            Some(AttemptEvent::Started { attempt: Run::<Steps>::id(attempt), engine })
-        }
+        Change::Started { attempt, .. } => Some(AttemptEvent::Started { attempt: attempt.clone(), engine }),
         Change::Ended { attempt, exit } => Some(AttemptEvent::Ended {
-            attempt: Run::<Steps>::id(attempt),
+            attempt: attempt.clone(),
             engine,
             reported: *exit == AttemptExit::Reported,
             logs: logs.clone(),
@@ -65,6 +62,8 @@ fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
         Change::Protocol { .. }
         | Change::Status { .. }
         | Change::Queued { .. }
+        | Change::Waiting { .. }
+        | Change::Answered { .. }
         | Change::BackoffElapsed { .. }
         | Change::StopRequested { .. }
         | Change::Dequeued { .. } => None,

@@ -4,6 +4,7 @@ use super::labels;
 use super::model::{Graph, Step};
 use crate::cli::step_status;
 use crate::output::{self, BOLD, DIM, Style, YELLOW, styled};
+use crate::present;
 
 pub(super) fn render(graph: &Graph) -> Vec<String> {
     let rows: Vec<_> = graph.steps.iter().map(Row::of).collect();
@@ -44,7 +45,7 @@ impl Row {
             .as_ref()
             .map(|target| format!("loops back to {target}{}", iteration.unwrap_or_default()));
         Self {
-            style: kind.map_or_else(Style::new, |kind| kind.style()),
+            style: kind.map_or_else(Style::new, |kind| present::style(kind.tone())),
             sign: kind.map_or('-', step_status::sign),
             id: step.id.clone(),
             status: step.progress.as_ref().map_or_else(|| step.agent.clone(), labels::status),

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use protocol::present::StatusKind;
+
 use super::labels;
 use super::model::{Graph, Step};
 use crate::cli::step_status;
-use crate::present::StatusKind;
 
 pub(super) fn render(graph: &Graph) -> String {
     // A JSON string is a valid YAML string.

@@ -3,13 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use protocol::Stamp;
+use protocol::present::{LoopBack, StatusKind};
 use protocol::steps::Workflow;
-use runner::RunSpec;
+use protocol::{Machine, Stamp};
 use serde::Serialize;
 
 use crate::cli::step_status;
-use crate::present::{LoopBack, Presentation, StatusKind};
 
 /// The steps of a workflow or of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -93,23 +92,16 @@ impl Graph {
         Self { title: workflow.name.clone(), run: None, steps: sorted(steps.collect()) }
     }
 
-    /// The steps of a run as `document` shows them at the time `now`.
-    pub(super) fn of_run<P: Presentation>(
-        run: Run,
-        spec: &RunSpec<P>,
-        document: &P::Document,
-        now: Stamp,
-    ) -> Self {
-        let definition = &spec.definition;
-        let name = |step: &P::Step| P::step_id(step).to_string();
-        let steps = P::steps(definition).into_iter().map(|step| {
-            let shown = P::step_summary(document, &step);
-            let loop_back = P::loop_back(definition, &step);
+    /// The steps of a run at the time `now`.
+    pub(super) fn of_run(run: Run, title: &str, machine: &dyn Machine, now: Stamp) -> Self {
+        let steps = machine.steps().into_iter().map(|step| {
+            let shown = machine.step_summary(&step);
+            let loop_back = machine.loop_back(&step);
             Step {
-                id: name(&step),
-                agent: P::agent(definition, &step),
-                need_ids: P::needs(definition, &step).iter().map(name).collect(),
-                loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| name(to)),
+                id: step.to_string(),
+                agent: machine.agent(&step),
+                need_ids: machine.needs(&step).iter().map(ToString::to_string).collect(),
+                loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| to.to_string()),
                 progress: Some(Progress {
                     kind: shown.kind,
                     document_status: shown.status,
@@ -124,7 +116,7 @@ impl Graph {
                 ..Step::default()
             }
         });
-        Self { title: spec.title.clone(), run: Some(run), steps: sorted(steps.collect()) }
+        Self { title: title.to_owned(), run: Some(run), steps: sorted(steps.collect()) }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use protocol::present::StatusKind;
+
 use super::labels;
 use super::layout::{Point, layout};
 use super::model::{Graph, Step};
-use crate::present::StatusKind;
 
 /// The width of a character and the height of a line, in pixels.
 const CHARACTER: usize = 8;

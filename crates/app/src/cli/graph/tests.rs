@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use protocol::StepId;
+use protocol::present::StatusKind;
 use protocol::steps::{StepSpec, Workflow};
 
 use super::model::{Graph, Iteration, Progress, Run};
 use super::{list, mermaid, svg};
-use crate::present::StatusKind;
 
 /// Steps as `id: needs`; `test` loops back to `fix`.
 fn workflow(steps: &[(&str, &[&str])]) -> Graph {

@@ -6,7 +6,7 @@ use protocol::entry::{Entry, Input, RecoverySource};
 use protocol::peer::migrate::{MigratedCycle, OldCycles, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
-use protocol::{Revision, RunId, RunLocation, Stamp};
+use protocol::{KindOf, Revision, RunId, RunLocation, Stamp, Typed};
 use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
 use store::AnyStore;
 
@@ -113,7 +113,7 @@ impl Import<'_> {
             over: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
         };
         let spec = self.spec(run, &migrated.document)?;
-        let error = match runner::migrate::<Peer>(store, &by, self.now, spec, from).await {
+        let error = match runner::migrate(store, &by, self.now, KindOf::<Peer>::STATIC, spec, from).await {
             Ok(status) => return Ok(CycleResult { result, status: Some(status), error: None }),
             Err(error) => error,
         };
@@ -138,12 +138,14 @@ impl Import<'_> {
             status: None,
             error: Some(runner::with_causes(&error)),
         };
-        let journal = match Journal::<Peer>::load(self.store?, &self.workspace.clock, run).await {
+        let workspace = self.workspace;
+        let journal = match Journal::load(self.store?, &workspace.clock, workspace.kinds, run).await {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
         // A bucket in use has the run's present document.
-        let is_present = migrated.origin == Origin::Current && journal.document == migrated.document;
+        let present = Typed::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
+        let is_present = migrated.origin == Origin::Current && present == Some(&migrated.document);
         let is_same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(imported_document)) {
             Ok(Some(imported)) => is_present || self.gives(migrated, &imported),
             // The run was not imported: another cycle has that number.
@@ -166,7 +168,7 @@ impl Import<'_> {
         }
     }
 
-    fn spec(&self, run: &RunId, document: &Document) -> Result<RunSpec<Peer>, Failure> {
+    fn spec(&self, run: &RunId, document: &Document) -> Result<RunSpec, Failure> {
         let Document { metadata, context, cycle_id, .. } = document;
         let definition = Definition {
             cycle: cycle_id.clone(),
@@ -187,12 +189,12 @@ impl Import<'_> {
             profile: None,
             env: Vec::new(),
         };
-        Ok(RunSpec { title: metadata.instruction.clone(), definition, options })
+        Ok(RunSpec::new(metadata.instruction.clone(), &definition, options))
     }
 }
 
 /// The document that an earlier import wrote.
-fn imported_document(entry: Entry<Peer>) -> Option<Document> {
+fn imported_document(entry: Entry) -> Option<Document> {
     let Input::Recovered { source: RecoverySource::Migrated { document, .. } } = entry.input else {
         return None;
     };

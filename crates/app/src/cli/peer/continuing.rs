@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use protocol::RunId;
-use protocol::peer::{Continued, Definition, Peer, Scope};
+use protocol::peer::{Continued, Definition, Scope};
 use protocol::run::{Request, RunStatus};
 use runner::Overrides;
 use store::AnyStore;
@@ -54,10 +54,10 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
 
 /// Waits until a cycle that is being stopped has ended, so that none of its agents runs when the next cycle starts.
 async fn finish_stopping(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let control = ControlRequest::<Peer> { action: "end".to_owned(), request: Request::Stop, reason: None };
+    let control = ControlRequest { action: "end".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = control.submit_and_wait(workspace, store, run).await else { return Ok(()) };
     // The request fails if the cycle has ended meanwhile.
-    match workspace.load::<Peer>(store, run).await?.state.run.status {
+    match workspace.load(store, run).await?.state.run.status {
         RunStatus::Finished(_) => Ok(()),
         RunStatus::Running
         | RunStatus::Paused
@@ -144,6 +144,6 @@ impl Arguments {
         }
         let engine_config = engine::engine_config(workspace, self.profiles.overrides()?)?;
         let arguments = resume::Arguments::with_flags(self.show, self.detach, self.location, self.profiles);
-        resume::resume::<Peer>(workspace, store, &found.run, engine_config, arguments).await
+        resume::resume(workspace, store, &found.run, engine_config, arguments).await
     }
 }

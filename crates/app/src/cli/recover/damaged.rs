@@ -5,14 +5,11 @@ use std::path::Path;
 
 use protocol::RunId;
 use runner::{SalvageOutcome, SalvageTarget, Salvaged};
-use store::{
-    Backup, ExclusiveAccess, FoundRun, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage,
-};
+use store::{Backup, ExclusiveAccess, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage};
 
 use super::report::{RecoveryReport, RunRecovery};
 use super::{Arguments, verify};
 use crate::failure::{Exit, Failure};
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Workspace};
 
 /// Backs up the store, builds a new database from what can be read, and installs it.
@@ -51,7 +48,7 @@ pub(super) async fn recover(
         ReplacementDatabase::create(&exclusive)
     };
     let mut draft = draft.map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
+    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[])?;
     report.backup = kept.as_ref().map(|kept| kept.directory().to_owned());
     report.runs = salvaged.iter().map(RunRecovery::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.outcome, SalvageOutcome::Unreadable { .. })) {
@@ -90,7 +87,7 @@ pub(super) async fn merge(
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
     let mut draft =
         ReplacementDatabase::create_at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
+    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[])?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, outcome } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| existing.contains(run));
@@ -102,7 +99,7 @@ pub(super) async fn merge(
     if arguments.dry_run {
         return Ok(report.print());
     }
-    salvage_all(workspace, &salvage, &mut &store, &existing).await?;
+    salvage_all(workspace, &salvage, &mut &store, &existing)?;
     let mut after = RecoveryReport::new(workspace, arguments);
     verify::check(workspace, false, &mut after).await?;
     report.damage.append(&mut after.damage);
@@ -113,7 +110,7 @@ pub(super) async fn merge(
 }
 
 /// Writes every readable run to the target, except those in `but`, and returns the result for each.
-async fn salvage_all(
+fn salvage_all(
     workspace: &Workspace,
     salvage: &Salvage,
     ground: &mut impl SalvageTarget,
@@ -121,57 +118,16 @@ async fn salvage_all(
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
     for found in salvage.runs().map_err(|error| failed(&error))? {
-        let salvaging = Salvaging { workspace, salvage, found: &found, ground, but };
-        let protocol = protocol_of(salvage, &found).await?;
-        let one = present::dispatch(protocol, salvaging).await.expect("BUG: unknown protocol");
-        salvaged.extend(one?);
+        let kind = runner::salvaged_kind(workspace.kinds, salvage, &found).map_err(|error| failed(&error))?;
+        // If none can read the run, the first one reports the damage.
+        let kind = kind.unwrap_or(workspace.kinds.0[0]);
+        let (by, now) = (workspace::person(), workspace.clock.now());
+        let one = runner::salvage(kind, salvage, &found, ground, but, &by, now);
+        salvaged.extend(one.map_err(|error| failed(&error))?);
     }
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
     salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| but.contains(run))));
     Ok(salvaged)
-}
-
-/// Returns the protocol of a run. If none can read it, returns the first, which then reports the damage.
-async fn protocol_of(salvage: &Salvage, found: &FoundRun) -> Result<&'static str, Failure> {
-    for protocol in present::KNOWN {
-        let check = CheckProtocol { salvage, found };
-        if present::dispatch(protocol, check).await.expect("BUG: unknown protocol")? {
-            return Ok(protocol);
-        }
-    }
-    Ok(present::KNOWN[0])
-}
-
-/// Checks whether a run belongs to a protocol.
-struct CheckProtocol<'a> {
-    salvage: &'a Salvage,
-    found: &'a FoundRun,
-}
-
-impl Deed for CheckProtocol<'_> {
-    type Done = bool;
-
-    async fn with<P: Presentation>(self) -> Result<bool, Failure> {
-        runner::was_opened_by::<P>(self.salvage, self.found).map_err(|error| failed(&error))
-    }
-}
-
-struct Salvaging<'a, G> {
-    workspace: &'a Workspace,
-    salvage: &'a Salvage,
-    found: &'a FoundRun,
-    ground: &'a mut G,
-    but: &'a [RunId],
-}
-
-impl<G: SalvageTarget> Deed for Salvaging<'_, G> {
-    type Done = Option<Salvaged>;
-
-    async fn with<P: Presentation>(self) -> Result<Option<Salvaged>, Failure> {
-        let Self { workspace, salvage, found, ground, but } = self;
-        let (by, now) = (workspace::person(), workspace.clock.now());
-        runner::salvage::<P>(salvage, found, ground, but, &by, now).map_err(|error| failed(&error))
-    }
 }
 
 fn scratch(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {

@@ -1,13 +1,11 @@
 //! Recovers a store on NATS. The servers guard their own data, so only runs are verified and deleted streams reported.
 
-use protocol::RunId;
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
 use super::report::RecoveryReport;
 use super::{Arguments, foreign_messages, lost_stream, verify};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
 /// Verifies every run and writes missing views.
@@ -64,15 +62,16 @@ async fn rebuild(
     report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let mut written = 0;
-    for row in store.runs().await?.iter().filter(|row| present::is_known(&row.protocol)) {
-        match present::by_name(&row.protocol, &row.run, RebuildDocument { workspace, store, run: &row.run })
-            .await
-        {
-            Ok(true) => written += 1,
-            Ok(false) => {}
-            Err(failure) => report
-                .notes
-                .push(format!("cannot rebuild the document of run `{}`: {}", row.run, failure.message)),
+    let kinds = workspace.kinds;
+    for row in store.runs().await?.iter().filter(|row| kinds.find(&row.protocol).is_some()) {
+        match runner::rebuild_document(store, &workspace.clock, kinds, &row.run).await {
+            Ok(Some(Some(_))) => written += 1,
+            Ok(Some(None) | None) => {}
+            Err(error) => report.notes.push(format!(
+                "cannot rebuild the document of run `{}`: {}",
+                row.run,
+                Failure::from(error).message
+            )),
         }
     }
     let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
@@ -81,21 +80,4 @@ async fn rebuild(
         .notes
         .push(format!("bucket {} was created again; {documents} written from the journal", names.join(", ")));
     Ok(())
-}
-
-/// Rebuilds the document of one run. Returns whether it was missing.
-struct RebuildDocument<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-}
-
-impl Deed for RebuildDocument<'_> {
-    type Done = bool;
-
-    async fn with<P: Presentation>(self) -> Result<bool, Failure> {
-        let Self { workspace, store, run } = self;
-        let settled = runner::rebuild_document::<P>(store, &workspace.clock, run).await?;
-        Ok(settled.flatten().is_some())
-    }
 }

@@ -12,7 +12,6 @@ use store::RunRow;
 use super::Arguments;
 use crate::failure::Exit;
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
-use crate::present::Presentation;
 use crate::present::run_status;
 use crate::workspace::Workspace;
 
@@ -81,7 +80,7 @@ fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S
 }
 
 impl RunRecovery {
-    pub(super) fn intact<P: Presentation>(journal: &Journal<P>) -> Self {
+    pub(super) fn intact(journal: &Journal) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),

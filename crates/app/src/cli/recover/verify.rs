@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::{RunId, View};
-use runner::{Inconsistency, Journal};
+use protocol::View;
+use runner::Journal;
 use store::AnyStore;
 
 use super::report::{RecoveryReport, RunRecovery};
 use crate::control::views;
 use crate::failure::{Exit, Failure};
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
 /// Verifies every run and writes missing views. Returns the number of inconsistent runs.
@@ -22,13 +21,16 @@ pub(super) async fn check(
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
-        if !present::is_known(&row.protocol) {
+        if workspace.kinds.find(&row.protocol).is_none() {
             report.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
         }
-        let verify = VerifyRun { workspace, store: &store, run: &row.run, dry_run, report };
-        match present::by_name(&row.protocol, &row.run, verify).await? {
-            Ok(()) => {}
+        match runner::verify(&store, &workspace.clock, workspace.kinds, &row.run).await {
+            Ok(Some(journal)) => {
+                report.runs.push(RunRecovery::intact(&journal));
+                write_views(workspace, &store, &journal, dry_run, report).await?;
+            }
+            Ok(None) => {}
             // Do not cut a run at an entry that only a newer version understands.
             Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
@@ -47,37 +49,11 @@ pub(super) async fn check(
     Ok(inconsistencies)
 }
 
-/// Verifies one run and writes its missing views.
-struct VerifyRun<'a> {
-    workspace: &'a Workspace,
-    store: &'a AnyStore,
-    run: &'a RunId,
-    dry_run: bool,
-    report: &'a mut RecoveryReport,
-}
-
-impl Deed for VerifyRun<'_> {
-    type Done = Result<(), Inconsistency>;
-
-    async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
-        let Self { workspace, store, run, dry_run, report } = self;
-        match runner::verify::<P>(store, &workspace.clock, run).await {
-            Ok(Some(journal)) => {
-                report.runs.push(RunRecovery::intact(&journal));
-                write_views(workspace, store, &journal, dry_run, report).await?;
-            }
-            Ok(None) => {}
-            Err(inconsistency) => return Ok(Err(inconsistency)),
-        }
-        Ok(Ok(()))
-    }
-}
-
 /// Writes the views of a run if one is missing or differs from its document.
-async fn write_views<P: Presentation>(
+async fn write_views(
     workspace: &Workspace,
     store: &AnyStore,
-    journal: &Journal<P>,
+    journal: &Journal,
     dry_run: bool,
     report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
@@ -95,7 +71,7 @@ async fn write_views<P: Presentation>(
         return Ok(());
     }
     if !dry_run {
-        let Some(mut set_aside) = views::write::<P>(workspace, store, &journal.run).await? else {
+        let Some(mut set_aside) = views::write(workspace, store, &journal.run).await? else {
             report
                 .notes
                 .push(format!("the views of run `{}` were not written: its engine does that", journal.run));
@@ -108,12 +84,12 @@ async fn write_views<P: Presentation>(
 }
 
 /// Returns the views that are missing or differ from the document.
-fn wrong_views<P: Presentation>(journal: &Journal<P>) -> Vec<PathBuf> {
-    let view = P::view(&journal.document);
+fn wrong_views(journal: &Journal) -> Vec<PathBuf> {
+    let (machine, views) = (journal.machine(), journal.document().views());
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
-    let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();
-    let reports = P::reported_steps(&journal.document).into_iter();
-    let reports = reports.filter_map(|step| P::report_path(&journal.document, &step)).map(PathBuf::from);
+    let mut wrong: Vec<_> = views.into_iter().filter(differs).map(|view| PathBuf::from(view.path)).collect();
+    let reports = machine.reported_steps().into_iter();
+    let reports = reports.filter_map(|step| machine.report_path(&step)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong
 }

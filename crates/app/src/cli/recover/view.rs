@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{ImportRefusal, RunId, RunLocation, StepId, Turn};
+use protocol::{ImportRefusal, KindOf, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
@@ -73,13 +73,13 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         return Err(engine::no_profile(&step.agent, step.id.as_str()));
     }
     let turns = turns(workspace, &run, &document);
-    let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
+    let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let found = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
     let status = block_on(async {
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
-        let by = workspace::person();
-        let status = runner::import_document::<Steps>(store.as_ref(), &by, now, spec, found);
+        let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
+        let status = runner::import_document(store.as_ref(), &by, now, kind, spec, found);
         status.await.map_err(|error| import_failure(view, &run, &error))
     })?;
     let word = run_status::word(status).1;

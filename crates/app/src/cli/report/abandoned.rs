@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::run::Run;
 use protocol::{AttemptId, RunId};
 use runner::RunAt;
-use store::{AnyStore, Location};
+use store::Location;
 
 use crate::config::Flags;
 use crate::failure::Failure;
-use crate::present::{Deed, Presentation};
 use crate::workspace::{LocationArgs, Workspace};
 
 /// Servers that do not answer must not block an agent.
@@ -31,23 +29,6 @@ async fn is_live(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<O
     let workspace =
         Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
     let Some(store) = workspace.existing_store().await? else { return Ok(None) };
-    workspace.with_run(&store, run, CheckLive { store: &store, run, attempt }).await
-}
-
-struct CheckLive<'a> {
-    store: &'a AnyStore,
-    run: &'a RunId,
-    attempt: &'a AttemptId,
-}
-
-impl Deed for CheckLive<'_> {
-    type Done = Option<bool>;
-
-    async fn with<P: Presentation>(self) -> Result<Option<bool>, Failure> {
-        let run_at = RunAt::<P>::at(self.store.as_ref(), self.run, None).await?;
-        let is_live = |run_at: &RunAt<P>| {
-            run_at.state.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
-        };
-        Ok(run_at.as_ref().map(is_live))
-    }
+    let run_at = RunAt::at(store.as_ref(), workspace.kinds, run, None).await?;
+    Ok(run_at.map(|run_at| run_at.state.run.live_attempts().any(|(live, _)| live == *attempt)))
 }

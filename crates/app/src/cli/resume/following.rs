@@ -10,7 +10,6 @@ use crate::engine::progress::Progress;
 use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::Presentation;
 use crate::present::run_status;
 use crate::query::RunHandle;
 use crate::workspace::Workspace;
@@ -27,7 +26,7 @@ pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bo
 }
 
 /// Follows a run until it ends or stops, or until its engine on another host ends. Returns `None` if this host can take over.
-pub(super) async fn follow<P: Presentation>(
+pub(super) async fn follow(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
@@ -46,10 +45,10 @@ pub(super) async fn follow<P: Presentation>(
     ));
     let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: run.clone() };
     let progress = Progress::new(workspace, run, arguments.show.json);
-    if let Some(exit) = Watcher::<P>::at(&handle, progress).await?.until_free().await? {
+    if let Some(exit) = Watcher::at(&handle, progress).await?.until_free().await? {
         return Ok(Some(exit));
     }
-    let status = workspace.load::<P>(store, run).await?.state.run.status;
+    let status = workspace.load(store, run).await?.state.run.status;
     match status {
         // The run was paused or stopped after this command started. The later request wins.
         RunStatus::Paused | RunStatus::Stopping(_) => {

@@ -1,10 +1,9 @@
 //! The columns of a step.
 
 use insta::assert_snapshot;
-use protocol::AttemptId;
+use protocol::{AttemptId, Turn};
 
 use super::*;
-use crate::present::StatusKind;
 
 fn stamp(time: &str) -> Stamp {
     format!("2026-11-15T{time}Z").parse().unwrap()
@@ -52,6 +51,14 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
         (&pending, Some(StepActivity::WaitingForEngine { since })),
         (&pending, Some(StepActivity::Held { since })),
         (&pending, Some(StepActivity::WaitingForLoopBack { since })),
+        (
+            &step(StatusKind::Waiting, "waiting"),
+            Some(StepActivity::WaitingForPerson {
+                turn: Turn(1),
+                since,
+                question: Some("Ship it?".to_owned()),
+            }),
+        ),
         (&pending, Some(StepActivity::WaitingForSteps { steps: vec![attempt.step.clone()] })),
     ];
     let lines: Vec<_> = steps.iter().map(|(shown, doing)| columns(shown, doing.as_ref())).collect();
@@ -67,6 +74,7 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
     queued (PENDING)  attempt 2  waits for an engine for 2 min 00 s
     queued (PENDING)  attempt 2  held for 2 min 00 s
     queued (PENDING)  attempt 2  waits for a loop-back for 2 min 00 s
+    waiting  attempt 2  waits for a person for 2 min 00 s: Ship it?
     pending  attempt 2  waits for code
     ");
 }

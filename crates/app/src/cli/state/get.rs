@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use protocol::RunId;
 use runner::DocumentAt;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::{AnyStore, StoredDocument};
 
 use super::super::block_on;
@@ -13,7 +13,6 @@ use super::{Key, at_pointer};
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Print the document of a run
@@ -49,7 +48,25 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let store = workspace.store_with(&key).await?;
         let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
-        present::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
+        let DocumentAt { document, revision } =
+            runner::read_document(store.as_ref(), workspace.kinds, &run, stored).await?;
+        let (sequence, document) = (document.sequence(), document.to_value());
+        let (name, value) = match &path {
+            Some(pointer) => ("value", at_pointer(&document, pointer)?),
+            None => ("document", &document),
+        };
+        if json {
+            output::json(&json!({
+                "run": run,
+                "protocol": protocol,
+                "revision": revision,
+                "sequence": sequence,
+                name: value,
+            }));
+        } else {
+            output::json_pretty(value);
+        }
+        Ok(Exit::Success)
     };
     // Only NATS needs a runtime.
     if workspace.nats.is_some() { block_on(work) } else { poll_once(work) }
@@ -78,45 +95,5 @@ fn poll_once<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fai
     match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
         Poll::Pending => block_on(work),
-    }
-}
-
-struct Getting<'a> {
-    store: &'a AnyStore,
-    run: &'a RunId,
-    stored: StoredDocument,
-    path: Option<String>,
-    json: bool,
-}
-
-impl Deed for Getting<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let Self { store, run, stored, path, json } = self;
-        let DocumentAt { document, revision } =
-            runner::read_document::<P>(store.as_ref(), run, stored).await?;
-        if path.is_none() && !json {
-            output::json_pretty(&document);
-            return Ok(Exit::Success);
-        }
-        let sequence = P::sequence(&document);
-        let document: Value = json!(document);
-        let (name, value) = match &path {
-            Some(pointer) => ("value", at_pointer(&document, pointer)?),
-            None => ("document", &document),
-        };
-        if json {
-            output::json(&json!({
-                "run": run,
-                "protocol": P::NAME,
-                "revision": revision,
-                "sequence": sequence,
-                name: value,
-            }));
-        } else {
-            output::json_pretty(value);
-        }
-        Ok(Exit::Success)
     }
 }

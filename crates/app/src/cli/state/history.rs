@@ -9,7 +9,6 @@ use super::Key;
 use super::writes::{Follower, Write};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
-use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::workspace::LocationArgs;
 
@@ -42,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, last, json, location } = arguments;
     let writes = block_on(async {
         let handle = RunHandle::of(&location, &key.get()?).await?;
-        handle.with(ReadWrites { handle: &handle }).await
+        read_writes(&handle).await
     })?;
     let left_out = last.map_or(0, |last| writes.len().saturating_sub(last));
     for write in &writes[left_out..] {
@@ -55,27 +54,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-struct ReadWrites<'a> {
-    handle: &'a RunHandle,
-}
-
-impl Deed for ReadWrites<'_> {
-    type Done = Vec<Write>;
-
-    async fn with<P: Presentation>(self) -> Result<Vec<Write>, Failure> {
-        const FIRST: Revision = Revision(1);
-        let RunHandle { store, run, workspace } = self.handle;
-        let newest = self.handle.newest().await?;
-        let mut follower = Follower::<P>::at(self.handle, Some(FIRST)).await?;
-        let first = store.entry(run, FIRST).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-        let mut writes = vec![follower.current(&first)?];
-        for_each_entry(store.as_ref(), run, FIRST, newest, |stored| {
-            writes.extend(follower.apply(&stored)?);
-            Ok::<_, Failure>(())
-        })
-        .await?;
-        Ok(writes)
-    }
+async fn read_writes(handle: &RunHandle) -> Result<Vec<Write>, Failure> {
+    const FIRST: Revision = Revision(1);
+    let RunHandle { store, run, workspace } = handle;
+    let newest = handle.newest().await?;
+    let mut follower = Follower::at(handle, Some(FIRST)).await?;
+    let first = store.entry(run, FIRST).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    let mut writes = vec![follower.current(&first)?];
+    for_each_entry(store.as_ref(), run, FIRST, newest, |stored| {
+        writes.extend(follower.apply(&stored)?);
+        Ok::<_, Failure>(())
+    })
+    .await?;
+    Ok(writes)
 }
 
 /// The number of changed fields that a line names.

@@ -12,7 +12,6 @@ use super::super::block_on;
 use super::Key;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::workspace::{self, LocationArgs};
 
@@ -68,10 +67,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let handle = RunHandle::of(&location, &key.get()?).await?;
         let from = attempt_of(&handle)?;
-        let edited = handle.with(Editing { handle: &handle, from, expect, patch: &patch }).await?;
-        let Edited { sequence, revision, written } = edited;
+        let run = &handle.run;
+        let mut journal = handle.workspace.load(&handle.store, run).await?;
+        let edited = runner::edit(&mut journal, workspace::person(), from, expect, &patch).await;
+        let Edited { sequence, revision, written } = edited.map_err(|error| {
+            Failure::from(error)
+                .while_doing(format_args!("cannot change the document of run `{run}`"))
+                .detail("run", run.as_str())
+        })?;
         if json {
-            let run = &handle.run;
             output::json(
                 &json!({ "run": run, "sequence": sequence, "revision": revision, "written": written }),
             );
@@ -83,28 +87,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         Ok(Exit::Success)
     })
-}
-
-struct Editing<'a> {
-    handle: &'a RunHandle,
-    from: Option<AttemptId>,
-    expect: u64,
-    patch: &'a Patch,
-}
-
-impl Deed for Editing<'_> {
-    type Done = Edited;
-
-    async fn with<P: Presentation>(self) -> Result<Edited, Failure> {
-        let Self { handle, from, expect, patch } = self;
-        let mut journal = handle.workspace.load::<P>(&handle.store, &handle.run).await?;
-        let edited = runner::edit(&mut journal, workspace::person(), from, expect, patch).await;
-        edited.map_err(|error| {
-            Failure::from(error)
-                .while_doing(format_args!("cannot change the document of run `{}`", handle.run))
-                .detail("run", handle.run.as_str())
-        })
-    }
 }
 
 /// Returns the attempt of this run that this command was started by. An agent of another run counts as an external client.

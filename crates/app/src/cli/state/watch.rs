@@ -9,7 +9,6 @@ use super::{Key, at_pointer};
 use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::workspace::LocationArgs;
 
@@ -49,7 +48,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     block_on(async {
         let handle = RunHandle::of(&location, &key.get()?).await?;
-        handle.with(Watching { handle: &handle, until, path }).await
+        watch(&handle, until.as_ref(), path.as_deref()).await
     })
 }
 
@@ -70,72 +69,58 @@ fn condition(given: &str) -> Result<Condition, Failure> {
     Ok(Condition { pointer: pointer.to_owned(), value })
 }
 
-struct Watching<'a> {
-    handle: &'a RunHandle,
-    until: Option<Condition>,
-    path: Option<String>,
-}
-
-impl Deed for Watching<'_> {
-    type Done = Exit;
-
-    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
-        let RunHandle { store, run, workspace } = self.handle;
-        let mut interrupts = engine::interrupts()?;
-        let mut follower = Follower::<P>::at(self.handle, None).await?;
-        let newest = follower.run_at.revision;
-        let mut journal = store.watch(run, newest).await?;
-        let stored = store.entry(run, newest).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-        let current = follower.current(&stored)?;
-        let mut holds = self.print(&follower, &current);
-        loop {
-            if let Some(exit) = self.exit(&follower, holds) {
-                return Ok(exit);
-            }
-            let news = tokio::select! {
-                news = journal.next() => news?,
-                _ = interrupts.recv() => return Ok(Exit::Interrupted),
-            };
-            for stored in news {
-                if let Some(write) = follower.apply(&stored)? {
-                    holds = self.print(&follower, &write);
-                    if holds && self.until.is_some() {
-                        return Ok(Exit::Success);
-                    }
+async fn watch(handle: &RunHandle, until: Option<&Condition>, path: Option<&str>) -> Result<Exit, Failure> {
+    let RunHandle { store, run, workspace } = handle;
+    let mut interrupts = engine::interrupts()?;
+    let mut follower = Follower::at(handle, None).await?;
+    let newest = follower.run_at.revision;
+    let mut journal = store.watch(run, newest).await?;
+    let stored = store.entry(run, newest).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    let current = follower.current(&stored)?;
+    let mut holds = print(&follower, &current, until, path);
+    loop {
+        if let Some(exit) = exit(&follower, until, holds) {
+            return Ok(exit);
+        }
+        let news = tokio::select! {
+            news = journal.next() => news?,
+            _ = interrupts.recv() => return Ok(Exit::Interrupted),
+        };
+        for stored in news {
+            if let Some(write) = follower.apply(&stored)? {
+                holds = print(&follower, &write, until, path);
+                if holds && until.is_some() {
+                    return Ok(Exit::Success);
                 }
             }
         }
     }
 }
 
-impl Watching<'_> {
-    /// Prints a write with the document after it. Returns whether the condition of --until holds.
-    fn print<P: Presentation>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
-        let document = json!(follower.run_at.document);
-        let holds =
-            self.until.as_ref().is_some_and(|until| document.pointer(&until.pointer) == Some(&until.value));
-        let mut line = json!(write);
-        match &self.path {
-            Some(path) => line["value"] = document.pointer(path).cloned().unwrap_or_default(),
-            None => line["document"] = document,
-        }
-        output::json(&line);
-        holds
+/// Prints a write with the document after it. Returns whether the condition of --until holds.
+fn print(follower: &Follower<'_>, write: &Write, until: Option<&Condition>, path: Option<&str>) -> bool {
+    let document = follower.run_at.machine().document().to_value();
+    let holds = until.is_some_and(|until| document.pointer(&until.pointer) == Some(&until.value));
+    let mut line = json!(write);
+    match path {
+        Some(path) => line["value"] = document.pointer(path).cloned().unwrap_or_default(),
+        None => line["document"] = document,
     }
+    output::json(&line);
+    holds
+}
 
-    /// The exit code, if watching ends here.
-    fn exit<P: Presentation>(&self, follower: &Follower<'_, P>, holds: bool) -> Option<Exit> {
-        let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
-        match &self.until {
-            Some(_) if holds => Some(Exit::Success),
-            Some(condition) if finished => {
-                let Condition { pointer, value } = condition;
-                output::note(format_args!("the run is finished and `{pointer}` is not `{value}`"));
-                Some(Exit::Failed)
-            }
-            None if finished => Some(Exit::Success),
-            Some(_) | None => None,
+/// The exit code, if watching ends here.
+fn exit(follower: &Follower<'_>, until: Option<&Condition>, holds: bool) -> Option<Exit> {
+    let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
+    match until {
+        Some(_) if holds => Some(Exit::Success),
+        Some(Condition { pointer, value }) if finished => {
+            output::note(format_args!("the run is finished and `{pointer}` is not `{value}`"));
+            Some(Exit::Failed)
         }
+        None if finished => Some(Exit::Success),
+        Some(_) | None => None,
     }
 }
 

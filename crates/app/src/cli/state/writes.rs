@@ -1,14 +1,13 @@
 //! The writes to a document, one after the other.
 
-use protocol::entry::{Author, Entry, Input};
-use protocol::{Revision, Stamp};
+use protocol::entry::{Author, BadEntry, Entry, Input};
+use protocol::{Revision, RunId, Stamp};
 use runner::RunAt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::StoredEntry;
 
 use crate::failure::{Code, Exit, Failure};
-use crate::present::Presentation;
 use crate::query::{RunHandle, difference};
 
 /// Fields that change with every write, and so are not listed.
@@ -32,14 +31,14 @@ pub(super) struct Write {
 
 /// Applies entries to a document, one after the other.
 #[derive(Debug)]
-pub(super) struct Follower<'a, P: Presentation> {
+pub(super) struct Follower<'a> {
     handle: &'a RunHandle,
-    pub(super) run_at: RunAt<P>,
+    pub(super) run_at: RunAt,
 }
 
-impl<'a, P: Presentation> Follower<'a, P> {
+impl<'a> Follower<'a> {
     pub(super) async fn at(handle: &'a RunHandle, revision: Option<Revision>) -> Result<Self, Failure> {
-        Ok(Self { handle, run_at: handle.run_at::<P>(revision).await? })
+        Ok(Self { handle, run_at: handle.run_at(revision).await? })
     }
 
     /// The write of the current revision, whose entry is `stored`.
@@ -51,7 +50,7 @@ impl<'a, P: Presentation> Follower<'a, P> {
     pub(super) fn apply(&mut self, stored: &StoredEntry) -> Result<Option<Write>, Failure> {
         let entry = self.decode(stored)?;
         let edited = match &entry.input {
-            Input::Edited { edit, .. } => Some(paths(&json!(edit))),
+            Input::Edited { edit, .. } => Some(paths(edit)),
             Input::Opened { .. }
             | Input::Fact { .. }
             | Input::Request { .. }
@@ -59,11 +58,11 @@ impl<'a, P: Presentation> Follower<'a, P> {
             | Input::Deferred
             | Input::Recovered { .. } => None,
         };
-        let RunAt { spec, state, document, revision, .. } = &mut self.run_at;
-        let before = edited.is_none().then(|| document.clone());
-        state.fold(&entry);
+        let RunAt { state, revision, .. } = &mut self.run_at;
+        let before = edited.is_none().then(|| state.run.machine.document());
+        state.fold(&entry).map_err(|error| unreadable(&self.handle.run, stored, &error))?;
         *revision = stored.revision;
-        let parts = P::record(&spec.definition, document, &entry).map_err(|error| {
+        let parts = state.run.machine.record(&entry).map_err(|error| {
             Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
                 "cannot apply entry {} of run `{}`",
                 stored.revision, self.handle.run
@@ -73,15 +72,15 @@ impl<'a, P: Presentation> Follower<'a, P> {
             return Ok(None);
         }
         let changed = match before {
-            Some(before) => differing(&json!(before), &json!(document)),
+            Some(before) => differing(&before.to_value(), &self.run_at.machine().document().to_value()),
             None => edited.unwrap_or_default(),
         };
         Ok(Some(self.write(stored.revision, &entry, changed)))
     }
 
-    fn write(&self, revision: Revision, entry: &Entry<P>, changed: Vec<String>) -> Write {
-        let document = &self.run_at.document;
-        let newest = P::last_change(document).unwrap_or_default();
+    fn write(&self, revision: Revision, entry: &Entry, changed: Vec<String>) -> Write {
+        let document = self.run_at.machine().document();
+        let newest = document.last_change().unwrap_or_default();
         let by = match (&entry.input, &entry.by) {
             (Input::Edited { from: Some(attempt), .. }, _) => attempt.to_string(),
             (_, Author::Person { name, .. }) => name.clone(),
@@ -89,17 +88,17 @@ impl<'a, P: Presentation> Follower<'a, P> {
             (_, Author::Client { bucket, .. }) => format!("another client of {bucket}"),
         };
         let (phase, event) = (newest["phase"].clone(), newest["event"].clone());
-        Write { sequence: P::sequence(document), revision, at: entry.at, phase, event, by, changed }
+        Write { sequence: document.sequence(), revision, at: entry.at, phase, event, by, changed }
     }
 
-    fn decode(&self, stored: &StoredEntry) -> Result<Entry<P>, Failure> {
-        Entry::decode(&stored.body).map_err(|error| {
-            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
-                "cannot parse entry {} of run `{}`",
-                stored.revision, self.handle.run
-            ))
-        })
+    fn decode(&self, stored: &StoredEntry) -> Result<Entry, Failure> {
+        Entry::decode(&stored.body).map_err(|error| unreadable(&self.handle.run, stored, &error))
     }
+}
+
+fn unreadable(run: &RunId, stored: &StoredEntry, error: &BadEntry) -> Failure {
+    let doing = format!("cannot parse entry {} of run `{run}`", stored.revision);
+    Failure::from_error(Exit::Store, error).while_doing(doing)
 }
 
 /// The paths of JSON Patch operations (RFC 6902).

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use protocol::run::{Run, RunStatus};
+use protocol::run::RunStatus;
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunRow};
@@ -16,7 +16,6 @@ use crate::engine;
 use crate::failure::{Code, Failure};
 use crate::output::{self, count, location_flags, shell_word};
 use crate::present::run_status;
-use crate::present::{self, Deed, Presentation};
 use crate::query::hosts;
 use crate::workspace;
 
@@ -48,7 +47,7 @@ pub(super) struct Unfinished {
     other_repository: Option<PathBuf>,
 }
 
-/// The result of [`FindLiveAttempts`].
+/// The result of [`find_live_attempts`].
 #[derive(Debug)]
 struct RunAttempts {
     live_attempts: Vec<LiveAttempt>,
@@ -95,14 +94,13 @@ impl Runs {
         let rows = all.iter().map(|row| (row, workspace::summary(row).map(|summary| summary.status)));
         let unfinished = rows.filter(|(_, status)| !matches!(status, Some(RunStatus::Finished(_))));
         let reads = unfinished.map(async |(row, status)| {
-            let find = FindLiveAttempts { location, store, run: &row.run };
             // An unreadable run has no protocol; reading the protocol again gives the reason.
             let found = if row.protocol.is_empty()
                 && let Err(error) = store.protocol(&row.run).await
             {
                 Err(error.into())
             } else {
-                present::by_name(&row.protocol, &row.run, find).await
+                find_live_attempts(location, store, &row.run).await
             };
             let engine = match locks.engines.get(row.run.as_str()) {
                 Some(engine) => Some(engine.clone()),
@@ -126,32 +124,24 @@ impl Runs {
 }
 
 /// Finds the attempts of a run that may be alive.
-struct FindLiveAttempts<'a> {
-    location: &'a Location,
-    store: &'a AnyStore,
-    run: &'a RunId,
-}
-
-impl Deed for FindLiveAttempts<'_> {
-    type Done = RunAttempts;
-
-    async fn with<P: Presentation>(self) -> Result<RunAttempts, Failure> {
-        let Self { location, store, run } = self;
-        let journal = Journal::<P>::load(store, &Clock::system(), run).await?;
-        let Some(journal) = journal else {
-            return Ok(RunAttempts { live_attempts: Vec::new(), other_repository: None });
-        };
-        let live_attempts = journal.state.run.live_attempts().map(|(attempt, _)| {
-            let attempt = Run::<P>::id(&attempt);
-            let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
-            let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
-            LiveAttempt { shim: supervisor::shim_status(&dir), host, attempt }
-        });
-        let live_attempts = live_attempts.collect();
-        let repository = Path::new(&journal.spec.options.location.repo_dir);
-        let is_local = !repository.is_dir() || engine::uses_local_dir_of(store, repository)?;
-        Ok(RunAttempts { live_attempts, other_repository: (!is_local).then(|| repository.to_owned()) })
-    }
+async fn find_live_attempts(
+    location: &Location,
+    store: &AnyStore,
+    run: &RunId,
+) -> Result<RunAttempts, Failure> {
+    let journal = Journal::load(store, &Clock::system(), crate::program().protocols, run).await?;
+    let Some(journal) = journal else {
+        return Ok(RunAttempts { live_attempts: Vec::new(), other_repository: None });
+    };
+    let live_attempts = journal.state.run.live_attempts().map(|(attempt, _)| {
+        let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
+        let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
+        LiveAttempt { shim: supervisor::shim_status(&dir), host, attempt }
+    });
+    let live_attempts = live_attempts.collect();
+    let repository = Path::new(&journal.spec.options.location.repo_dir);
+    let is_local = !repository.is_dir() || engine::uses_local_dir_of(store, repository)?;
+    Ok(RunAttempts { live_attempts, other_repository: (!is_local).then(|| repository.to_owned()) })
 }
 
 pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
@@ -278,6 +268,7 @@ mod tests {
                 status: RunStatus::Running,
                 progress: Progress { done: 0, total: 1 },
                 running: 0,
+                is_waiting: false,
                 hosts: BTreeSet::new(),
                 updated_at: now.plus(Duration::from_secs(ahead)),
             };

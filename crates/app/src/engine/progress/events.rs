@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use protocol::entry::Entry;
-use protocol::run::{Change, Exit, Run};
-use protocol::{AttemptId, Revision, RunId};
+use protocol::run::{Change, Exit};
+use protocol::{AttemptId, Kind, Revision, RunId};
 use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
 
 use super::EngineNews;
-use crate::present::Presentation;
 use crate::present::run_status;
 
 /// Returns the events of an entry.
-pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry<P>) -> Vec<Value> {
+pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry) -> Vec<Value> {
     let evidence = entry.input.evidence();
     let event = |name: &str, mut fields: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
@@ -23,15 +22,11 @@ pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry
         event
     };
     let events = entry.changes.iter().filter_map(|change| match change {
-        Change::Started { attempt, counted_attempt } => {
-            let attempt = Run::<P>::id(attempt);
-            Some(event(
-                "started",
-                json!({ "step": attempt.step, "attempt": attempt, "counted_attempt": counted_attempt }),
-            ))
-        }
+        Change::Started { attempt, counted_attempt } => Some(event(
+            "started",
+            json!({ "step": attempt.step, "attempt": attempt, "counted_attempt": counted_attempt }),
+        )),
         Change::Ended { attempt, exit } => {
-            let attempt = Run::<P>::id(attempt);
             let result = match exit {
                 Exit::Reported => "reported",
                 Exit::WillRetry { .. } | Exit::Drained => "failed",
@@ -51,8 +46,10 @@ pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry
         }
         Change::Status { status } => Some(event("status", json!({ "status": run_status::name(*status) }))),
         Change::Protocol { transition } => {
-            P::change_event(transition).map(|(name, fields)| event(name, fields))
+            kind.change_event(transition).map(|(name, fields)| event(name, fields))
         }
+        Change::Waiting { step } => Some(event("waiting", json!({ "step": step }))),
+        Change::Answered { step } => Some(event("answered", json!({ "step": step }))),
         Change::Queued { .. }
         | Change::BackoffElapsed { .. }
         | Change::StopRequested { .. }

@@ -3,16 +3,17 @@
 use anstyle::Style;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit, RunStatus, StopCause};
-use protocol::{Outcome, RunId};
+use protocol::{Kind, Outcome, RunId, StepId};
 use runner::EngineExit;
 
 use super::{EngineNews, WatchMode};
 use crate::engine::process::process;
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
-use crate::present::Presentation;
+use crate::present;
 
 /// Returns the lines of an entry.
-pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
+pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
+    let (one, many) = kind.info().step;
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason given");
     let error = output::single_line(error);
@@ -25,7 +26,7 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
         match change {
             Change::Started { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
             Change::Ended { attempt, exit } => lines.push(match exit {
-                Exit::Reported => match failure_reason(entry, &attempt.step) {
+                Exit::Reported => match failure_reason(kind, entry, &attempt.step) {
                     Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
                     None => format!("{} {attempt} finished {took}", styled(GREEN, "✓")),
                 },
@@ -48,13 +49,18 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
                 StopCause::Requested => "stop requested: stopping the agents".to_owned(),
             }),
             Change::Status { status: RunStatus::Draining(_) } => {
-                let (one, many) = P::STEP;
                 lines.push(format!("a {one} failed: running {many} may finish, no new {one} starts"));
             }
             Change::Status { status: RunStatus::Paused } => {
-                lines.push(format!("paused: no new {} starts", P::STEP.0));
+                lines.push(format!("paused: no new {one} starts"));
             }
-            Change::Protocol { transition } => lines.extend(P::change_line(transition)),
+            Change::Protocol { transition } => {
+                lines.extend(kind.change_line(transition).as_ref().map(present::line));
+            }
+            Change::Waiting { step } => {
+                lines.push(format!("{} {step} waits for a person", styled(YELLOW, "?")));
+            }
+            Change::Answered { step } => lines.push(format!("{} {step} was answered", styled(GREEN, "✓"))),
             Change::Status { .. }
             | Change::Queued { .. }
             | Change::BackoffElapsed { .. }
@@ -66,15 +72,17 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
 }
 
 /// Returns why the entry fails the step although its report was valid.
-fn failure_reason<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
+fn failure_reason(kind: &dyn Kind, entry: &Entry, step: &StepId) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
-        Change::Protocol { transition } => P::failure_reason(transition, step),
+        Change::Protocol { transition } => kind.failure_reason(transition, step),
         Change::Status { .. }
         | Change::Queued { .. }
         | Change::BackoffElapsed { .. }
         | Change::Started { .. }
         | Change::StopRequested { .. }
         | Change::Ended { .. }
+        | Change::Waiting { .. }
+        | Change::Answered { .. }
         | Change::Dequeued { .. } => None,
     })
 }

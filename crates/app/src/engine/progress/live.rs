@@ -7,10 +7,9 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::AttemptId;
 use protocol::entry::Entry;
-use protocol::run::{Change, Run};
+use protocol::run::Change;
 
 use crate::output;
-use crate::present::Presentation;
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -69,12 +68,12 @@ impl LiveDisplay {
     }
 
     /// Adds the attempts that an entry starts and removes those it ends.
-    pub(super) fn apply<P: Presentation>(&mut self, entry: &Entry<P>) {
+    pub(super) fn apply(&mut self, entry: &Entry) {
         for change in &entry.changes {
             match change {
-                Change::Started { attempt, .. } => self.add(&Run::<P>::id(attempt), Duration::ZERO),
+                Change::Started { attempt, .. } => self.add(attempt, Duration::ZERO),
                 Change::Ended { attempt, .. } => {
-                    if let Some(bar) = self.bars.remove(&Run::<P>::id(attempt)) {
+                    if let Some(bar) = self.bars.remove(attempt) {
                         bar.finish_and_clear();
                         self.lines.remove(&bar);
                     }
@@ -82,6 +81,8 @@ impl LiveDisplay {
                 Change::Status { .. }
                 | Change::Protocol { .. }
                 | Change::Queued { .. }
+                | Change::Waiting { .. }
+                | Change::Answered { .. }
                 | Change::BackoffElapsed { .. }
                 | Change::StopRequested { .. }
                 | Change::Dequeued { .. } => {}

@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
-use protocol::run::{Attempt, Change, Ending, Exit, Fact};
-use protocol::steps::{Change as Play, Steps, Verdict};
-use protocol::{AttemptNo, RunId, Stamp, StepId, Turn};
+use protocol::run::{Change, Ending, Exit, Fact};
+use protocol::steps::{Change as Play, Definition, Steps, Verdict};
+use protocol::{AttemptId, AttemptNo, KindOf, RunId, Stamp, StepId, Turn};
 use runner::Clock;
 use store::{AnyStore, EngineLock};
 use testkit::{Scene, harness};
@@ -27,13 +28,13 @@ async fn written(
     took: Option<u32>,
 ) -> anyhow::Result<()> {
     let step = StepId::new("build")?;
-    let definition = harness::one_step("build", NonZeroU32::MIN).into();
-    let spec = harness::spec::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
+    let definition = Definition::from(harness::one_step("build", NonZeroU32::MIN));
+    let spec = harness::spec(&definition, &RunId::new(run)?, scene.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
-    let mut journal = runner::open(store, &clock, by.clone(), spec).await?;
-    let attempt = Attempt { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
-    let entry = |at, input, changes| Entry::<Steps> {
+    let mut journal = runner::open(store, &clock, KindOf::<Steps>::STATIC, by.clone(), spec).await?;
+    let attempt = AttemptId { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
+    let entry = |at, input, changes| Entry {
         v: ENTRY_VERSION,
         at,
         by: by.clone(),
@@ -46,11 +47,14 @@ async fn written(
     harness::append(&mut journal, store.as_ref(), &entry(ago(began), Input::Deferred, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
-        let fact = Fact::Ended { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
-        let input = Input::Fact { fact, evidence: Some(Box::new(evidence)) };
+        let fact = Fact::Ended {
+            attempt: attempt.clone(),
+            ending: Ending::Reported(serde_json::to_value(Verdict::Done)?),
+        };
+        let input = Input::Fact { fact, evidence: Some(Arc::new(evidence)) };
         let over = vec![
             Change::Ended { attempt, exit: Exit::Reported },
-            Change::Protocol { transition: Play::Done(step) },
+            Change::Protocol { transition: serde_json::to_value(Play::Done(step))? },
         ];
         harness::append(&mut journal, store.as_ref(), &entry(ago(began - took), input, over)).await?;
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use protocol::KindOf;
 use protocol::peer::{CycleStatus, Peer, Phase};
 use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
@@ -78,9 +79,10 @@ fn expect_each_phase_once(scene: &Scene) {
 fn opened(scene: &Scene) {
     let definition = harness::new_cycle(CYCLE);
     let (run, profile) = (harness::run_of(&definition), harness::wrapper(&scene.agent()));
-    let spec = harness::spec::<Peer>(definition, &run, scene.repo(), Some(profile));
+    let spec = harness::spec(&definition, &run, scene.repo(), Some(profile));
     let store = scene.open_store();
-    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec)).unwrap();
+    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
+        .unwrap();
 }
 
 /// Drives the run until this notice.
@@ -92,8 +94,7 @@ fn be_killed_at(notice: u32) {
     let run = harness::run_of(&harness::new_cycle(CYCLE));
     let mut killer = Killer { left: notice };
     harness::wait(async {
-        let engine =
-            Engine::<Peer>::lock(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
+        let engine = Engine::lock(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
         let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
         engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
     });
@@ -104,8 +105,8 @@ struct Killer {
     left: u32,
 }
 
-impl Observer<Peer> for Killer {
-    fn notice(&mut self, notice: Notice<'_, Peer>) {
+impl Observer for Killer {
+    fn notice(&mut self, notice: Notice<'_>) {
         match notice {
             Notice::Committed { .. } | Notice::Output { .. } => self.left -= 1,
             _ => {}

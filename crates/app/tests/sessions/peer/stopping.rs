@@ -1,8 +1,8 @@
 //! A cycle is stopped, and the stopping command is killed.
 
-use protocol::RunId;
-use protocol::peer::{CycleStatus, Peer};
+use protocol::peer::CycleStatus;
 use protocol::run::Request;
+use protocol::{KINDS, RunId};
 use runner::{Clock, Journal};
 use testkit::{ProcessHandle, Scene, harness};
 
@@ -14,7 +14,7 @@ fn stop_and_die(scene: &Scene, run: &str) {
     let store = scene.open_store();
     harness::wait(async {
         let run = RunId::new(run).unwrap();
-        let journal = Journal::<Peer>::load(&store, &Clock::system(), &run).await.unwrap();
+        let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap();
         runner::request(&mut journal.unwrap(), harness::person(), Request::Stop, None).await.unwrap();
     });
 }

@@ -2,25 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input, RunState};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::report::{self, Expected};
-use protocol::run::{self, Absorbed, Attempt, Decision, Ending, Fact};
+use protocol::run::{self, Absorbed, Decision, Ending, Fact, RunState};
 use protocol::steps::{
     DEFAULT_ITERATIONS, Definition, DefinitionSource, Document, OnFailure, StepDocument, StepSpec, Steps,
     Verdict, Workflow, check_document,
 };
-use protocol::{AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId, Turn};
+use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId, Turn, Typed};
 
 /// The id, `needs` and `loop_back_to` of a step.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
 pub(crate) struct Journal {
-    pub(crate) definition: Definition,
-    pub(crate) state: RunState<Steps>,
-    pub(crate) document: Document,
+    /// The machine before the first entry.
+    pub(crate) blank: Typed<Steps>,
+    pub(crate) state: RunState,
     pub(crate) parts: BTreeMap<String, String>,
-    pub(crate) entries: Vec<Entry<Steps>>,
+    pub(crate) entries: Vec<Entry>,
     /// How many attempts may be alive at once.
     pub(crate) slots: usize,
     seconds: i64,
@@ -57,25 +58,26 @@ impl Journal {
         });
         let location = RunLocation { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
+        let document = Steps::open_document(&definition, &location, at);
+        let blank = Typed::<Steps>::new(definition, document);
         let mut journal = Self {
-            state: RunState::blank(&definition, at),
-            document: Steps::open_document(&definition, &location, at),
-            definition,
+            state: RunState::blank(Box::new(blank.clone()), at),
+            blank,
             parts: BTreeMap::new(),
             entries: Vec::new(),
             slots,
             seconds: 0,
         };
-        let decision = run::open(&journal.definition, &mut journal.state.run);
+        let decision = run::open(&mut journal.state.run);
         journal.commit(Input::Opened { definition: "digest".to_owned() }, decision);
         journal
     }
 
     /// Commits an entry, and starts queued steps in it. Asserts that the document violates no rule.
     #[track_caller]
-    pub(crate) fn commit(&mut self, input: Input<Steps>, mut decision: Decision<Steps>) {
+    pub(crate) fn commit(&mut self, input: Input, mut decision: Decision) {
         self.seconds += 1;
-        decision.append(run::start_queued(&self.definition, &mut self.state.run, self.slots));
+        decision.append(run::start_queued(&mut self.state.run, self.slots));
         let entry = Entry {
             v: ENTRY_VERSION,
             at: Stamp::from_micros(self.seconds * 1_000_000),
@@ -86,47 +88,56 @@ impl Journal {
             timers: Vec::new(),
         };
         self.state.fold_context(&entry);
-        for path in Steps::record(&self.definition, &mut self.document, &entry).unwrap() {
-            self.parts.insert(path.clone(), Steps::part(&self.document, &path));
+        let machine = &mut self.state.run.machine;
+        for path in machine.record(&entry).unwrap() {
+            self.parts.insert(path.clone(), machine.part(&path));
         }
         self.entries.push(entry);
-        assert_eq!(check_document(&self.document), [], "{}", self.document.render());
+        assert_eq!(check_document(self.document()), [], "{}", self.document().render());
+    }
+
+    pub(crate) fn document(&self) -> &Document {
+        &Typed::<Steps>::of(&*self.state.run.machine).unwrap().document
     }
 
     #[track_caller]
-    pub(crate) fn fact(&mut self, fact: Fact<StepId, Verdict>, evidence: Option<Evidence>) {
-        let Absorbed::Decided(decision) = run::absorb(&self.definition, &mut self.state.run, fact.clone())
-        else {
+    pub(crate) fn fact(&mut self, fact: Fact, evidence: Option<Evidence>) {
+        let Absorbed::Decided(decision) = run::absorb(&mut self.state.run, fact.clone()) else {
             panic!("stale");
         };
-        self.commit(Input::Fact { fact, evidence: evidence.map(Box::new) }, decision);
+        self.commit(Input::Fact { fact, evidence: evidence.map(Arc::new) }, decision);
     }
 
     #[track_caller]
-    pub(crate) fn ended(&mut self, attempt: Attempt<StepId>, ending: Ending<Verdict>, evidence: Evidence) {
+    pub(crate) fn ended(&mut self, attempt: AttemptId, ending: Ending, evidence: Evidence) {
         self.fact(Fact::Ended { attempt, ending }, Some(evidence));
     }
 
     #[track_caller]
-    pub(crate) fn request(&mut self, request: run::Request<StepId>) {
-        let decision = run::consider(&self.definition, &mut self.state.run, &request).unwrap();
+    pub(crate) fn request(&mut self, request: run::Request) {
+        let decision = run::consider(&mut self.state.run, &request).unwrap();
         self.commit(Input::Request { request, reason: None }, decision);
     }
 
     /// Makes the deferred transition, and starts queued steps.
     #[track_caller]
     pub(crate) fn proceed(&mut self) {
-        let decision = run::proceed(&self.definition, &mut self.state.run);
+        let decision = run::proceed(&mut self.state.run);
         self.commit(Input::Deferred, decision.unwrap_or_else(Decision::nothing));
     }
 
     pub(crate) fn step(&self, id: &str) -> &StepDocument {
-        &self.document.steps[id]
+        &self.document().steps[id]
     }
 }
 
-pub(crate) fn attempt(id: &str, turn: u32, attempt_no: u32) -> Attempt<StepId> {
-    Attempt { step: name(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
+pub(crate) fn attempt(id: &str, turn: u32, attempt_no: u32) -> AttemptId {
+    AttemptId { step: name(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
+}
+
+/// A report with this verdict.
+pub(crate) fn verdict(verdict: Verdict) -> Ending {
+    Ending::Reported(serde_json::to_value(verdict).unwrap())
 }
 
 pub(crate) fn reported(step: &str, status: &str) -> Evidence {

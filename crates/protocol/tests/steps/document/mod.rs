@@ -3,11 +3,11 @@
 mod journal;
 mod seed;
 
-use journal::{Journal, attempt, error, reported};
-use protocol::entry::{Entry, Input, RunState};
-use protocol::run::{self, Absorbed, Ending, Fact};
-use protocol::steps::{Document, Status, Steps, Verdict};
-use protocol::{Protocol, Stamp};
+use journal::{Journal, attempt, error, reported, verdict};
+use protocol::Stamp;
+use protocol::entry::{Entry, Input};
+use protocol::run::{self, Absorbed, Ending, Fact, RunState};
+use protocol::steps::{Document, Status, Verdict};
 
 #[test]
 fn the_examples_of_the_seed_are_read_and_written_unchanged() {
@@ -49,14 +49,13 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
     assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
 
     let fact = Fact::BackoffElapsed { attempt: attempt("a", 1, 1) };
-    let Absorbed::Decided(decision) = run::absorb(&journal.definition, &mut journal.state.run, fact.clone())
-    else {
+    let Absorbed::Decided(decision) = run::absorb(&mut journal.state.run, fact.clone()) else {
         panic!("stale");
     };
     journal.commit(Input::Fact { fact, evidence: None }, decision);
     assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));
 
-    journal.ended(attempt("a", 1, 2), Ending::Reported(Verdict::Done), reported("a", "COMPLETED"));
+    journal.ended(attempt("a", 1, 2), verdict(Verdict::Done), reported("a", "COMPLETED"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts, a.last_error.clone()), (Status::Completed, 2, None));
     assert_eq!(a.report_path.as_deref(), Some("/repo/.agents/runs/f8c1a491/reports/f8c1a491__a.json"));
@@ -65,7 +64,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
         (vec!["PLAN.md".to_owned()], vec!["did it".to_owned()])
     );
     assert_eq!(a.metrics["lines"], "245");
-    assert_eq!(journal.document.head.updated_at.as_micros(), 4_000_000);
+    assert_eq!(journal.document().head.updated_at.as_micros(), 4_000_000);
 }
 
 #[test]
@@ -82,16 +81,17 @@ fn a_stopped_attempt_does_not_count() {
 fn entries_fold_to_the_state_and_parts_assemble_to_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.ended(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
-    journal.ended(attempt("a", 1, 1), Ending::Reported(Verdict::Done), reported("a", "OK"));
-    let mut state = RunState::blank(&journal.definition, Stamp::from_micros(0));
+    journal.ended(attempt("a", 1, 1), verdict(Verdict::Done), reported("a", "OK"));
+    let mut state = RunState::blank(Box::new(journal.blank.clone()), Stamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();
         assert_eq!(&decoded, entry);
-        state.fold(&decoded);
+        state.fold(&decoded).unwrap();
     }
     assert_eq!(state, journal.state);
-    let snapshot: RunState<Steps> = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
-    assert_eq!(snapshot, state);
+    let blank = Box::new(journal.blank.clone());
+    assert_eq!(RunState::decode_snapshot(blank, &state.encode_snapshot()).unwrap(), state);
     let parts: Vec<_> = journal.parts.clone().into_iter().collect();
-    assert_eq!(Steps::assemble(&journal.definition, &parts), Some(journal.document));
+    let machine = &journal.state.run.machine;
+    assert_eq!(machine.assemble(&parts), Some(machine.document()));
 }

@@ -4,7 +4,7 @@ use protocol::run::{Ending, Fact};
 use protocol::steps::Verdict;
 use serde_json::{Value, json};
 
-use super::journal::{Journal, attempt, error, gate_failed, reported};
+use super::journal::{Journal, attempt, error, gate_failed, reported, verdict};
 
 const CODING: &str = "coding";
 const REVIEW: &str = "code_review";
@@ -12,7 +12,7 @@ const REVIEW: &str = "code_review";
 /// Asserts these fields of the document. The others may have any value.
 #[track_caller]
 fn assert_shows(journal: &Journal, expected: &Value) {
-    let document: Value = serde_json::from_str(&journal.document.render()).unwrap();
+    let document: Value = serde_json::from_str(&journal.document().render()).unwrap();
     for (step, fields) in expected.as_object().unwrap() {
         for (field, value) in fields.as_object().unwrap() {
             assert_eq!(&document["steps"][step][field], value, "`{field}` of `{step}`");
@@ -21,7 +21,7 @@ fn assert_shows(journal: &Journal, expected: &Value) {
 }
 
 fn done(journal: &mut Journal, step: &str, turn: u32) {
-    journal.ended(attempt(step, turn, 1), Ending::Reported(Verdict::Done), reported(step, "COMPLETED"));
+    journal.ended(attempt(step, turn, 1), verdict(Verdict::Done), reported(step, "COMPLETED"));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_loop_back_gives_the_three_snapshots_of_the_seed() {
     let mut journal =
         Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING)), ("docs", &[REVIEW], None)]);
     done(&mut journal, CODING, 1);
-    let failed = Ending::Reported(Verdict::GateFailed);
+    let failed = verdict(Verdict::GateFailed);
     journal.ended(attempt(REVIEW, 1, 1), failed, gate_failed(REVIEW, "found P0 issues"));
     assert_shows(
         &journal,
@@ -132,7 +132,7 @@ fn a_gate_failure_beyond_the_limit_fails_the_gate() {
     let mut journal = Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING))]);
     for turn in 1..=4 {
         done(&mut journal, CODING, turn);
-        let failed = Ending::Reported(Verdict::GateFailed);
+        let failed = verdict(Verdict::GateFailed);
         journal.ended(attempt(REVIEW, turn, 1), failed, gate_failed(REVIEW, "found P0 issues"));
         let status = if turn < 4 { "COMPLETED" } else { "FAILED" };
         assert_shows(&journal, &json!({"code_review": {"status": status, "iteration_count": turn - 1}}));

@@ -7,8 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, RecoverySource};
-use protocol::run::{Run, RunStatus};
-use protocol::{Protocol, Revision, RunId, Stamp};
+use protocol::run::RunStatus;
+use protocol::{Kinds, Revision, RunId, Stamp};
 use store::{
     AnyStore, Backend, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, WriteId,
 };
@@ -49,7 +49,7 @@ pub enum ImportError {
     #[error("it has format {found}, written by a newer callboard; this one knows {FORMAT}")]
     Newer { found: u32 },
     #[error("it holds a `{found}` run, which this program does not know")]
-    OtherProtocol { found: String },
+    UnknownProtocol { found: String },
     #[error("`{path}` in it {problem}")]
     BadFile { path: String, problem: &'static str },
     #[error("entry {revision} of its journal cannot be imported")]
@@ -89,18 +89,19 @@ pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportEr
 }
 
 /// Imports a run from an archive: all of it, or nothing.
-pub async fn import<P: Protocol>(
+pub async fn import(
     store: &AnyStore,
+    kinds: Kinds,
     unpacked: Unpacked,
     import_target: &ImportTarget,
 ) -> Result<Imported, ImportError> {
     let Unpacked { manifest, directory } = unpacked;
-    if manifest.protocol != P::NAME {
-        return Err(ImportError::OtherProtocol { found: manifest.protocol });
-    }
+    let Some(kind) = kinds.find(&manifest.protocol) else {
+        return Err(ImportError::UnknownProtocol { found: manifest.protocol });
+    };
     let blob = fs::read(directory.path().join(DEFINITION)).map_err(ImportError::Read)?;
     let first = |source| ImportError::Entry { revision: Revision(1), source };
-    let mut spec: RunSpec<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
+    let mut spec: RunSpec = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
     let moved = relocate(&mut spec, import_target);
     let run = spec.options.location.run.clone();
     let _lock = lock_imports(store)?;
@@ -120,9 +121,9 @@ pub async fn import<P: Protocol>(
         attempts_dir: &attempts_dir,
         created: &created,
     };
-    let mut replay = Replay::begin(spec);
+    let mut replay = Replay::begin(kind, spec).map_err(first)?;
     replay.keeps_document = store.keeps_documents();
-    let written = store.put_run(|writer| archive.write::<P>(replay, writer)).await;
+    let written = store.put_run(|writer| archive.write(replay, writer)).await;
     let (revision, status, open) = match written {
         Ok(written) => {
             // A marker that stays behind is harmless, because the run exists.
@@ -163,7 +164,7 @@ fn lock_imports(store: &AnyStore) -> Result<Option<File>, ImportError> {
 }
 
 /// Gives the run its new name and repository. Returns whether anything changed.
-fn relocate<P: Protocol>(spec: &mut RunSpec<P>, import_target: &ImportTarget) -> bool {
+fn relocate(spec: &mut RunSpec, import_target: &ImportTarget) -> bool {
     let options = &mut spec.options;
     let old_repo = options.location.repo_dir.clone();
     let name = import_target.name.clone().unwrap_or_else(|| options.location.run.clone());
@@ -196,9 +197,9 @@ const IMPORTING: &str = ".importing";
 
 impl ArchiveImport<'_> {
     /// Writes the journal, and moves the attempt files into place just before the commit.
-    fn write<P: Protocol>(
+    fn write(
         &self,
-        mut replay: Replay<P>,
+        mut replay: Replay,
         writer: &mut RunWriter<'_>,
     ) -> Result<(Revision, RunStatus, Vec<String>), ImportError> {
         let path = self.extracted.join(JOURNAL);
@@ -235,18 +236,18 @@ impl ArchiveImport<'_> {
         replay.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
         writer.set_origin(&replay.run, created, epoch_at(*now))?;
-        let open = self.move_attempt_files::<P>(&replay)?;
+        let open = self.move_attempt_files(&replay)?;
         Ok((replay.revision(), replay.state.run.status, open))
     }
 
     /// Stores the spec under the digest that the first entry names.
-    fn first<P: Protocol>(
+    fn first(
         &self,
-        replay: &Replay<P>,
+        replay: &Replay,
         body: String,
         writer: &mut RunWriter<'_>,
     ) -> Result<String, FirstEntryError> {
-        if definition_of::<P>(&body)? != Digest::of(&self.blob) {
+        if definition_of(&body)? != Digest::of(&self.blob) {
             return Err(ReplayError::NoDefinition.into());
         }
         if !self.moved {
@@ -261,7 +262,7 @@ impl ArchiveImport<'_> {
     }
 
     /// Moves the attempt files into place, and voids the live attempts so that no engine starts or adopts them.
-    fn move_attempt_files<P: Protocol>(&self, replay: &Replay<P>) -> Result<Vec<String>, ImportError> {
+    fn move_attempt_files(&self, replay: &Replay) -> Result<Vec<String>, ImportError> {
         let files = self.extracted.join(super::ATTEMPTS);
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -281,7 +282,7 @@ impl ArchiveImport<'_> {
         File::open(attempts).and_then(|directory| directory.sync_all()).map_err(failed(attempts))?;
         let mut open = Vec::new();
         for attempt in replay.live_attempts() {
-            let id = Run::<P>::id(&attempt);
+            let id = attempt.clone();
             supervisor::void(&AttemptDir::new(attempts, &replay.run, &id))?;
             open.push(id.to_string());
         }

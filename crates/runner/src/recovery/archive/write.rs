@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use protocol::run::{Change, Run};
-use protocol::{AttemptId, Protocol, Revision, RunId};
+use protocol::run::Change;
+use protocol::{AttemptId, Revision, RunId};
 use store::{Digest, DigestReader, ReadError, Store, StoredEntry};
 use supervisor::AttemptDir;
 use tar::{Builder, Header};
@@ -47,7 +47,7 @@ pub enum ExportError {
 
 /// Writes a run to an archive. Only the journal is read, so a run with a corrupted document can be archived before it
 /// is restored.
-pub async fn export<P: Protocol>(
+pub async fn export(
     store: &dyn Store,
     run: &RunId,
     attempts: &Path,
@@ -56,9 +56,10 @@ pub async fn export<P: Protocol>(
     out: impl Write,
 ) -> Result<Manifest, ExportError> {
     let entries = store.entries(run, Revision(0)).await?;
+    let protocol = store.protocol(run).await?.ok_or(ExportError::Damaged("it is gone"))?;
     let first = entries.first().ok_or(ExportError::Damaged("its journal is empty"))?;
-    let definition = store.blob(&definition_of::<P>(&first.body)?).await?;
-    let created_at = decode::<P>(run, first)?.at;
+    let definition = store.blob(&definition_of(&first.body)?).await?;
+    let created_at = decode(run, first)?.at;
     let lines: String = entries.iter().flat_map(|entry| [entry.body.as_str(), "\n"]).collect();
     let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
     let attempt_files = attempt_files(&attempts.join(run.as_str()), logs)?;
@@ -71,11 +72,11 @@ pub async fn export<P: Protocol>(
     let manifest = Manifest {
         callboard_archive: FORMAT,
         run: run.clone(),
-        protocol: P::NAME.to_owned(),
+        protocol,
         host: host.to_owned(),
         created_at,
         entries: entries.len() as u64,
-        remote: if store.is_shared() { remote::<P>(run, &entries, attempts, host) } else { BTreeMap::new() },
+        remote: if store.is_shared() { remote(run, &entries, attempts, host) } else { BTreeMap::new() },
         files: texts
             .iter()
             .map(listed_text)
@@ -97,7 +98,7 @@ pub async fn export<P: Protocol>(
 }
 
 /// Returns the attempts whose files are on other hosts and not on this one.
-fn remote<P: Protocol>(
+fn remote(
     run: &RunId,
     entries: &[StoredEntry],
     attempts: &Path,
@@ -105,11 +106,11 @@ fn remote<P: Protocol>(
 ) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     // An entry that cannot be read is archived as it is; its attempts are unknown.
-    let readable = entries.iter().filter_map(|entry| decode::<P>(run, entry).ok());
+    let readable = entries.iter().filter_map(|entry| decode(run, entry).ok());
     for entry in readable.filter(|entry| entry.by.host() != host) {
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
-                let attempt = Run::<P>::id(attempt);
+                let attempt = attempt.clone();
                 if !AttemptDir::new(attempts, run, &attempt).path().is_dir() {
                     by_host.entry(entry.by.host().to_owned()).or_default().push(attempt);
                 }

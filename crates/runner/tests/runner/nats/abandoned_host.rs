@@ -4,6 +4,7 @@ use protocol::entry::{Author, FailureKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
 use protocol::steps::Verdict;
 use runner::{AbandonedHost, EngineConfig, EngineError, EngineExit};
+use serde_json::json;
 
 use super::harness::Scene;
 
@@ -37,8 +38,8 @@ async fn a_late_report_of_its_attempt_is_ignored() {
     let first = scene.journal().await.state.run.live_attempts().next().unwrap().0;
     scene.drive(abandoning(scene.host("b"), "a"), Request::Resume).await.unwrap();
     let mut journal = scene.journal().await;
-    let late = Fact::Ended { attempt: first, ending: Ending::Reported(Verdict::Done) };
-    let absorbed = absorb(&journal.spec.definition, &mut journal.state.run, late);
+    let late = Fact::Ended { attempt: first, ending: Ending::Reported(json!(Verdict::Done)) };
+    let absorbed = absorb(&mut journal.state.run, late);
     assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
 }
 

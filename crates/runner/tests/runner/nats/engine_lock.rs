@@ -1,8 +1,7 @@
 //! Every exit of an engine releases its lock, so that other hosts do not wait for the lease.
 
+use protocol::RunId;
 use protocol::run::Request;
-use protocol::steps::Steps;
-use protocol::{RunId, StepId};
 use runner::{Engine, EngineError, EngineExit, EngineRequest};
 use serde_json::Value;
 use store::Tenure;
@@ -20,12 +19,12 @@ impl Scene {
         serde_json::from_slice::<Value>(&last.payload).unwrap()["held"] == true
     }
 
-    async fn engine<'o>(&self, run: &RunId, observer: &'o mut ()) -> Result<Engine<'o, Steps>, EngineError> {
+    async fn engine<'o>(&self, run: &RunId, observer: &'o mut ()) -> Result<Engine<'o>, EngineError> {
         Engine::lock(&self.store, self.host("a"), run, Tenure::Engine, observer).await
     }
 }
 
-fn engine_request(request: Request<StepId>) -> EngineRequest<StepId> {
+fn engine_request(request: Request) -> EngineRequest {
     EngineRequest { request, by: None, reason: None }
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Request, start_queued};
-use protocol::steps::Steps;
-use protocol::{AttemptId, Revision, RunId, StepId};
+use protocol::run::{Fact, Request, start_queued};
+use protocol::steps::{Definition, Steps};
+use protocol::{AttemptId, KINDS, KindOf, Revision, RunId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal};
 use store::{AnyStore, NatsSettings, NatsStore, Tenure};
 use tempfile::TempDir;
@@ -32,10 +32,12 @@ impl Scene {
         // No test waits for it to expire.
         let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
         let (store, run) = (nats::any(NatsStore::new(settings)), RunId::new("trial").unwrap());
-        let definition = harness::independent_steps(steps, NonZeroU32::MIN);
+        let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
         let profile = harness::wrapper(Path::new("/bin/true"));
-        let spec = harness::spec::<Steps>(definition.into(), &run, directory.path(), Some(profile));
-        runner::open(&store, &Clock::system(), harness::person(), spec).await.unwrap();
+        let spec = harness::spec(&definition, &run, directory.path(), Some(profile));
+        runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, harness::person(), spec)
+            .await
+            .unwrap();
         Self { server, directory, store, run }
     }
 
@@ -49,14 +51,14 @@ impl Scene {
     /// Commits the start of one more step in the name of an engine on `host` that was killed before it acted.
     pub(crate) async fn start_next(&self, host: &str) {
         let mut journal = self.journal().await;
-        let (definition, mut run) = (&journal.spec.definition, journal.state.run.clone());
+        let mut run = journal.state.run.clone();
         let slots = run.live_attempts().count() + 1;
-        let decision = start_queued(definition, &mut run, slots);
+        let decision = start_queued(&mut run, slots);
         harness::commit_decision(&mut journal, self.store.as_ref(), host, decision).await;
     }
 
-    pub(crate) async fn journal(&self) -> Journal<Steps> {
-        Journal::load(&self.store, &Clock::system(), &self.run).await.unwrap().unwrap()
+    pub(crate) async fn journal(&self) -> Journal {
+        Journal::load(&self.store, &Clock::system(), KINDS, &self.run).await.unwrap().unwrap()
     }
 
     /// Returns the attempts that may be alive, with their hosts.
@@ -66,13 +68,11 @@ impl Scene {
     }
 
     /// Returns the entry in which an attempt ended.
-    pub(crate) async fn end_of(&self, attempt: &AttemptId) -> Option<Entry<Steps>> {
+    pub(crate) async fn end_of(&self, attempt: &AttemptId) -> Option<Entry> {
         let entries = self.store.entries(&self.run, Revision(0)).await.unwrap();
-        let entries = entries.iter().map(|stored| Entry::<Steps>::decode(&stored.body).unwrap());
-        let is_end = |entry: &Entry<Steps>| match &entry.input {
-            Input::Fact { fact: protocol::run::Fact::Ended { attempt: ended, .. }, .. } => {
-                protocol::run::Run::<Steps>::id(ended) == *attempt
-            }
+        let entries = entries.iter().map(|stored| Entry::decode(&stored.body).unwrap());
+        let is_end = |entry: &Entry| match &entry.input {
+            Input::Fact { fact: Fact::Ended { attempt: ended, .. }, .. } => ended == attempt,
             _ => false,
         };
         entries.into_iter().find(is_end)
@@ -82,12 +82,11 @@ impl Scene {
     pub(crate) async fn drive(
         &self,
         engine_config: EngineConfig,
-        request: Request<StepId>,
+        request: Request,
     ) -> Result<EngineExit, EngineError> {
         let mut observer = ();
         let engine =
-            Engine::<Steps>::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut observer)
-                .await?;
+            Engine::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut observer).await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await
     }

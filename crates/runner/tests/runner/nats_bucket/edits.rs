@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use protocol::KINDS;
 use protocol::edit::Patch;
 use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
 use store::{CommitError, NatsSettings, NatsStore};
-use testkit::harness::cycle::{Cycle, start_planning_on};
+use testkit::harness::cycle::start_planning_on;
 use testkit::harness::person;
 use testkit::nats::{self, Proxy, Server};
 
 use super::Scene;
+use crate::cycle_document;
 
 fn draft(text: impl serde::Serialize) -> Patch {
     Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])
@@ -34,8 +36,8 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_s
     one_of_eight_wins(&settings, &cycle).await;
 }
 
-async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle) {
-    let expected = cycle.document.sequence;
+async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
+    let expected = cycle_document(cycle).sequence;
     for round in 0..5 {
         let expected = expected + round;
         // Each writer has a connection of its own, as in its own process. All have read before the first one writes.
@@ -56,7 +58,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle) {
             assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
         }
     }
-    let document = load(NatsStore::new(settings.clone()), cycle).await.document;
+    let document = cycle_document(&load(NatsStore::new(settings.clone()), cycle).await);
     assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
 }
 
@@ -65,7 +67,8 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let scene = Scene::new().await;
     let wire = Proxy::to(&scene.server).await;
     let mut cycle = on(&scene, wire.store(Duration::from_secs(60))).await;
-    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    let document = cycle_document(&cycle);
+    let (expected, entries) = (document.sequence, document.history.len());
     let (entered, _) = scene.client.get().await;
     wire.mute_writes();
     let writing =
@@ -79,7 +82,7 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
         (&entry["sequence"], entry["history"].as_array().unwrap().len()),
         (&json!(expected + 1), entries + 1)
     );
-    assert_eq!(scene.load_again().await.document.history.len(), entries + 1);
+    assert_eq!(cycle_document(&scene.load_again().await).history.len(), entries + 1);
 }
 
 #[tokio::test]
@@ -87,20 +90,21 @@ async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
     let scene = Scene::new().await;
     let wire = Proxy::to(&scene.server).await;
     let mut cycle = on(&scene, wire.store(Duration::from_millis(300))).await;
-    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    let document = cycle_document(&cycle);
+    let (expected, entries) = (document.sequence, document.history.len());
     wire.mute_writes();
     let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
     assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
     let mut cycle = scene.load_again().await;
     let again = edit(&mut cycle, person(), None, expected, &draft("once")).await.unwrap();
     assert_eq!((again.sequence, again.written), (expected + 1, false));
-    assert_eq!(cycle.document.history.len(), entries + 1);
+    assert_eq!(cycle_document(&cycle).history.len(), entries + 1);
 }
 
-async fn on(scene: &Scene, store: NatsStore) -> Cycle {
+async fn on(scene: &Scene, store: NatsStore) -> Journal {
     load(store, &scene.cycle).await
 }
 
-async fn load(store: NatsStore, cycle: &Cycle) -> Cycle {
-    Journal::load(&nats::any(store), &Clock::system(), &cycle.run).await.unwrap().unwrap()
+async fn load(store: NatsStore, cycle: &Journal) -> Journal {
+    Journal::load(&nats::any(store), &Clock::system(), KINDS, &cycle.run).await.unwrap().unwrap()
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use protocol::KindOf;
 use protocol::peer::Peer;
 use protocol::run::Request;
 use runner::{Clock, Engine, EngineExit, EngineRequest};
@@ -21,16 +22,15 @@ async fn a_waiting_engine_resolves_external_writes() {
     // The cycle is paused and has no attempts, so the engine waits.
     let definition = new_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
-    let spec = spec::<Peer>(definition, &run, scene.directory.path(), None);
-    runner::open(&scene.store, &Clock::system(), person(), spec).await.unwrap();
+    let spec = spec(&definition, &run, scene.directory.path(), None);
+    runner::open(&scene.store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await.unwrap();
     let client = Client::of(&scene.server, &run).await;
     // A connection of its own, as in another process.
     let (store, key) = (nats::any(NatsStore::new(scene.settings())), run.to_string());
     let engine_config = engine_config_at(scene.directory.path(), Path::new("/bin/false"));
     let driving = async move {
         let mut observer = ();
-        let engine =
-            Engine::<Peer>::lock(&store, engine_config, &run, Tenure::Engine, &mut observer).await.unwrap();
+        let engine = Engine::lock(&store, engine_config, &run, Tenure::Engine, &mut observer).await.unwrap();
         let engine_request = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
         engine.drive(engine_request, interrupts).await
     };

@@ -1,14 +1,16 @@
 //! External writes to a cycle's document: a valid one is absorbed, any other is quarantined and the document
 //! restored.
 
+use protocol::KINDS;
 use protocol::entry::{Author, Input};
-use protocol::peer::{Event, Peer};
+use protocol::peer::Event;
 use runner::{Clock, LoadError, rebuild_document};
 use serde_json::{Value, json};
 use store::NatsStore;
 
 use super::Scene;
 use super::client::{BUCKET, Client};
+use crate::cycle_document;
 
 /// Changes the planner's output and nothing else.
 fn drafted(entry: &Value, draft: &str) -> Value {
@@ -32,12 +34,12 @@ fn written(entry: &Value, draft: &str) -> Value {
 async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
     for write in [drafted, written] {
         let mut scene = Scene::new().await;
-        let before = scene.cycle.document.clone();
+        let before = cycle_document(&scene.cycle);
         let (sequence, entry) = scene.client.get().await;
         assert_eq!(entry["phases"]["plan"]["status"], "in_progress");
         let theirs = scene.client.update(&write(&entry, "theirs"), sequence).await;
         scene.cycle.reload().await.unwrap();
-        let document = &scene.cycle.document;
+        let document = cycle_document(&scene.cycle);
         assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
         assert_eq!(
             (document.sequence, document.history.len()),
@@ -56,7 +58,7 @@ async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
             (&json!(before.sequence + 1), &json!("theirs"))
         );
         assert_eq!(scene.load_again().await.external_write, None);
-        assert_eq!(scene.load_again().await.document, scene.cycle.document);
+        assert_eq!(scene.load_again().await.document(), scene.cycle.document());
     }
 }
 
@@ -68,7 +70,7 @@ async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
     entry["phases"]["plan"]["errors"] = json!([slow]);
     scene.client.update(&entry, sequence).await;
     scene.cycle.reload().await.unwrap();
-    let document = &scene.cycle.document;
+    let document = cycle_document(&scene.cycle);
     assert_eq!(json!(document.phases.plan.errors), json!([slow]));
     assert_eq!(document.history.last().unwrap().event, Event::Progress);
     let corrupt = |now: &Value| {
@@ -82,11 +84,11 @@ async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
 #[tokio::test]
 async fn a_put_of_the_same_document_changes_nothing() {
     let mut scene = Scene::new().await;
-    let (before, position) = (scene.cycle.document.clone(), scene.cycle.position);
+    let (before, position) = (scene.cycle.document(), scene.cycle.position);
     let (_, entry) = scene.client.get().await;
     scene.client.put(serde_json::to_vec_pretty(&entry).unwrap()).await;
     scene.cycle.reload().await.unwrap();
-    assert_eq!((&scene.cycle.document, scene.cycle.position), (&before, position));
+    assert_eq!((scene.cycle.document(), scene.cycle.position), (before, position));
 }
 
 /// Every write that is not a valid one is quarantined, and the document that was committed last is restored.
@@ -95,7 +97,7 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     let mut scene = Scene::new().await;
     let (_, old) = scene.client.get().await;
     let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    let expected = scene.cycle.document.sequence;
+    let expected = cycle_document(&scene.cycle).sequence;
     runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
     type Corrupt = fn(&Value) -> Option<Vec<u8>>;
     let cases: [(&str, Corrupt); 7] = [
@@ -133,22 +135,22 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     for stale in [old.clone(), drafted(&old, "late")] {
         is_restored(&mut scene, "stale", |_| Some(stale.to_string().into_bytes())).await;
     }
-    runner::verify::<Peer>(&scene.store, &Clock::system(), &scene.cycle.run).await.unwrap();
+    runner::verify(&scene.store, &Clock::system(), KINDS, &scene.cycle.run).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_implausible_sequence_number_is_ignored() {
     let mut scene = Scene::new().await;
     for claimed in [u64::MAX, u64::MAX - 1, 1 << 40] {
-        let before = scene.cycle.document.sequence;
+        let before = cycle_document(&scene.cycle).sequence;
         scene.client.put(json!({ "sequence": claimed }).to_string()).await;
         scene.cycle.reload().await.unwrap();
-        assert_eq!(scene.cycle.document.sequence, before + 1);
+        assert_eq!(cycle_document(&scene.cycle).sequence, before + 1);
     }
 }
 
 async fn is_restored(scene: &mut Scene, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
-    let before = scene.cycle.document.clone();
+    let before = cycle_document(&scene.cycle);
     let (_, entry) = scene.client.get().await;
     let bytes = corrupt(&entry);
     let sequence = match &bytes {
@@ -156,7 +158,7 @@ async fn is_restored(scene: &mut Scene, case: &str, corrupt: impl Fn(&Value) -> 
         None => scene.client.delete().await,
     };
     scene.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
-    let document = &scene.cycle.document;
+    let document = cycle_document(&scene.cycle);
     assert_eq!(document.phases, before.phases, "{case}");
     let own = document.history.last().unwrap();
     assert_eq!((&own.event, own.sequence), (&Event::Recovered, document.sequence), "{case}");
@@ -179,7 +181,7 @@ async fn an_edit_resolves_an_external_write_first() {
     let (sequence, entry) = scene.client.get().await;
     scene.client.update(&drafted(&entry, "theirs"), sequence).await;
     // The edit was based on the document before that write. It changes another field, so both are applied.
-    let expected = scene.cycle.document.sequence;
+    let expected = cycle_document(&scene.cycle).sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
     let edited =
         runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
@@ -211,20 +213,20 @@ async fn a_request_does_not_overwrite_an_external_write() {
         .unwrap();
     let (_, entry) = scene.client.get().await;
     assert_eq!(entry["phases"]["plan"]["output"]["draft"], "theirs");
-    assert_eq!(scene.load_again().await.document, cycle.document);
+    assert_eq!(scene.load_again().await.document(), cycle.document());
 }
 
 #[tokio::test]
 async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     let scene = Scene::new().await;
-    let before = scene.cycle.document.clone();
+    let before = cycle_document(&scene.cycle);
     let (last, _) = scene.client.get().await;
     scene.client.delete_bucket().await;
     assert!(scene.store.load(&scene.cycle.run).await.is_err(), "the store reports it as missing");
     let nats = NatsStore::new(scene.settings());
     let store = testkit::nats::any(nats.clone());
     assert_eq!(nats.rebuild_buckets().await.unwrap(), [BUCKET]);
-    let rebuilt = rebuild_document::<Peer>(&store, &Clock::system(), &scene.cycle.run).await;
+    let rebuilt = rebuild_document(&store, &Clock::system(), KINDS, &scene.cycle.run).await;
     assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0);
     let (sequence, entry) = scene.client.get().await;
     assert!(sequence > last, "its sequence numbers continue");
@@ -233,7 +235,7 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     assert_eq!(scene.load_again().await.external_write, None);
     // The second call has nothing to do.
     assert_eq!(nats.rebuild_buckets().await.unwrap(), Vec::<String>::new());
-    let again = rebuild_document::<Peer>(&store, &Clock::system(), &scene.cycle.run).await.unwrap();
+    let again = rebuild_document(&store, &Clock::system(), KINDS, &scene.cycle.run).await.unwrap();
     assert_eq!(again, Some(None));
 }
 

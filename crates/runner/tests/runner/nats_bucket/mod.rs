@@ -6,10 +6,11 @@ mod engine;
 mod external_writes;
 mod python_client;
 
+use protocol::KINDS;
 use runner::{Clock, Journal};
 use store::{AnyStore, NatsSettings, NatsStore};
 use tempfile::TempDir;
-use testkit::harness::cycle::{Cycle, start_planning_on};
+use testkit::harness::cycle::start_planning_on;
 use testkit::nats::{self, Server};
 
 use client::Client;
@@ -18,7 +19,7 @@ use client::Client;
 struct Scene {
     server: Server,
     store: AnyStore,
-    cycle: Cycle,
+    cycle: Journal,
     client: Client,
     directory: TempDir,
 }
@@ -33,9 +34,9 @@ impl Scene {
     }
 
     /// Loads the cycle on a connection of its own, as another process would.
-    async fn load_again(&self) -> Cycle {
+    async fn load_again(&self) -> Journal {
         let store = nats::any(NatsStore::new(self.settings()));
-        Journal::load(&store, &Clock::system(), &self.cycle.run).await.unwrap().unwrap()
+        Journal::load(&store, &Clock::system(), KINDS, &self.cycle.run).await.unwrap().unwrap()
     }
 
     fn settings(&self) -> NatsSettings {

@@ -10,6 +10,7 @@ use testkit::harness::person;
 
 use super::Scene;
 use super::client::BUCKET;
+use crate::cycle_document;
 
 /// Returns where `scripts/tools` has put it.
 fn modules() -> PathBuf {
@@ -38,7 +39,7 @@ fn ask(scene: &Scene, arguments: &[&str]) -> Value {
 #[tokio::test]
 async fn a_python_client_reads_updates_and_gets_a_conflict() {
     let mut scene = Scene::new().await;
-    let expected = scene.cycle.document.sequence;
+    let expected = cycle_document(&scene.cycle).sequence;
 
     let found = ask(&scene, &["read"]);
     assert_eq!(found["document"]["phases"]["plan"]["status"], "in_progress");
@@ -49,7 +50,7 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     let updated = ask(&scene, &["update", &revision, "theirs"]);
     assert_eq!(updated["sequence"], expected + 1);
     scene.cycle.reload().await.unwrap();
-    let document = &scene.cycle.document;
+    let document = cycle_document(&scene.cycle);
     assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
     assert_eq!(document.sequence, expected + 1);
     let own = document.history.last().unwrap();
@@ -65,7 +66,7 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     assert_eq!(again["document"]["phases"]["plan"]["output"]["draft"], "ours");
     ask(&scene, &["update", &again["revision"].to_string(), "in time"]);
     scene.cycle.reload().await.unwrap();
-    assert_eq!(scene.cycle.document.phases.plan.output.as_ref().unwrap()["draft"], "in time");
+    assert_eq!(cycle_document(&scene.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
 
     // The history contains every write, including the client's own.
     let history = ask(&scene, &["history"]);

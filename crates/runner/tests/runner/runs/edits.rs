@@ -1,20 +1,21 @@
 //! Edits of a cycle's document, with other clients that write at the same time.
 
+use protocol::KINDS;
 use protocol::edit::{EditRefusal, Patch};
-use protocol::steps::Steps;
 use runner::{Clock, EditError, Edited, Journal, edit};
 use serde_json::{Value, json};
 use store::AnyStore;
 use testkit::TempStore;
-use testkit::harness::cycle::{Cycle, commit_changes, start_attempt, start_planning};
+use testkit::harness::cycle::{commit_changes, start_attempt, start_planning};
 
 use super::harness::{opened, person};
+use crate::cycle_document;
 
 fn set(pointer: &str, value: Value) -> Patch {
     Patch::Set(vec![(pointer.to_owned(), value)])
 }
 
-async fn scene() -> (TempStore, AnyStore, Cycle) {
+async fn scene() -> (TempStore, AnyStore, Journal) {
     let temp_store = TempStore::new();
     let cycle = start_planning(&temp_store).await;
     let store = temp_store.store().await;
@@ -22,44 +23,44 @@ async fn scene() -> (TempStore, AnyStore, Cycle) {
 }
 
 /// Loads the cycle as another process would.
-async fn load_again(store: &AnyStore, cycle: &Cycle) -> Cycle {
-    Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
+async fn load_again(store: &AnyStore, cycle: &Journal) -> Journal {
+    Journal::load(store, &Clock::system(), KINDS, &cycle.run).await.unwrap().unwrap()
 }
 
-async fn write(cycle: &mut Cycle, expected: u64, patch: &Patch) -> Result<Edited, EditError> {
+async fn write(cycle: &mut Journal, expected: u64, patch: &Patch) -> Result<Edited, EditError> {
     edit(cycle, person(), None, expected, patch).await
 }
 
 #[tokio::test]
 async fn an_edit_is_one_commit_and_without_a_change_none() {
     let (_temp_store, store, mut cycle) = scene().await;
-    let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
+    let (sequence, revision) = (cycle_document(&cycle).sequence, cycle.position.revision);
     let patch = set("/phases/plan/output/draft", json!(1));
     let edited = write(&mut cycle, sequence, &patch).await.unwrap();
     assert_eq!(edited, Edited { sequence: sequence + 1, revision: revision.next(), written: true });
     let again = write(&mut load_again(&store, &cycle).await, sequence, &patch).await.unwrap();
     assert_eq!(again, Edited { written: false, ..edited }, "the document contains the patch already");
-    let read = load_again(&store, &cycle).await.document;
-    assert_eq!(read, cycle.document, "memory and store agree");
-    assert_eq!(read.history.last().unwrap().unknown["by"], "tester");
+    let read = load_again(&store, &cycle).await;
+    assert_eq!(read.document(), cycle.document(), "memory and store agree");
+    assert_eq!(cycle_document(&read).history.last().unwrap().unknown["by"], "tester");
 }
 
 #[tokio::test]
 async fn an_edit_is_retried_if_the_others_changed_other_fields() {
     let (_temp_store, store, mut cycle) = scene().await;
     let mut stale = load_again(&store, &cycle).await;
-    let sequence = cycle.document.sequence;
+    let sequence = cycle_document(&cycle).sequence;
     write(&mut cycle, sequence, &set("/note", json!("theirs"))).await.unwrap();
     let edited = write(&mut stale, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
     assert_eq!((edited.sequence, edited.written), (sequence + 2, true));
-    assert_eq!(stale.document.unknown["note"], "theirs", "the other write is kept");
+    assert_eq!(cycle_document(&stale).unknown["note"], "theirs", "the other write is kept");
 }
 
 #[tokio::test]
 async fn a_conflict_names_both_sequences_both_revisions_and_the_last_change() {
     let (_temp_store, store, mut cycle) = scene().await;
     let mut stale = load_again(&store, &cycle).await;
-    let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
+    let (sequence, revision) = (cycle_document(&cycle).sequence, cycle.position.revision);
     write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
     let error = write(&mut stale, sequence, &set("/phases/plan/output/draft", json!(2))).await.unwrap_err();
     let EditError::Conflict(conflict) = error else { panic!("{error}") };
@@ -77,16 +78,16 @@ async fn a_conflict_names_both_sequences_both_revisions_and_the_last_change() {
 #[tokio::test]
 async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
     let (_temp_store, store, mut cycle) = scene().await;
-    let first = cycle.document.sequence;
+    let first = cycle_document(&cycle).sequence;
     for number in 0..20 {
-        let sequence = cycle.document.sequence;
+        let sequence = cycle_document(&cycle).sequence;
         write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(number))).await.unwrap();
         // The engine commits entries that do not change the document as well.
         for _ in 0..(number * number) % 7 {
             commit_changes(&mut cycle, store.as_ref(), Vec::new()).await;
         }
     }
-    for sequence in [0, cycle.document.sequence + 1, u64::MAX] {
+    for sequence in [0, cycle_document(&cycle).sequence + 1, u64::MAX] {
         let error = write(&mut cycle, sequence, &set("/note", json!(1))).await.unwrap_err();
         let EditError::Conflict(conflict) = error else { panic!("{error}") };
         assert_eq!((conflict.expected, conflict.expected_revision), (sequence, None));
@@ -98,9 +99,13 @@ async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
             Err(EditError::Conflict(conflict)) => {
                 let revision = conflict.expected_revision.unwrap();
                 let read = cycle.document_at(revision).await.unwrap().unwrap();
-                assert_eq!(read.sequence, sequence);
+                assert_eq!(read.sequence(), Some(sequence));
                 let next = cycle.document_at(revision.next()).await.unwrap().unwrap();
-                assert_eq!(next.sequence, sequence + 1, "it is the newest revision with that sequence");
+                assert_eq!(
+                    next.sequence(),
+                    Some(sequence + 1),
+                    "it is the newest revision with that sequence"
+                );
             }
             edited => assert!(sequence == first + 20 && edited.unwrap().written, "{sequence}"),
         }
@@ -111,10 +116,10 @@ async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
 async fn only_the_live_attempt_of_a_step_may_edit() {
     let (_temp_store, store, mut cycle) = scene().await;
     let patch = set("/phases/plan/output/draft", json!(1));
-    let sequence = cycle.document.sequence;
+    let sequence = cycle_document(&cycle).sequence;
     let from = |id: &str| Some(id.parse().unwrap());
     let edited = edit(&mut cycle, person(), from("plan#1.1"), sequence, &patch).await.unwrap();
-    assert_eq!(cycle.document.history.last().unwrap().unknown["by"], "plan#1.1");
+    assert_eq!(cycle_document(&cycle).history.last().unwrap().unknown["by"], "plan#1.1");
     start_attempt(&mut cycle, store.as_ref(), 2).await;
     for straggler in ["plan#1.1", "plan#2.1", "execute#1.1"] {
         let patch = set("/phases/plan/output/draft", json!(2));
@@ -130,7 +135,7 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
 async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
-    let mut journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
     assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");
 }
@@ -138,7 +143,7 @@ async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
 #[tokio::test]
 async fn concurrent_edits_of_different_fields_succeed_or_report_a_conflict() {
     let (_temp_store, store, cycle) = scene().await;
-    let sequence = cycle.document.sequence;
+    let sequence = cycle_document(&cycle).sequence;
     let mut owns = Vec::new();
     for _ in 0..8 {
         owns.push(load_again(&store, &cycle).await);
@@ -162,6 +167,7 @@ async fn concurrent_edits_of_different_fields_succeed_or_report_a_conflict() {
     }
     assert_eq!(written + conflicts, 8);
     let read = load_again(&store, &cycle).await;
-    assert_eq!(read.document.sequence, sequence + written);
-    assert_eq!(read.document.unknown.len() as u64, written);
+    let document = cycle_document(&read);
+    assert_eq!(document.sequence, sequence + written);
+    assert_eq!(document.unknown.len() as u64, written);
 }

@@ -1,7 +1,7 @@
 //! The embedded store belongs to one machine, so its attempts are local even if the machine was renamed.
 
+use protocol::KINDS;
 use protocol::run::start_queued;
-use protocol::steps::Steps;
 use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
 use store::{AnyStore, Tenure};
 use testkit::TempStore;
@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use super::harness::{engine_config, opened};
 
 /// Opens a run whose step was started while this machine had another name.
-async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps> {
-    let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
-    let decision = start_queued::<Steps>(&journal.spec.definition, &mut journal.state.run.clone(), 1);
+async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
+    let mut journal = Journal::load(store, &Clock::system(), KINDS, run).await.unwrap().unwrap();
+    let decision = start_queued(&mut journal.state.run.clone(), 1);
     testkit::harness::commit_decision(&mut journal, store.as_ref(), "another-name", decision).await;
     journal
 }
@@ -23,8 +23,7 @@ async fn a_renamed_machine_adopts_its_attempts() {
     let (store, run) = opened(&temp_store).await.unwrap();
     start_step(&store, &run).await;
     let mut observer = ();
-    let engine =
-        Engine::<Steps>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
+    let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // No command is configured; the error shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use protocol::peer::{CycleStatus, Definition, Document, Event, Peer, State};
+use protocol::peer::{CycleStatus, Definition, Event, Peer, Phase, State};
 use protocol::run::{Request, RunStatus};
-use protocol::{Revision, RunId};
+use protocol::{KINDS, KindOf, Revision, RunId, Typed};
 use runner::{
     Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, LoadError, Overrides, RestoreError,
 };
@@ -14,6 +14,7 @@ use store::{AnyStore, Location, SqliteStore, Tenure};
 use testkit::harness::{new_cycle, run_of, spec};
 
 use super::harness::{engine_config, person};
+use crate::cycle_document;
 
 /// A cycle that was opened and stopped: two revisions.
 struct Stopped {
@@ -29,14 +30,14 @@ impl Stopped {
         let store = AnyStore::from(SqliteStore::open(&location)?);
         let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
         let run = run_of(&definition);
-        let spec = spec::<Peer>(definition, &run, directory.path(), None);
-        runner::open(&store, &Clock::system(), person(), spec).await?;
+        let spec = spec(&definition, &run, directory.path(), None);
+        runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await?;
         let stopped = Self { _directory: directory, store, run };
         let engine_request = EngineRequest { request: Request::Stop, by: Some(person()), reason: None };
         let mut observer = ();
         let engine_config = engine_config(&stopped.store);
         let engine =
-            Engine::<Peer>::lock(&stopped.store, engine_config, &stopped.run, Tenure::OneShot, &mut observer);
+            Engine::lock(&stopped.store, engine_config, &stopped.run, Tenure::OneShot, &mut observer);
         engine.await?.handle(engine_request).await?;
         Ok(stopped)
     }
@@ -48,15 +49,13 @@ impl Stopped {
         Ok(())
     }
 
-    async fn journal(&self) -> Result<Journal<Peer>, LoadError> {
-        Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
+    async fn journal(&self) -> Result<Journal, LoadError> {
+        Ok(Journal::load(&self.store, &Clock::system(), KINDS, &self.run).await?.expect("the run is there"))
     }
 
     async fn lock(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
         let mut observer = ();
-        Engine::<Peer>::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer)
-            .await
-            .map(drop)
+        Engine::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer).await.map(drop)
     }
 
     fn kept(&self) -> anyhow::Result<Value> {
@@ -68,7 +67,8 @@ impl Stopped {
 
 const TORN: &str = r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
 
-fn last_event(document: &Document) -> (Event, u64) {
+fn last_event(cycle: &Journal) -> (Event, u64) {
+    let document = cycle_document(cycle);
     let last = document.history.last().expect("a document has a history");
     (last.event.clone(), last.sequence)
 }
@@ -84,16 +84,16 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
         (missing, r#"{"status":"pending"}"#),
     ] {
         let stopped = Stopped::new().await?;
-        let before = stopped.journal().await?.document;
+        let before = cycle_document(&stopped.journal().await?);
         stopped.corrupt(external)?;
         assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{external}");
         stopped.lock(engine_config(&stopped.store)).await?;
         let journal = stopped.journal().await?;
-        assert_eq!(journal.document.phases, before.phases);
-        assert_eq!(last_event(&journal.document), (Event::Recovered, before.sequence + 1));
+        assert_eq!(cycle_document(&journal).phases, before.phases);
+        assert_eq!(last_event(&journal), (Event::Recovered, before.sequence + 1));
         assert_eq!(journal.position.revision, Revision(3));
         assert!(stopped.kept()?.as_object().unwrap().values().any(|body| body == bad), "{external}");
-        runner::verify::<Peer>(&stopped.store, &Clock::system(), &stopped.run).await?;
+        runner::verify(&stopped.store, &Clock::system(), KINDS, &stopped.run).await?;
     }
     Ok(())
 }
@@ -115,12 +115,10 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
     let journal = stopped.journal().await?;
     // Revision 2 had sequence 2, which is not used again.
-    assert_eq!(last_event(&journal.document), (Event::Recovered, 3));
-    assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
-    assert_eq!(
-        (journal.state.run.status, journal.state.run.state),
-        (RunStatus::Running, State::Ready(protocol::peer::Phase::Plan))
-    );
+    assert_eq!(last_event(&journal), (Event::Recovered, 3));
+    assert_eq!(cycle_document(&journal).metadata.status, CycleStatus::Initialized);
+    let state = &Typed::<Peer>::of(journal.machine()).unwrap().state;
+    assert_eq!((journal.state.run.status, state), (RunStatus::Running, &State::Ready(Phase::Plan)));
     assert!(stopped.kept()?.to_string().contains("fai"));
     Ok(())
 }
@@ -140,14 +138,14 @@ async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
 #[tokio::test]
 async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Result<()> {
     let stopped = Stopped::new().await?;
-    let before = stopped.journal().await?.document;
+    let before = cycle_document(&stopped.journal().await?);
     stopped.corrupt(
         "UPDATE parts SET body = CAST(X'7B22FF227D' AS TEXT) WHERE path = 'phases/plan' AND revision = 2",
     )?;
     let found = stopped.journal().await;
     assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
     stopped.lock(engine_config(&stopped.store)).await?;
-    assert_eq!(stopped.journal().await?.document.phases, before.phases);
+    assert_eq!(cycle_document(&stopped.journal().await?).phases, before.phases);
     assert_eq!(stopped.kept()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
     Ok(())
 }
@@ -161,13 +159,13 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
     )?;
     stopped.corrupt(TORN)?;
     stopped.lock(engine_config(&stopped.store)).await?;
-    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 501));
+    assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 501));
     // Only the first revision is valid now, and the bad head claims nothing.
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
     stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
     stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
-    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 502));
+    assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 502));
     Ok(())
 }
 

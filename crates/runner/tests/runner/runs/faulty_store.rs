@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use protocol::run::Request;
-use protocol::steps::Steps;
-use protocol::{Protocol, Revision, RunId, StepId};
+use protocol::{KINDS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
     AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
@@ -41,9 +40,9 @@ impl FaultyStore {
     }
 
     /// Loads a run whose journal commits here.
-    pub(crate) async fn journal<P: Protocol>(self: &Arc<Self>, run: &RunId) -> Journal<P> {
+    pub(crate) async fn journal(self: &Arc<Self>, run: &RunId) -> Journal {
         let store: Arc<dyn Store> = Arc::<Self>::clone(self);
-        Journal::load(&store, &Clock::system(), run).await.unwrap().unwrap()
+        Journal::load(&store, &Clock::system(), KINDS, run).await.unwrap().unwrap()
     }
 
     /// From now on, every load of a run with a step `b` is stale when it returns: an entry is committed meanwhile.
@@ -52,7 +51,7 @@ impl FaultyStore {
     }
 
     async fn commit_something(&self, run: &RunId) {
-        let journal = Journal::<Steps>::load(&self.store, &Clock::system(), run).await;
+        let journal = Journal::load(&self.store, &Clock::system(), KINDS, run).await;
         let mut journal = journal.unwrap().unwrap();
         let skip = Request::Skip { step: StepId::new("b").unwrap() };
         let revision = journal.position.revision;

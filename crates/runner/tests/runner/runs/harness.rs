@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use protocol::RunId;
-use protocol::steps::Steps;
+use protocol::steps::{Definition, Steps};
+use protocol::{KindOf, RunId};
 use runner::{Clock, EngineConfig};
 use store::AnyStore;
 use testkit::{TempStore, harness};
@@ -20,9 +20,9 @@ pub(crate) async fn opened(temp_store: &TempStore) -> anyhow::Result<(AnyStore, 
 pub(crate) async fn opened_with(temp_store: &TempStore, steps: &[&str]) -> anyhow::Result<(AnyStore, RunId)> {
     let store = temp_store.store().await;
     let run = RunId::new("trial")?;
-    let definition = harness::independent_steps(steps, NonZeroU32::MIN).into();
-    let spec = harness::spec::<Steps>(definition, &run, temp_store.path(), None);
-    runner::open(&store, &Clock::system(), person(), spec).await?;
+    let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
+    let spec = harness::spec(&definition, &run, temp_store.path(), None);
+    runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, person(), spec).await?;
     Ok((store, run))
 }
 

@@ -1,8 +1,7 @@
 //! Requests that are committed between an engine's load and its first commit.
 
-use protocol::StepId;
+use protocol::KINDS;
 use protocol::run::{Request, RunStatus, StopCause};
-use protocol::steps::Steps;
 use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
 use store::Tenure;
 use testkit::TempStore;
@@ -12,13 +11,12 @@ use super::harness::{engine_config, opened, person};
 
 /// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
 /// status.
-async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
+async fn overtaken_by(request: Request) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await?;
     let mut observer = ();
-    let engine =
-        Engine::<Steps>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
-    let journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await?;
+    let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
+    let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, person(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();

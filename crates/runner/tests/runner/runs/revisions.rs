@@ -3,20 +3,18 @@
 use protocol::entry::Author;
 use protocol::run::{Request, RunStatus};
 use protocol::steps::Steps;
-use protocol::{Revision, StepId};
+use protocol::{KINDS, Revision, StepId, Typed};
 use runner::{Clock, History, Journal, RunAt, RunAtError};
 use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
 
 use super::harness::{opened, person};
 
-type At = RunAt<Steps>;
-
 #[tokio::test]
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
-    let mut journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     // One entry each: paused at even revisions, running at odd ones, beyond the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
         let request = if revision % 2 == 0 { Request::Pause } else { Request::Resume };
@@ -27,22 +25,22 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     for revision in
         [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
     {
-        let at = At::at(store.as_ref(), &run, Some(Revision(revision))).await.unwrap().unwrap();
+        let at = RunAt::at(store.as_ref(), KINDS, &run, Some(Revision(revision))).await.unwrap().unwrap();
         let status = if revision % 2 == 0 { RunStatus::Paused } else { RunStatus::Running };
         assert_eq!((at.state.run.status, at.revision, at.newest), (status, Revision(revision), newest));
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
-            (at.state.at, at.document.head.updated_at),
+            (at.state.at, Typed::<Steps>::of(at.machine()).unwrap().document.head.updated_at),
             (entry.at, entry.at),
             "its time is the entry's"
         );
     }
-    let at = |revision| History::read::<Steps>(store.as_ref(), &run, Revision(revision));
+    let at = |revision| History::read(store.as_ref(), &run, Revision(revision));
     let held = at(2 * SNAPSHOT_EVERY + 2).await.unwrap().held.unwrap();
     assert_eq!(held.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
     assert!(at(newest.0).await.unwrap().held.is_none());
-    let now = At::at(store.as_ref(), &run, None).await.unwrap().unwrap();
-    assert_eq!((now.state, now.document), (journal.state, journal.document));
+    let now = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
 
@@ -51,7 +49,7 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
     for asked in [0, 2, u64::MAX] {
-        match At::at(store.as_ref(), &run, Some(Revision(asked))).await {
+        match RunAt::at(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
             Err(error @ RunAtError::OutOfRange { .. }) => {
                 assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
             }
@@ -59,25 +57,25 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
         }
     }
     let missing = protocol::RunId::new("missing").unwrap();
-    assert!(At::at(store.as_ref(), &missing, None).await.unwrap().is_none());
+    assert!(RunAt::at(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn the_history_shows_the_hold_and_the_waiting_steps() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
-    let mut journal = Journal::<Steps>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     runner::request(&mut journal, person(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
-    let paused = History::read::<Steps>(store.as_ref(), &run, Revision(2)).await.unwrap();
+    let paused = History::read(store.as_ref(), &run, Revision(2)).await.unwrap();
     let held = paused.held.unwrap();
     assert_eq!((held.by, held.reason.as_deref()), (person(), Some("lunch")));
     assert!(matches!(person(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
     assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));
     runner::request(&mut journal, person(), Request::Resume, None).await.unwrap();
-    let resumed = History::read::<Steps>(store.as_ref(), &run, Revision(3)).await.unwrap();
+    let resumed = History::read(store.as_ref(), &run, Revision(3)).await.unwrap();
     assert!(resumed.held.is_none());
-    let before = History::read::<Steps>(store.as_ref(), &run, Revision(1)).await.unwrap();
+    let before = History::read(store.as_ref(), &run, Revision(1)).await.unwrap();
     assert!(before.held.is_none(), "later entries are not read");
 }
 
@@ -85,7 +83,7 @@ async fn the_history_shows_the_hold_and_the_waiting_steps() {
 async fn a_prompt_preview_changes_nothing() {
     let temp_store = TempStore::new();
     let (store, run) = opened(&temp_store).await.unwrap();
-    let run_at = At::at(store.as_ref(), &run, None).await.unwrap().unwrap();
+    let run_at = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     let prompt = runner::preview_prompt(&run_at, &StepId::new("a").unwrap(), temp_store.path());
     assert_eq!(prompt.attempt.to_string(), "a#1.1");
     assert!(
@@ -95,6 +93,6 @@ async fn a_prompt_preview_changes_nothing() {
     );
     let context: serde_json::Value = serde_json::from_str(&prompt.context).unwrap();
     assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
-    let again = At::at(store.as_ref(), &run, None).await.unwrap().unwrap();
-    assert_eq!((again.document, again.revision), (run_at.document, run_at.revision));
+    let again = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    assert_eq!((again.machine().document(), again.revision), (run_at.machine().document(), run_at.revision));
 }

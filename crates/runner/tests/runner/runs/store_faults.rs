@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol::Revision;
 use protocol::edit::Patch;
-use protocol::peer::Peer;
 use protocol::run::{Request, RunStatus};
-use protocol::steps::Steps;
+use protocol::{KINDS, Revision};
 use runner::{Clock, EditError, Journal, RequestError};
 use store::{CommitError, Store as _, Unavailable};
 use testkit::TempStore;
@@ -14,8 +12,9 @@ use testkit::harness::cycle::start_planning;
 
 use super::faulty_store::{Answer, FaultyStore};
 use super::harness::{opened_with, person};
+use crate::cycle_document;
 
-async fn scene() -> (TempStore, Arc<FaultyStore>, Journal<Steps>) {
+async fn scene() -> (TempStore, Arc<FaultyStore>, Journal) {
     let temp_store = TempStore::new();
     let (store, run) = opened_with(&temp_store, &["a", "b"]).await.unwrap();
     let store = FaultyStore::new(store);
@@ -23,7 +22,7 @@ async fn scene() -> (TempStore, Arc<FaultyStore>, Journal<Steps>) {
     (temp_store, store, journal)
 }
 
-async fn pause(journal: &mut Journal<Steps>) -> Result<(), RequestError> {
+async fn pause(journal: &mut Journal) -> Result<(), RequestError> {
     runner::request(journal, person(), Request::Pause, None).await
 }
 
@@ -64,8 +63,8 @@ async fn a_run_that_moves_during_every_load_can_be_paused() {
     pause(&mut journal).await.unwrap();
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(3)));
     // The state after catching up is the stored one.
-    let read = Journal::<Steps>::load(&store.store, &Clock::system(), &journal.run).await.unwrap().unwrap();
-    assert_eq!((read.state, read.document), (journal.state, journal.document));
+    let read = Journal::load(&store.store, &Clock::system(), KINDS, &journal.run).await.unwrap().unwrap();
+    assert_eq!((read.document(), read.state), (journal.document(), journal.state));
 }
 
 #[tokio::test]
@@ -73,10 +72,10 @@ async fn an_edit_conflict_without_another_writer_is_not_a_sequence_conflict() {
     let temp_store = TempStore::new();
     let cycle = start_planning(&temp_store).await;
     let store = FaultyStore::new(temp_store.store().await);
-    let mut journal = store.journal::<Peer>(&cycle.run).await;
+    let mut journal = store.journal(&cycle.run).await;
     store.answers(Answer::Conflict, usize::from(u8::MAX));
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
-    let sequence = journal.document.sequence;
+    let sequence = cycle_document(&journal).sequence;
     let error = runner::edit(&mut journal, person(), None, sequence, &patch).await.unwrap_err();
     let unmoved = matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
     assert!(unmoved, "{error:?}");

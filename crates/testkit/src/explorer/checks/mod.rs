@@ -1,21 +1,22 @@
 //! The rules of every protocol, for each transition and each state.
 
 pub(super) mod document;
+pub(super) mod entry;
 mod violation;
 
 pub use violation::{CounterExample, Violation};
 
 use std::collections::BTreeMap;
 
-use protocol::entry::RunState;
 use protocol::rules::StepStatus;
 use protocol::run::{
-    Absorbed, Attempt, Change, Ending, Exit, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus,
-    TurnStatus, absorb, consider, start_queued,
+    Absorbed, Change, Ending, Exit, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus, TurnStatus,
+    absorb, consider, start_queued,
 };
-use protocol::{AttemptNo, Turn};
+use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
+use serde_json::Value;
 
-use super::input::{Interruptions, facts, must_progress};
+use super::input::{Interruptions, facts, must_progress, verdicts};
 use super::scene::Scheduling;
 use super::transition::{Node, Transition};
 use super::{Explored, Input, Scene};
@@ -23,25 +24,27 @@ use super::{Explored, Input, Scene};
 /// Checks one transition.
 pub(super) fn transition<P: Explored>(
     scene: &Scene<P>,
-    before: &Node<P>,
+    before: &Node,
     transition: &Transition<'_, P>,
 ) -> Vec<Violation> {
     let mut violations = Vec::new();
     live_attempts(scene, before, transition, &mut violations);
-    starts(scene, transition, &mut violations);
+    starts(transition, &mut violations);
     finishes(transition, &mut violations);
-    attempts(scene, transition, &mut violations);
+    attempts(transition, &mut violations);
     match transition.input {
-        Some(Input::Fact(fact)) => repeated_fact(scene, transition.after, fact, &mut violations),
+        Some(Input::Fact(fact)) => repeated_fact(transition.after, fact, &mut violations),
         Some(Input::Request(Request::Retry { step })) => {
-            retries(scene, transition, step.as_ref(), &mut violations);
+            retries(transition, step.as_ref(), &mut violations);
         }
+        // Whether it may be repeated is the protocol's own rule.
+        Some(Input::Request(Request::Protocol(_))) => {}
         Some(Input::Request(request)) => repeated_request(scene, transition.after, request, &mut violations),
         Some(Input::Write(_)) => writes(transition, &mut violations),
         Some(Input::Deferred | Input::Slots) | None => {}
     }
     if let Some(Input::Request(Request::Stop)) = transition.input {
-        stops(scene, transition, &mut violations);
+        stops(transition, &mut violations);
     }
     violations
 }
@@ -49,12 +52,12 @@ pub(super) fn transition<P: Explored>(
 /// Compares the live attempts of the run with those that were started and ended, counted independently.
 fn live_attempts<P: Explored>(
     scene: &Scene<P>,
-    before: &Node<P>,
+    before: &Node,
     transition: &Transition<'_, P>,
     violations: &mut Vec<Violation>,
 ) {
     const TWICE: &str = "no step runs twice at once";
-    let mut alive: BTreeMap<P::Step, (Turn, AttemptNo)> = BTreeMap::new();
+    let mut alive: BTreeMap<StepId, (Turn, AttemptNo)> = BTreeMap::new();
     alive.extend(
         transition
             .before
@@ -87,17 +90,17 @@ fn live_attempts<P: Explored>(
             format!("the run has {after:?} as live attempts, but {alive:?} were started"),
         ));
     }
-    if after.len() > scene.slots.count() {
-        violations
-            .push(Violation::new("no more live attempts than slots", format!("{} are live", after.len())));
+    let machine = &transition.after.machine;
+    let in_slots = after.keys().filter(|step| machine.step_kind(step) != StepKind::Effect).count();
+    if in_slots > scene.slots.count() {
+        violations.push(Violation::new("no more live attempts than slots", format!("{in_slots} are live")));
     }
 }
 
 /// Checks which attempts may start, and when.
-fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+fn starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let Transition { before, after, input, .. } = transition;
-    let held =
-        P::deferred(&scene.definition, &after.state).map(|deferred| deferred.quiet).unwrap_or_default();
+    let held = after.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
     for attempt in transition.started() {
         if after.status != RunStatus::Running {
             let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
@@ -114,9 +117,9 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violati
         violations.push(Violation::new("only a request resumes a run", what));
     }
     // If a stop ends the run, a running step has failed by it while its attempt is still stopping.
-    let stops_end = P::on_stop(&scene.definition, &after.state).is_some();
+    let stops_end = after.machine.on_stop().is_some();
     for (step, active) in &after.active_turns {
-        let step_status = P::step_status(&scene.definition, &after.state, step);
+        let step_status = after.machine.step_status(step);
         let is_ending =
             matches!(after.status, RunStatus::Finishing(_)) && active.status == TurnStatus::Stopping;
         if step_status != StepStatus::Unfinished
@@ -152,11 +155,11 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Vi
 }
 
 /// A turn begins with all its attempts, each failure uses one, and the last one ends the turn.
-fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+fn attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let mut wrong = |what| violations.push(Violation::new("attempts are counted", what));
     for change in &transition.entry.changes {
         if let Change::Started { attempt, counted_attempt } = change {
-            let attempts = P::max_attempts(&scene.definition, &attempt.step).get();
+            let attempts = transition.after.machine.max_attempts(&attempt.step).get();
             if *counted_attempt > attempts || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1) {
                 wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {attempts}"));
             }
@@ -169,7 +172,7 @@ fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, viola
         _ => None,
     });
     let is_running = active.status == TurnStatus::Running;
-    let attempts = P::max_attempts(&scene.definition, &attempt.step).get();
+    let attempts = transition.before.machine.max_attempts(&attempt.step).get();
     let used_up = match ending {
         Ending::Failed => is_running && active.failures + 1 >= attempts,
         Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
@@ -190,14 +193,9 @@ fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, viola
     }
 }
 
-fn repeated_fact<P: Explored>(
-    scene: &Scene<P>,
-    after: &Run<P>,
-    fact: &Fact<P::Step, P::Verdict>,
-    violations: &mut Vec<Violation>,
-) {
+fn repeated_fact(after: &Run, fact: &Fact, violations: &mut Vec<Violation>) {
     let mut again = after.clone();
-    match absorb(&scene.definition, &mut again, fact.clone()) {
+    match absorb(&mut again, fact.clone()) {
         Absorbed::Ignored(_) if again == *after => {}
         absorbed => {
             let what = format!("repeated, it was {absorbed:?}");
@@ -208,14 +206,13 @@ fn repeated_fact<P: Explored>(
 
 /// A retry reopens the steps it names, or all, and leaves the others failed.
 fn retries<P: Explored>(
-    scene: &Scene<P>,
     transition: &Transition<'_, P>,
-    named: Option<&P::Step>,
+    named: Option<&StepId>,
     violations: &mut Vec<Violation>,
 ) {
-    let mut left = P::failed_steps(&scene.definition, &transition.before.state);
+    let mut left = transition.before.machine.failed_steps();
     left.retain(|step| named.is_some_and(|named| named != step));
-    let after = P::failed_steps(&scene.definition, &transition.after.state);
+    let after = transition.after.machine.failed_steps();
     if after != left {
         violations.push(Violation::new(
             "a retry reopens the steps it names",
@@ -225,11 +222,11 @@ fn retries<P: Explored>(
 }
 
 /// A stop ends the runs of a protocol that defines it, and stops all others.
-fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+fn stops<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before, transition.after.status);
     let ends = match before.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
-            P::on_stop(&scene.definition, &before.state).is_some()
+            before.machine.on_stop().is_some()
         }
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     };
@@ -253,22 +250,21 @@ fn writes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Viol
 
 fn repeated_request<P: Explored>(
     scene: &Scene<P>,
-    after: &Run<P>,
-    request: &Request<P::Step>,
+    after: &Run,
+    request: &Request,
     violations: &mut Vec<Violation>,
 ) {
     let mut again = after.clone();
-    let nothing = match consider(&scene.definition, &mut again, request) {
+    let nothing = match consider(&mut again, request) {
         Ok(mut decision) => {
             if scene.scheduling == Scheduling::Together {
-                decision.append(start_queued(&scene.definition, &mut again, scene.slots.count()));
+                decision.append(start_queued(&mut again, scene.slots.count()));
             }
             decision.is_nothing()
         }
         // A stop that has ended the run is refused the second time.
         Err(_) => {
-            let ended = P::on_stop(&scene.definition, &after.state).is_some()
-                && matches!(after.status, RunStatus::Finished(_));
+            let ended = after.machine.on_stop().is_some() && matches!(after.status, RunStatus::Finished(_));
             *request == Request::Stop && ended
         }
     };
@@ -278,7 +274,7 @@ fn repeated_request<P: Explored>(
 }
 
 /// A refusal has a reason and changes nothing.
-pub(super) fn refusal<P: Explored>(before: &Node<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Violation> {
+pub(super) fn refusal(before: &Node, run: &Run, refusal: &Refusal) -> Vec<Violation> {
     let mut violations = Vec::new();
     if *run != before.state.run {
         violations
@@ -291,32 +287,40 @@ pub(super) fn refusal<P: Explored>(before: &Node<P>, run: &Run<P>, refusal: &Ref
 }
 
 /// Checks a state, however it was reached.
-pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node<P>) -> Vec<Violation> {
+pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node) -> Vec<Violation> {
     let mut violations = Vec::new();
     never_stuck(scene, node, &mut violations);
-    stale_facts(scene, &node.state.run, &mut violations);
+    stale_facts::<P>(&node.state.run, &mut violations);
     for (step, active) in &node.state.run.active_turns {
-        let id =
-            Run::<P>::id(&Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no });
+        let id = active.attempt_id(step);
         if active.status == TurnStatus::BackingOff && !node.state.timers.contains_key(&id) {
             violations
                 .push(Violation::new("every back-off has a timer", format!("nothing will retry `{id}`")));
+        }
+        let is_asked = node.state.run.machine.step_kind(step) == StepKind::Person;
+        if is_asked != (active.status == TurnStatus::Waiting) {
+            let what = format!("`{step}` is {:?}; a person works on it: {is_asked}", active.status);
+            violations.push(Violation::new("the turn of a person waits, and no other", what));
         }
     }
     violations
 }
 
 /// A run that is not held makes progress by itself; a held one does when it is resumed.
-fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, violations: &mut Vec<Violation>) {
-    let RunState { run, .. } = &node.state;
-    let stuck = |run: &Run<P>| must_progress(run.status) && facts(scene, run, Interruptions::Any).is_empty();
+fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node, violations: &mut Vec<Violation>) {
+    let run = &node.state.run;
+    let stuck = |run: &Run| {
+        // A run that stops or ends does not wait for an answer.
+        let moves = |input: &Input| !input.is_answer() || run.status == RunStatus::Running;
+        must_progress(run.status) && !facts(scene, run, Interruptions::Any).iter().any(moves)
+    };
     if stuck(run) {
         violations.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
     }
     if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
         let mut resumed = run.clone();
-        let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
-        start_queued(&scene.definition, &mut resumed, scene.slots.count());
+        let granted = consider(&mut resumed, &Request::Resume);
+        start_queued(&mut resumed, scene.slots.count());
         if granted.is_err() || stuck(&resumed) {
             violations.push(Violation::new(
                 "never stuck",
@@ -327,9 +331,9 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, violations: &mut V
 }
 
 /// Checks facts about attempts that are not the current ones.
-fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, violations: &mut Vec<Violation>) {
+fn stale_facts<P: Explored>(run: &Run, violations: &mut Vec<Violation>) {
     let mut after = run.clone();
-    for step in P::steps(&scene.definition) {
+    for step in run.machine.steps() {
         let (turn, attempt_no, status) = match run.active_turns.get(&step) {
             Some(active) => (active.turn, active.attempt_no, Some(active.status)),
             None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), AttemptNo(1), None),
@@ -339,18 +343,25 @@ fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, violations: &mut Vec
         stale.extend((attempt_no.0 > 0).then_some((turn, earlier_attempt)));
         let is_over = !status.is_some_and(TurnStatus::holds_slot);
         let is_up = status != Some(TurnStatus::BackingOff);
-        let attempt = |(turn, attempt_no)| Attempt { step: step.clone(), turn, attempt_no };
+        let attempt = |(turn, attempt_no)| AttemptId { step: step.clone(), turn, attempt_no };
         let over = stale.iter().copied().chain(is_over.then_some((turn, attempt_no)));
         let rested = stale.iter().copied().chain(is_up.then_some((turn, attempt_no)));
         let mut facts: Vec<_> =
             rested.map(|number| Fact::BackoffElapsed { attempt: attempt(number) }).collect();
-        let verdicts = P::verdicts(&scene.definition, &step);
+        let verdicts: Vec<_> = verdicts::<P>(run, &step).collect();
         for number in over {
             let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
             facts.extend(endings.map(|ending| Fact::Ended { attempt: attempt(number), ending }));
         }
+        let earlier_turn = Turn(turn.0.saturating_sub(1));
+        let is_answered = status != Some(TurnStatus::Waiting);
+        for turn in [earlier_turn, turn.next()].into_iter().chain(is_answered.then_some(turn)) {
+            let answer =
+                |verdict: &Value| Fact::Answered { step: step.clone(), turn, verdict: verdict.clone() };
+            facts.extend(verdicts.iter().map(answer));
+        }
         for fact in facts {
-            if let Absorbed::Decided(_) = absorb(&scene.definition, &mut after, fact.clone()) {
+            if let Absorbed::Decided(_) = absorb(&mut after, fact.clone()) {
                 violations
                     .push(Violation::new("a stale fact changes nothing", format!("{fact:?} was absorbed")));
                 return;

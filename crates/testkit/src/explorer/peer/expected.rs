@@ -9,7 +9,8 @@ use super::first_open;
 use super::writes::NOTE;
 
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
-    let Transition { before, input, was, .. } = transition;
+    let Transition { before, input, .. } = transition;
+    let was = transition.was();
     let is_over =
         matches!(before.status, RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_));
     match input {
@@ -21,14 +22,15 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
         Some(_) if is_over => Written::Unchanged,
         Some(Input::Fact(Fact::Ended { attempt, ending })) => {
             let active = &before.active_turns[&attempt.step];
+            let phase = transition.step(&attempt.step);
             let is_running = active.status == TurnStatus::Running;
             let failed = |used_up: bool| match (is_running, used_up) {
                 (false, _) => Written::Unchanged,
-                (true, true) => Written::Failed(attempt.step),
-                (true, false) => Written::Progress { phase: attempt.step, unknown_fields: false },
+                (true, true) => Written::Failed(phase),
+                (true, false) => Written::Progress { phase, unknown_fields: false },
             };
             match ending {
-                Ending::Reported(_) => Written::Completed(attempt.step),
+                Ending::Reported(_) => Written::Completed(phase),
                 Ending::Failed => failed(active.failures + 1 >= definition.max_attempts.get()),
                 // An interruption that is retried is no failure, and the document does not show it.
                 Ending::Interrupted | Ending::Stopped if active.interruptions < MAX_INTERRUPTIONS => {
@@ -50,16 +52,18 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 }
             },
         },
-        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Slots | Input::Request(_)) => {
-            begins(transition)
-        }
+        Some(
+            Input::Fact(Fact::BackoffElapsed { .. } | Fact::Answered { .. })
+            | Input::Slots
+            | Input::Request(_),
+        ) => begins(transition),
     }
 }
 
 /// The first attempt of a phase starts it; later ones do not show in the document.
 fn begins(transition: &Transition<'_, Peer>) -> Written {
-    let pending = |phase: &Phase| transition.was.phases[*phase].status == PhaseStatus::Pending;
-    let mut first = transition.started().map(|attempt| attempt.step).filter(pending);
+    let pending = |phase: &Phase| transition.was().phases[*phase].status == PhaseStatus::Pending;
+    let mut first = transition.started().map(|attempt| transition.step(&attempt.step)).filter(pending);
     first.next().map_or(Written::Unchanged, Written::Started)
 }
 

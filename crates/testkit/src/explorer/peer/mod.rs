@@ -10,7 +10,7 @@ use protocol::peer::{
 };
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
-use protocol::{Protocol as _, RunId};
+use protocol::{Protocol as _, RunId, Typed};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
@@ -62,11 +62,7 @@ fn first_open(document: &Document) -> Option<Phase> {
 }
 
 impl Explored for Peer {
-    fn steps(_: &Definition) -> Vec<Phase> {
-        ORDER.to_vec()
-    }
-
-    fn verdicts(_: &Definition, step: &Phase) -> Vec<Verdict> {
+    fn verdicts(_: &Definition, _: &State, step: &Phase) -> Vec<Verdict> {
         match step {
             Phase::Plan | Phase::Execute | Phase::Express => vec![Verdict::Completed],
             Phase::Review => {
@@ -138,13 +134,14 @@ impl Explored for Peer {
         Some(position(document))
     }
 
-    fn writes(run: &Run<Self>, document: &Document) -> Vec<WriteInput<Phase>> {
+    fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
         writes::writes(run, document)
     }
 
-    fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let started = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
-        let (open, cycle) = match run.state {
+    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+        let turn = |phase| run.active_turns.get(&Self::step_id(&phase));
+        let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
+        let (open, cycle) = match *state {
             // An imported phase in progress is queued again, and shown as it was.
             State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
             State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
@@ -167,14 +164,12 @@ impl Explored for Peer {
                 None => matches!(shown, PhaseStatus::Pending | PhaseStatus::InProgress),
             };
             if !fits {
-                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {:?}", run.state));
+                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {state:?}"));
             }
         }
         if cycle.is_some_and(|cycle| document.metadata.status != cycle) {
-            differs.push(format!(
-                "the cycle is shown as {:?}, the run is {:?}",
-                document.metadata.status, run.state
-            ));
+            differs
+                .push(format!("the cycle is shown as {:?}, the run is {state:?}", document.metadata.status));
         }
         differs
     }

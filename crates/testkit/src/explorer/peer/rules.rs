@@ -19,10 +19,10 @@ use super::{ORDER, succeeded};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    order(transition.shown, &mut violations);
+    order(transition.shown(), &mut violations);
     ends(transition, &mut violations);
     if let EntryInput::Recovered { source: RecoverySource::View { document, .. } } = &transition.entry.input {
-        if transition.shown.to_value() != *document {
+        if transition.shown().to_value() != *document {
             violations.push(Violation::new("an imported document is unchanged", "the document has changed"));
         }
         return violations;
@@ -31,7 +31,7 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>
     recognised(transition, wrote, &mut violations);
     started_attempts(definition, transition, &mut violations);
     if transition.input.is_some() {
-        counts(transition.was, transition.shown, &mut violations);
+        counts(transition.was(), transition.shown(), &mut violations);
         keeps(transition, wrote, &mut violations);
         reuses(definition, transition, wrote, &mut violations);
     }
@@ -44,8 +44,8 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>
 /// The entry makes exactly the write that its input requires.
 fn recognised(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
     const RULE: &str = "an entry makes exactly the write its input requires";
-    let old = transition.input.map(|_| transition.was);
-    match recognise(old, transition.shown) {
+    let old = transition.input.map(|_| transition.was());
+    match recognise(old, transition.shown()) {
         Ok(found) if found == wrote => {}
         Ok(found) => violations.push(Violation::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
         Err(invalid) => {
@@ -101,7 +101,8 @@ fn started_attempts(
     violations: &mut Vec<Violation>,
 ) {
     for attempt in transition.started() {
-        let (was, shown) = (&transition.was.phases[attempt.step], &transition.shown.phases[attempt.step]);
+        let phase = transition.step(&attempt.step);
+        let (was, shown) = (&transition.was().phases[phase], &transition.shown().phases[phase]);
         let mut wrong = |what: &str| {
             let what = format!("`{attempt}` {what}");
             violations.push(Violation::new("attempts belong to the phase in progress", what));
@@ -112,7 +113,7 @@ fn started_attempts(
         if was.status == PhaseStatus::Completed {
             wrong("starts, and its phase is completed");
         }
-        if is_reused(definition, attempt.step) {
+        if is_reused(definition, phase) {
             wrong("starts, and the output of its phase is there");
         }
     }
@@ -120,7 +121,7 @@ fn started_attempts(
 
 /// Content of the document is not lost: completed phases, errors, outputs, unknown fields.
 fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
-    let (was, shown) = (transition.was, transition.shown);
+    let (was, shown) = (transition.was(), transition.shown());
     let writes = matches!(transition.input, Some(Input::Write(_)));
     let mut lost = |what: String| violations.push(Violation::new("no content is lost", what));
     for phase in ORDER {
@@ -170,12 +171,12 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec
 /// A write is applied as given, under its author's name, and nothing else changes.
 fn applied_as_given(
     transition: &Transition<'_, Peer>,
-    writing: &WriteInput<Phase>,
+    writing: &WriteInput,
     violations: &mut Vec<Violation>,
 ) {
     let mut wrong = |what: String| violations.push(Violation::new("a write is applied as given", what));
-    let shown = transition.shown.to_value();
-    match writing.patch.apply(&transition.was.to_value()) {
+    let shown = transition.shown().to_value();
+    match writing.patch.apply(&transition.was().to_value()) {
         Ok(mut wanted) => {
             wanted["sequence"] = shown["sequence"].clone();
             wanted["history"] = shown["history"].clone();
@@ -215,7 +216,7 @@ fn reuses(
     violations: &mut Vec<Violation>,
 ) {
     let (Written::Started(phase) | Written::Completed(phase)) = wrote else { return };
-    let shown = &transition.shown.phases[phase];
+    let shown = &transition.shown().phases[phase];
     let source = definition.continues.as_ref().filter(|_| is_reused(definition, phase));
     let mut wrong = |what: String| violations.push(Violation::new("a reused phase names its source", what));
     if shown.reused_from.as_ref() != source.map(|continued| &continued.cycle) {
@@ -230,7 +231,7 @@ fn reuses(
 /// A run has ended if and only if its document is completed or failed. It has succeeded if the cycle is completed and
 /// its review successful.
 fn ends(transition: &Transition<'_, Peer>, violations: &mut Vec<Violation>) {
-    let status = transition.shown.metadata.status;
+    let status = transition.shown().metadata.status;
     let closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
     let phase = transition.after.status;
     let (over, outcome) = match phase {
@@ -245,7 +246,7 @@ fn ends(transition: &Transition<'_, Peer>, violations: &mut Vec<Violation>) {
         let what = format!("the run is {phase:?}, the document {status:?}");
         violations.push(Violation::new("run and document end together", what));
     }
-    let succeeded = succeeded(transition.shown);
+    let succeeded = succeeded(transition.shown());
     if outcome.is_some_and(|outcome| (outcome == Outcome::Succeeded) != succeeded) {
         let what = format!("the run is {phase:?}; completed with a successful review: {succeeded}");
         violations.push(Violation::new("the outcome matches the review", what));

@@ -1,5 +1,6 @@
 //! The writes that agents and people could make to a cycle's document in every state, and whether they may.
 
+use protocol::Protocol as _;
 use protocol::edit::{EditAuthor, Patch};
 use protocol::peer::{Document, Peer, Phase, PhaseStatus};
 use protocol::run::Run;
@@ -13,20 +14,22 @@ pub(super) const NOTE: &str = "a note from outside";
 
 /// The seed permits an agent to write the output and errors of the phase in progress, and others the same and unknown
 /// fields. Everything else is the engine's.
-pub(super) fn writes(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<Phase>> {
+pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
     let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
     // A new value each time, because a write of the present value has no effect.
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writes = Vec::new();
     for (attempt, _) in run.live_attempts() {
-        let own = attempt.step;
+        let Some(own) = ORDER.into_iter().find(|phase| Peer::step_id(phase) == attempt.step) else {
+            continue;
+        };
         let error = json!({
             "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
         });
         let mut inside = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writes.push(WriteInput { name, author: EditAuthor::Step(own), patch, rights });
+            writes.push(WriteInput { name, author: EditAuthor::Step(attempt.step.clone()), patch, rights });
         };
         inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
         inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));

@@ -1,21 +1,21 @@
 //! The notation of runs, inputs and changes in tables and counter-examples.
 
 use protocol::Outcome;
-use protocol::run::{
-    ActiveTurn, Change, ChangeOf, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus,
-};
+use protocol::run::{ActiveTurn, Change, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus};
 
-use crate::explorer::{Explored, Input, Scene};
+use crate::explorer::{Explored, Input, read, typed};
 
 /// The marks of all protocols; a protocol adds its own.
 pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
 -N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: by an interruption";
 
-pub(in crate::explorer) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
+pub(in crate::explorer) fn say_run<P: Explored>(run: &Run) -> String {
+    let machine = typed::<P>(run);
     let mut text = format!("{:<11}", say_status(run.status));
-    for step in P::steps(&scene.definition) {
-        let step_status = P::say_step(&scene.definition, &run.state, &step);
-        let mark = run.active_turns.get(&step).map_or_else(|| step_status.mark.to_owned(), say_turn);
+    for step in P::steps(&machine.definition, &machine.state) {
+        let step_status = P::say_step(&machine.definition, &machine.state, &step);
+        let active = run.active_turns.get(&P::step_id(&step));
+        let mark = active.map_or_else(|| step_status.mark.to_owned(), say_turn);
         text.push_str(&format!(" {step}{}{mark}", step_status.note));
     }
     text
@@ -25,6 +25,7 @@ fn say_turn(active: &ActiveTurn) -> String {
     let mut mark = match active.status {
         TurnStatus::Queued => "○",
         TurnStatus::BackingOff => "z",
+        TurnStatus::Waiting => "?",
         TurnStatus::Running => "▶",
         TurnStatus::Stopping => "■",
     }
@@ -54,17 +55,20 @@ pub(in crate::explorer) fn say_status(status: RunStatus) -> &'static str {
     }
 }
 
-pub(in crate::explorer) fn say_input<P: Explored>(input: &Input<P>) -> String {
+pub(in crate::explorer) fn say_input<P: Explored>(input: &Input) -> String {
     match input {
         Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} back-off elapsed", attempt.step),
         Input::Fact(Fact::Ended { attempt, ending }) => {
             let step = &attempt.step;
             match ending {
-                Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(verdict)),
+                Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(&read(verdict))),
                 Ending::Failed => format!("{step} fails"),
                 Ending::Interrupted => format!("{step} is interrupted"),
                 Ending::Stopped => format!("{step} is stopped"),
             }
+        }
+        Input::Fact(Fact::Answered { step, verdict, .. }) => {
+            format!("{step} is answered {}", P::say_verdict(&read(verdict)))
         }
         Input::Deferred => "(deferred)".to_owned(),
         Input::Slots => "(slots)".to_owned(),
@@ -77,11 +81,12 @@ pub(in crate::explorer) fn say_input<P: Explored>(input: &Input<P>) -> String {
             Request::Retry { step: None } => "request: retry".to_owned(),
             Request::Retry { step: Some(step) } => format!("request: retry {step}"),
             Request::Skip { step } => format!("request: skip {step}"),
+            Request::Protocol(own) => format!("request: {}", P::request_text(&read(own))),
         },
     }
 }
 
-pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[ChangeOf<P>]) -> String {
+pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[Change<P::Change>]) -> String {
     if changes.is_empty() {
         return "nothing".to_owned();
     }
@@ -89,18 +94,21 @@ pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[ChangeOf<P>]) -> 
 }
 
 /// Returns the new position of a document, if a write has changed it.
-pub(in crate::explorer) fn say_written<P: Explored>(was: &P::Document, shown: &P::Document) -> String {
+pub(in crate::explorer) fn say_written<P: Explored>(before: &Run, after: &Run) -> String {
+    let (was, shown) = (&typed::<P>(before).document, &typed::<P>(after).document);
     match P::say_document(shown).filter(|_| was != shown) {
         Some(position) => format!(" ✎ {position}"),
         None => String::new(),
     }
 }
 
-fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
+fn say_change<P: Explored>(change: &Change<P::Change>) -> String {
     match change {
         Change::Status { status } => say_status(*status).to_owned(),
         Change::Protocol { transition } => P::say_change(transition),
         Change::Queued { step, .. } => format!("queue {step}"),
+        Change::Waiting { step } => format!("ASK {step}"),
+        Change::Answered { step } => format!("{step} is answered"),
         Change::BackoffElapsed { step } => format!("requeue {step}"),
         Change::Started { attempt, counted_attempt } => format!("START {} ({counted_attempt})", attempt.step),
         Change::StopRequested { attempt, .. } => format!("STOP {}", attempt.step),

@@ -5,25 +5,21 @@ use std::fmt::Write as _;
 
 use super::notation::say_input;
 use crate::explorer::transition::Node;
-use crate::explorer::{Exploration, Explored, Input};
+use crate::explorer::{Exploration, Explored, Input, typed};
 
 /// Every write that was seen: from which position, on which input, to which position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentWrites(BTreeSet<(String, String, String)>);
 
 impl DocumentWrites {
-    pub(in crate::explorer) fn note<P: Explored>(
-        &mut self,
-        before: &Node<P>,
-        input: &Input<P>,
-        after: &Node<P>,
-    ) {
+    pub(in crate::explorer) fn note<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
+        let (before, after) = (typed::<P>(&before.state.run), typed::<P>(&after.state.run));
         if before.document == after.document {
             return;
         }
         if let (Some(from), Some(to)) = (P::say_document(&before.document), P::say_document(&after.document))
         {
-            self.0.insert((from, say_input(input), to));
+            self.0.insert((from, say_input::<P>(input), to));
         }
     }
 

@@ -8,10 +8,8 @@ use std::num::NonZeroU32;
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::steps::decide::{Change as ProtocolChange, State};
-use protocol::steps::{
-    Definition, DefinitionSource, Document, OnFailure, Status, StepSpec, Steps, Verdict, Workflow,
-};
-use protocol::{RunId, StepId};
+use protocol::steps::{Definition, DefinitionSource, OnFailure, Status, StepSpec, Steps, Verdict, Workflow};
+use protocol::{RunId, StepId, Typed};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
@@ -59,11 +57,7 @@ impl Shape {
 }
 
 impl Explored for Steps {
-    fn steps(definition: &Definition) -> Vec<StepId> {
-        definition.step_ids().cloned().collect()
-    }
-
-    fn verdicts(definition: &Definition, step: &StepId) -> Vec<Verdict> {
+    fn verdicts(definition: &Definition, _: &State, step: &StepId) -> Vec<Verdict> {
         match definition.step(step).loop_back_to {
             Some(_) => vec![Verdict::Done, Verdict::GateFailed],
             None => vec![Verdict::Done],
@@ -126,8 +120,7 @@ impl Explored for Steps {
         }
     }
 
-    fn compare(definition: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let state = &run.state;
+    fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
         let steps = definition.step_ids().filter_map(|step| {
             let shown = &document.steps[step.as_str()];
             let expected = if run.active_turns.get(step).is_some_and(|active| active.status.holds_slot()) {

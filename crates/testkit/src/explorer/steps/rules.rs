@@ -5,25 +5,26 @@
 
 use std::collections::BTreeSet;
 
+use protocol::entry::Input as EntryInput;
 use protocol::run::{Change, Ending, Fact, Request, RunStatus};
 use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{Definition, OnFailure, Steps, Verdict};
 use protocol::{Outcome, StepId};
 
-use super::super::{Input, Transition, Violation};
+use super::super::{Transition, Violation};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
     let mut violations = Vec::new();
     begins(definition, transition, &mut violations);
     loops(definition, transition, &mut violations);
     done_steps(transition, &mut violations);
-    outcome(definition, &transition.after.state, transition.after.status, &mut violations);
+    outcome(definition, transition.state_after(), transition.after.status, &mut violations);
     violations
 }
 
 /// A step starts when all its needs are done, and not while a loop-back over it is pending.
 fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
-    let state = &transition.after.state;
+    let state = transition.state_after();
     let held = downstream(definition, targets(definition, &state.looping));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
@@ -40,7 +41,7 @@ fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violation
 
 /// A loop-back resets the targets and all steps below them, counts each once, and happens only within the limit.
 fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
-    let (before, after) = (&transition.before.state, &transition.after.state);
+    let (before, after) = (transition.state_before(), transition.state_after());
     let max = definition.max_iterations().get();
     let mut sent_back = BTreeSet::new();
     for change in &transition.entry.changes {
@@ -72,8 +73,10 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
             violations.push(Violation::new("every loop-back is counted", what));
         }
     }
-    if let Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
-        transition.input
+    if let EntryInput::Fact {
+        fact: Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) },
+        ..
+    } = &transition.entry.input
     {
         let is_last = before.iteration(&attempt.step) + 1 >= max;
         if after.failed.contains(&attempt.step) != is_last {
@@ -86,17 +89,24 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
 
 /// A step is done by a report or a skip, and stays so until a loop-back.
 fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
-    let (before, after) = (&transition.before.state, &transition.after.state);
+    let (before, after) = (transition.state_before(), transition.state_after());
     let mut done = before.done.clone();
-    match transition.input {
-        Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::Done) })) => {
+    match &transition.entry.input {
+        EntryInput::Fact {
+            fact: Fact::Ended { attempt, ending: Ending::Reported(Verdict::Done) }, ..
+        } => {
             done.insert(attempt.step.clone());
         }
-        Some(Input::Request(Request::Skip { step })) => {
+        EntryInput::Request { request: Request::Skip { step }, .. } => {
             done.insert(step.clone());
         }
-        Some(Input::Fact(_) | Input::Request(_) | Input::Write(_) | Input::Deferred | Input::Slots)
-        | None => {}
+        EntryInput::Opened { .. }
+        | EntryInput::Fact { .. }
+        | EntryInput::Request { .. }
+        | EntryInput::Refused { .. }
+        | EntryInput::Edited { .. }
+        | EntryInput::Deferred
+        | EntryInput::Recovered { .. } => {}
     }
     for change in &transition.entry.changes {
         if let Change::Protocol { transition: ProtocolChange::Reset { steps, .. } } = change {

@@ -1,10 +1,11 @@
 //! What must hold after tortured cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use protocol::peer::transition::recognise;
 use protocol::peer::{Checked, CycleStatus, Document, Peer, Phase, PhaseStatus, Transition, check_document};
-use protocol::{Revision, RunId};
+use protocol::{KINDS, Revision, RunId};
 use runner::RunAt;
 
 use super::super::Tally;
@@ -53,18 +54,19 @@ pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &m
 }
 
 /// Returns the documents of a run, one for each revision.
-fn documents(scene: &Scene, run: &str) -> Vec<Document> {
+fn documents(scene: &Scene, run: &str) -> Vec<Arc<Document>> {
     let store = scene.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
-        let run_at = harness::wait(RunAt::<Peer>::at(store.as_ref(), &run, revision));
+        let run_at = harness::wait(RunAt::at(store.as_ref(), KINDS, &run, revision));
         run_at.expect("it can be read").expect("there is such a run")
     };
-    (1..=at(None).newest.0).map(|revision| at(Some(Revision(revision))).document).collect()
+    let document = |revision| at(Some(Revision(revision))).machine().document().typed::<Peer>();
+    (1..=at(None).newest.0).map(document).collect()
 }
 
 /// Every document keeps the rules, and differs from the one before by at most one write.
-fn check_writes(documents: &[Document], about: &str) {
+fn check_writes(documents: &[Arc<Document>], about: &str) {
     let mut before: Option<&Document> = None;
     for (revision, document) in (1..).zip(documents) {
         let about = || format!("revision {revision}, {about}:\n{}", document.render());

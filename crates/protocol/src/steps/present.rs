@@ -1,14 +1,13 @@
 //! Presents runs of `steps`.
 
-use protocol::edit::NoEdit;
-use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
-use protocol::{RunId, Stamp, StepId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{LoopBack, Presentation, StatusKind, StepSummary};
-use crate::output::{CYAN, DIM, YELLOW, styled};
+use super::{Change, Definition, Document, State, Status, Steps, Verdict};
+use crate::present::{Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::rules::Never;
+use crate::{RunId, Stamp, StepId};
 
-impl Presentation for Steps {
+impl Present for Steps {
     const STEP: (&'static str, &'static str) = ("step", "steps");
     const STEPS_AT: &'static str = "steps";
     const OPENED_BY: &'static str = "callboard run";
@@ -16,19 +15,15 @@ impl Presentation for Steps {
     const RETRIES: bool = true;
     const RENAMES: bool = true;
 
-    fn steps(definition: &Definition) -> Vec<StepId> {
-        definition.step_ids().cloned().collect()
-    }
-
-    fn agent(definition: &Definition, step: &StepId) -> String {
+    fn agent(definition: &Definition, _: &State, step: &StepId) -> String {
         definition.step(step).agent.clone()
     }
 
-    fn needs(definition: &Definition, step: &StepId) -> Vec<StepId> {
+    fn needs(definition: &Definition, _: &State, step: &StepId) -> Vec<StepId> {
         definition.step(step).needs.clone()
     }
 
-    fn loop_back(definition: &Definition, step: &StepId) -> Option<LoopBack<StepId>> {
+    fn loop_back(definition: &Definition, _: &State, step: &StepId) -> Option<LoopBack<StepId>> {
         let to = definition.step(step).loop_back_to.clone()?;
         Some(LoopBack { to, max_iterations: definition.max_iterations().get() })
     }
@@ -36,10 +31,6 @@ impl Presentation for Steps {
     /// A gate that failed is completed in the document, but its dependents may not start.
     fn unblocks_dependents(_: &Definition, state: &State, step: &StepId) -> bool {
         state.done.contains(step)
-    }
-
-    fn about(_: &Document) -> Vec<String> {
-        Vec::new()
     }
 
     fn created_at(document: &Document) -> Stamp {
@@ -62,14 +53,6 @@ impl Presentation for Steps {
         }
     }
 
-    fn result(_: &Document) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn result_fields(_: &Document) -> Map<String, Value> {
-        Map::new()
-    }
-
     fn verdict_text(verdict: &Verdict) -> &'static str {
         match verdict {
             Verdict::Done => "reported success",
@@ -77,19 +60,19 @@ impl Presentation for Steps {
         }
     }
 
-    fn change_line(change: &Change) -> Option<String> {
+    fn change_line(change: &Change) -> Option<Line> {
         match change {
-            Change::GateFailed(gate) => Some(format!("{} gate {gate} failed", styled(YELLOW, "⟲"))),
+            Change::GateFailed(gate) => {
+                Some(Line::toned(Tone::Attention, "⟲").then(format!(" gate {gate} failed")))
+            }
             // The entry of a rebuilt run has the number of loop-backs, but neither gates nor targets.
             Change::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
-            Change::Reset { gates, targets, .. } => Some(format!(
-                "{} looping back to {} for {}",
-                styled(YELLOW, "⟲"),
-                names(targets),
-                names(gates)
-            )),
-            Change::Skipped(step) => Some(format!("{} {step} skipped", styled(DIM, "»"))),
-            Change::Retried(step) => Some(format!("{} retrying {step}", styled(CYAN, "↻"))),
+            Change::Reset { gates, targets, .. } => {
+                let text = format!(" looping back to {} for {}", names(targets), names(gates));
+                Some(Line::toned(Tone::Attention, "⟲").then(text))
+            }
+            Change::Skipped(step) => Some(Line::toned(Tone::Dim, "»").then(format!(" {step} skipped"))),
+            Change::Retried(step) => Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}"))),
             // The line of the ended attempt says it.
             Change::Done(_) | Change::Failed(_) => None,
         }
@@ -108,7 +91,11 @@ impl Presentation for Steps {
         }
     }
 
-    fn edit_summary(edit: &NoEdit) -> String {
+    fn request_text(request: &Never) -> String {
+        match *request {}
+    }
+
+    fn edit_summary(edit: &Never) -> String {
         match *edit {}
     }
 

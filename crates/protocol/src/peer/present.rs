@@ -1,18 +1,17 @@
 //! Presents runs of `peer`.
 
-use protocol::entry::FailureKind;
-use protocol::peer::output::{self as phase_output, Judgement, Score};
-use protocol::peer::{
-    Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
-};
-use protocol::rules::StepStatus;
-use protocol::{Protocol as _, RunId, Stamp};
 use serde_json::{Map, Value, json};
 
-use super::{LoopBack, Presentation, StatusKind, StepSummary};
-use crate::output::{self, CYAN, GREEN, RED, YELLOW, styled};
+use super::output::{self, Judgement, Score};
+use super::{
+    Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
+};
+use crate::entry::FailureKind;
+use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
+use crate::rules::{Never, Protocol as _, StepStatus};
+use crate::{RunId, Stamp, StepId};
 
-impl Presentation for Peer {
+impl Present for Peer {
     const STEP: (&'static str, &'static str) = ("phase", "phases");
     const STEPS_AT: &'static str = "phases";
     const OPENED_BY: &'static str = "callboard peer";
@@ -21,21 +20,12 @@ impl Presentation for Peer {
     /// The name of the run is the id of its cycle.
     const RENAMES: bool = false;
 
-    fn steps(_: &Definition) -> Vec<Phase> {
-        Phase::ALL.to_vec()
-    }
-
-    fn agent(_: &Definition, step: &Phase) -> String {
+    fn agent(_: &Definition, _: &State, step: &Phase) -> String {
         step.agent().to_owned()
     }
 
-    fn needs(_: &Definition, step: &Phase) -> Vec<Phase> {
+    fn needs(_: &Definition, _: &State, step: &Phase) -> Vec<Phase> {
         Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*step)).collect()
-    }
-
-    /// A cycle has no loop-backs; an improvement is a new cycle.
-    fn loop_back(_: &Definition, _: &Phase) -> Option<LoopBack<Phase>> {
-        None
     }
 
     fn unblocks_dependents(definition: &Definition, state: &State, step: &Phase) -> bool {
@@ -80,22 +70,26 @@ impl Presentation for Peer {
         }
     }
 
-    fn result(document: &Document) -> Vec<String> {
+    fn result(document: &Document) -> Vec<Line> {
         let Some(review) = Review::of(document) else { return Vec::new() };
-        let (style, word) = if review.success { (GREEN, "successful") } else { (RED, "unsuccessful") };
+        let (tone, word) =
+            if review.success { (Tone::Good, "successful") } else { (Tone::Bad, "unsuccessful") };
         let score = match review.judgement.score {
             Some(score @ Score::Number(_)) => format!("score {score}, {}", score.band().as_str()),
             Some(score @ Score::Word(_)) => format!("score {score}"),
             None => "no score".to_owned(),
         };
         let executed = if review.judgement.executed { "" } else { "; the execute phase reported a failure" };
-        let mut lines = vec![format!("review: {}, {score}{executed}", styled(style, word))];
-        lines.extend(summary(document).iter().map(|line| format!("  {}", output::single_line(line))));
+        let review_line = Line::plain("review: ").then_toned(tone, word).then(format!(", {score}{executed}"));
+        let mut lines = vec![review_line];
+        lines.extend(summary(document).iter().map(|line| Line::plain(format!("  {line}"))));
         if !review.questions.is_empty() {
-            lines.push("questions for you:".to_owned());
+            lines.push(Line::plain("questions for you:"));
         }
-        let questions = review.questions.iter().map(|question| output::single_line(question));
-        lines.extend(questions.map(|question| format!("  {} {question}", styled(YELLOW, "?"))));
+        let question = |question: &String| {
+            Line::plain("  ").then_toned(Tone::Attention, "?").then(format!(" {question}"))
+        };
+        lines.extend(review.questions.iter().map(question));
         lines
     }
 
@@ -113,7 +107,7 @@ impl Presentation for Peer {
             })
         });
         let summary = review.as_ref().and(document.cycle_summary.clone());
-        let fields = [("review", review), (phase_output::CYCLE_SUMMARY, summary)];
+        let fields = [("review", review), (output::CYCLE_SUMMARY, summary)];
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
@@ -125,20 +119,23 @@ impl Presentation for Peer {
         }
     }
 
-    fn change_line(change: &Change) -> Option<String> {
+    fn change_line(change: &Change) -> Option<Line> {
         match change {
             Change::ReuseStarted(phase) => {
-                Some(format!("{} {phase} reused from the previous cycle", styled(CYAN, "»")))
+                let text = format!(" {phase} reused from the previous cycle");
+                Some(Line::toned(Tone::Active, "»").then(text))
             }
             Change::Reviewed { success: true } => {
-                Some(format!("{} the review is successful", styled(GREEN, "✓")))
+                Some(Line::toned(Tone::Good, "✓").then(" the review is successful"))
             }
             Change::Reviewed { success: false } => {
-                Some(format!("{} the review is unsuccessful", styled(YELLOW, "✗")))
+                Some(Line::toned(Tone::Attention, "✗").then(" the review is unsuccessful"))
             }
-            Change::Closed => Some("the cycle is completed".to_owned()),
-            Change::Failed(phase) => Some(format!("{} the cycle failed in {phase}", styled(RED, "✗"))),
-            Change::Imported(_) => Some("the cycle was started by another system".to_owned()),
+            Change::Closed => Some(Line::plain("the cycle is completed")),
+            Change::Failed(phase) => {
+                Some(Line::toned(Tone::Bad, "✗").then(format!(" the cycle failed in {phase}")))
+            }
+            Change::Imported(_) => Some(Line::plain("the cycle was started by another system")),
             // The lines of the started and ended attempts say it.
             Change::Activated(_) | Change::Completed(_) => None,
         }
@@ -155,6 +152,10 @@ impl Presentation for Peer {
         }
     }
 
+    fn request_text(request: &Never) -> String {
+        match *request {}
+    }
+
     fn edit_summary(edit: &json_patch::Patch) -> String {
         let paths: Vec<_> = edit.iter().map(|operation| operation.path().to_string()).collect();
         match paths.split_at_checked(MAX_PATHS) {
@@ -163,25 +164,21 @@ impl Presentation for Peer {
         }
     }
 
-    fn concerns(change: &Change, step: &Phase) -> bool {
+    fn concerns(change: &Change, step: &StepId) -> bool {
         match change {
             Change::Activated(about)
             | Change::ReuseStarted(about)
             | Change::Completed(about)
-            | Change::Failed(about) => about == step,
-            Change::Reviewed { .. } => *step == Phase::Review,
+            | Change::Failed(about) => about.as_str() == step.as_str(),
+            Change::Reviewed { .. } => step.as_str() == Phase::Review.as_str(),
             Change::Closed | Change::Imported(_) => false,
         }
-    }
-
-    fn failure_reason(_: &Change, _: &Phase) -> Option<&'static str> {
-        None
     }
 
     /// A cycle that has ended stays ended. A new cycle continues a failed one, or improves on an unsuccessful review.
     fn after_failure(_: &RunId, document: &Document) -> String {
         let spec = document.metadata.spec_name.as_ref();
-        let spec = spec.map(|spec| format!(" --spec {}", output::shell_word(spec.as_str().as_ref())));
+        let spec = spec.map(|spec| format!(" --spec {}", shell_words::quote(spec.as_str())));
         match (document.metadata.status, spec) {
             (CycleStatus::Completed, None) => {
                 let instruction = &document.metadata.instruction;
@@ -216,9 +213,9 @@ impl Review {
         let reviewed = review.output.as_ref().filter(|_| review.status == PhaseStatus::Completed)?;
         let executed = document.phases.execute.output.clone().unwrap_or_default();
         Some(Self {
-            judgement: phase_output::judge(&executed, reviewed),
-            success: phase_output::succeeded(&executed, reviewed, document.cycle_summary.as_ref()),
-            questions: document.insights.as_ref().map(phase_output::questions).unwrap_or_default(),
+            judgement: output::judge(&executed, reviewed),
+            success: output::succeeded(&executed, reviewed, document.cycle_summary.as_ref()),
+            questions: document.insights.as_ref().map(output::questions).unwrap_or_default(),
         })
     }
 }
@@ -253,7 +250,7 @@ fn note(phase: &PhaseDocument) -> Option<String> {
         phase.output.as_ref().filter(|output| output.as_object().is_none_or(|fields| !fields.is_empty()));
     let size = filled.map(|output| {
         let length = u64::try_from(output.to_string().len()).unwrap_or(u64::MAX);
-        format!("output {}", output::size(length))
+        format!("output {}", present::size(length))
     });
     let reused = phase.reused_from.as_ref().map(|cycle| format!("reused from {cycle}"));
     let parts: Vec<_> = reused.into_iter().chain(size).collect();

@@ -1,0 +1,177 @@
+//! The kinds of runs: one per protocol, and the table of them.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::document::Document;
+use crate::machine::{Machine, Typed};
+use crate::present::{Line, Present};
+use crate::rules::RunLocation;
+use crate::{Stamp, StepId};
+
+/// What is the same for all runs of a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindInfo {
+    /// The word for the protocol on the command line and in the store.
+    pub name: &'static str,
+    /// The word for a step, singular and plural.
+    pub step: (&'static str, &'static str),
+    /// The member of the document that maps names to steps.
+    pub steps_at: &'static str,
+    /// The command that starts a run, and what it takes; for hints.
+    pub opened_by: &'static str,
+    pub opened_with: &'static str,
+    /// Whether a step can be skipped.
+    pub skips: bool,
+    /// Whether `retry` can run a failed step again in the same run.
+    pub retries: bool,
+    /// Whether `import` can give a run another name.
+    pub renames: bool,
+    /// Whether every write of the document is checked before it is committed.
+    pub checks_writes: bool,
+    /// Whether the store publishes the whole document for other clients, if it can.
+    pub shows_document: bool,
+}
+
+/// A kind of runs: how they are opened and loaded, and how the journal's JSON is presented.
+pub trait Kind: Debug + Send + Sync {
+    fn info(&self) -> &'static KindInfo;
+
+    /// Returns the machine of a run before its first entry. Fails if the definition is malformed.
+    fn open(
+        &self,
+        definition: &RawValue,
+        location: &RunLocation,
+        at: Stamp,
+    ) -> Result<Box<dyn Machine>, serde_json::Error>;
+    /// Returns a machine with a stored document, in the state before the first entry. Fails if the definition is malformed;
+    /// returns `None` if a part of the document is missing or malformed.
+    fn load(
+        &self,
+        definition: &RawValue,
+        parts: &[(String, String)],
+    ) -> Result<Option<Box<dyn Machine>>, serde_json::Error>;
+    /// Assembles a document without its definition; `None` if the protocol needs it, or a part is missing or malformed.
+    fn assemble(&self, parts: &[(String, String)]) -> Option<Document>;
+
+    // The journal. Each returns nothing for JSON of another protocol or version.
+
+    /// Completes "the attempt …": `reported that its gate failed`.
+    fn verdict_text(&self, verdict: &Value) -> Option<&'static str>;
+    /// Describes a change in one line for people, if it is worth one.
+    fn change_line(&self, change: &Value) -> Option<Line>;
+    /// Returns the name and fields of the JSON event of a change, if it has one.
+    fn change_event(&self, change: &Value) -> Option<(&'static str, Value)>;
+    /// Describes a request that only this protocol has.
+    fn request_text(&self, request: &Value) -> Option<String>;
+    /// Lists the changed paths of the document.
+    fn edit_summary(&self, edit: &Value) -> Option<String>;
+    /// Whether a change is about a step.
+    fn concerns(&self, change: &Value, step: &StepId) -> bool;
+    /// Returns why the change fails a step whose report was valid.
+    fn failure_reason(&self, change: &Value, step: &StepId) -> Option<&'static str>;
+}
+
+/// The kind of a typed protocol.
+#[derive(Debug)]
+pub struct KindOf<P>(PhantomData<fn() -> P>);
+
+impl<P: Present> KindOf<P> {
+    /// For the table of kinds.
+    pub const STATIC: &'static Self = &Self(PhantomData);
+    const INFO: KindInfo = KindInfo {
+        name: P::NAME,
+        step: P::STEP,
+        steps_at: P::STEPS_AT,
+        opened_by: P::OPENED_BY,
+        opened_with: P::OPENED_WITH,
+        skips: P::SKIPS,
+        retries: P::RETRIES,
+        renames: P::RENAMES,
+        checks_writes: P::CHECKS_WRITES,
+        shows_document: P::SHOWS_DOCUMENT,
+    };
+}
+
+impl<P: Present> Kind for KindOf<P> {
+    fn info(&self) -> &'static KindInfo {
+        &Self::INFO
+    }
+
+    fn open(
+        &self,
+        definition: &RawValue,
+        location: &RunLocation,
+        at: Stamp,
+    ) -> Result<Box<dyn Machine>, serde_json::Error> {
+        let definition = serde_json::from_str(definition.get())?;
+        let document = P::open_document(&definition, location, at);
+        Ok(Box::new(Typed::<P>::new(definition, document)))
+    }
+
+    fn load(
+        &self,
+        definition: &RawValue,
+        parts: &[(String, String)],
+    ) -> Result<Option<Box<dyn Machine>>, serde_json::Error> {
+        let definition = serde_json::from_str(definition.get())?;
+        let document = P::assemble(&definition, parts);
+        Ok(document.map(|document| Box::new(Typed::<P>::new(definition, document)) as Box<dyn Machine>))
+    }
+
+    fn assemble(&self, parts: &[(String, String)]) -> Option<Document> {
+        P::assemble_without_definition(parts).map(|document| Document::new::<P>(Arc::new(document)))
+    }
+
+    fn verdict_text(&self, verdict: &Value) -> Option<&'static str> {
+        P::Verdict::deserialize(verdict).ok().map(|verdict| P::verdict_text(&verdict))
+    }
+
+    fn change_line(&self, change: &Value) -> Option<Line> {
+        P::change_line(&P::Change::deserialize(change).ok()?)
+    }
+
+    fn change_event(&self, change: &Value) -> Option<(&'static str, Value)> {
+        P::change_event(&P::Change::deserialize(change).ok()?)
+    }
+
+    fn request_text(&self, request: &Value) -> Option<String> {
+        P::Request::deserialize(request).ok().map(|request| P::request_text(&request))
+    }
+
+    fn edit_summary(&self, edit: &Value) -> Option<String> {
+        P::Edit::deserialize(edit).ok().map(|edit| P::edit_summary(&edit))
+    }
+
+    fn concerns(&self, change: &Value, step: &StepId) -> bool {
+        P::Change::deserialize(change).is_ok_and(|change| P::concerns(&change, step))
+    }
+
+    fn failure_reason(&self, change: &Value, step: &StepId) -> Option<&'static str> {
+        P::failure_reason(&P::Change::deserialize(change).ok()?, step)
+    }
+}
+
+/// The protocols that a program knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Kinds(pub &'static [&'static dyn Kind]);
+
+impl Kinds {
+    /// Returns the kind of that name.
+    pub fn find(self, name: &str) -> Option<&'static dyn Kind> {
+        self.0.iter().copied().find(|kind| kind.info().name == name)
+    }
+
+    /// Returns the names of all kinds.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|kind| kind.info().name)
+    }
+}
+
+/// The protocols of this program.
+pub const KINDS: Kinds = Kinds(&[KindOf::<crate::steps::Steps>::STATIC, KindOf::<crate::peer::Peer>::STATIC]);

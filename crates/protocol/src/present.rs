@@ -1,0 +1,203 @@
+//! How the runs of a protocol are presented to people. The commands print it; no protocol prints.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::rules::Protocol;
+use crate::{RunId, Stamp, StepId};
+
+/// How the commands present the runs of a protocol.
+pub trait Present: Protocol {
+    /// The word for a step of this protocol, singular and plural.
+    const STEP: (&'static str, &'static str);
+    /// The member of the document that maps names to steps.
+    const STEPS_AT: &'static str;
+    /// The command that starts a run, and what it takes; for hints.
+    const OPENED_BY: &'static str;
+    const OPENED_WITH: &'static str;
+    /// Whether `retry` can run a failed step again in the same run.
+    const RETRIES: bool;
+    /// Whether `import` can give a run another name.
+    const RENAMES: bool;
+
+    // Steps.
+
+    /// Returns the name of the step's agent.
+    fn agent(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> String;
+    /// Returns the steps that must succeed before this one starts.
+    fn needs(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Vec<Self::Step>;
+    /// Returns the loop-back of a gate.
+    fn loop_back(
+        _definition: &Self::Definition,
+        _state: &Self::State,
+        _step: &Self::Step,
+    ) -> Option<LoopBack<Self::Step>> {
+        None
+    }
+    /// Whether steps that need this one may start.
+    fn unblocks_dependents(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> bool;
+
+    // The document.
+
+    /// Describes the run beyond its title, in lines for people.
+    fn about(_document: &Self::Document) -> Vec<String> {
+        Vec::new()
+    }
+    fn created_at(document: &Self::Document) -> Stamp;
+    fn step_summary(document: &Self::Document, step: &Self::Step) -> StepSummary;
+    /// Describes the result of the run besides the statuses of its steps, in lines for people.
+    fn result(_document: &Self::Document) -> Vec<Line> {
+        Vec::new()
+    }
+    /// Returns the fields that describe the result in JSON.
+    fn result_fields(_document: &Self::Document) -> Map<String, Value> {
+        Map::new()
+    }
+    /// Suggests what to type after a run has failed.
+    fn after_failure(run: &RunId, document: &Self::Document) -> String;
+
+    // The journal.
+
+    /// Completes "the attempt …": `reported that its gate failed`.
+    fn verdict_text(verdict: &Self::Verdict) -> &'static str;
+    /// Describes a change in one line for people, if it is worth one.
+    fn change_line(change: &Self::Change) -> Option<Line>;
+    /// Returns the name and fields of the JSON event of a change, if it has one.
+    fn change_event(change: &Self::Change) -> Option<(&'static str, Value)>;
+    /// Describes a request of this protocol's own.
+    fn request_text(request: &Self::Request) -> String;
+    /// Lists the changed paths of the document.
+    fn edit_summary(edit: &Self::Edit) -> String;
+    /// Whether a change is about a step.
+    fn concerns(change: &Self::Change, step: &StepId) -> bool;
+    /// Returns why the change fails a step whose report was valid.
+    fn failure_reason(_change: &Self::Change, _step: &StepId) -> Option<&'static str> {
+        None
+    }
+}
+
+/// One line of text for people, in parts with a tone each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Line(pub Vec<(Tone, String)>);
+
+impl Line {
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self::default().then(text)
+    }
+
+    pub fn toned(tone: Tone, text: impl Into<String>) -> Self {
+        Self(vec![(tone, text.into())])
+    }
+
+    /// Appends plain text.
+    #[must_use]
+    pub fn then(mut self, text: impl Into<String>) -> Self {
+        self.0.push((Tone::Plain, text.into()));
+        self
+    }
+
+    /// Appends text with a tone.
+    #[must_use]
+    pub fn then_toned(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.push((tone, text.into()));
+        self
+    }
+}
+
+/// How a text is emphasised. The terminal gives each a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tone {
+    Plain,
+    Dim,
+    /// Something goes on.
+    Active,
+    Good,
+    /// A person should look.
+    Attention,
+    Bad,
+}
+
+/// What a document says about a step, in terms that are the same for every protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepSummary {
+    /// The word of the protocol's own document.
+    pub status: &'static str,
+    pub kind: StatusKind,
+    /// Counted attempts of this turn.
+    pub attempts: u32,
+    /// How often a loop-back has reset the step.
+    pub loop_backs: u32,
+    pub started_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    pub error: Option<String>,
+    pub note: Option<String>,
+}
+
+impl StepSummary {
+    /// Returns how long the step has run so far, or how long it took.
+    pub fn elapsed(&self, now: Stamp) -> Option<Duration> {
+        let started_at = self.started_at?;
+        match self.kind {
+            StatusKind::Running | StatusKind::Waiting => Some(now.since(started_at)),
+            StatusKind::Succeeded | StatusKind::Failed => {
+                self.ended_at.map(|ended_at| ended_at.since(started_at))
+            }
+            StatusKind::Pending | StatusKind::Skipped => None,
+        }
+    }
+
+    /// Returns how long the step took, if it has ended.
+    pub fn took(&self) -> Option<Duration> {
+        match self.kind {
+            StatusKind::Succeeded | StatusKind::Failed => Some(self.ended_at?.since(self.started_at?)),
+            StatusKind::Pending | StatusKind::Running | StatusKind::Waiting | StatusKind::Skipped => None,
+        }
+    }
+}
+
+/// The meaning of a status across protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusKind {
+    Pending,
+    Running,
+    /// Waits for a person.
+    Waiting,
+    Succeeded,
+    Failed,
+    Skipped,
+}
+
+impl StatusKind {
+    pub fn tone(self) -> Tone {
+        match self {
+            Self::Pending | Self::Skipped => Tone::Dim,
+            Self::Running => Tone::Active,
+            Self::Waiting => Tone::Attention,
+            Self::Succeeded => Tone::Good,
+            Self::Failed => Tone::Bad,
+        }
+    }
+}
+
+/// The step that a gate loops back to, and its iteration limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopBack<S = StepId> {
+    pub to: S,
+    pub max_iterations: u32,
+}
+
+/// Formats a size in binary units: `1.5 KiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if amount < 1024.0 {
+            break;
+        }
+        amount /= 1024.0;
+        unit = next;
+    }
+    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{amount:.1} {unit}") }
+}

@@ -1,0 +1,87 @@
+//! Effects: changes of the outside world that the engine makes itself, exactly once.
+//!
+//! The attempt of an effect is committed before it is performed. An engine that finds such an attempt looks for the result
+//! in the outside world first, so an effect is not repeated if the engine before was killed in between.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use protocol::{AttemptId, Effect, RunId, Turn};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::task::{AttemptEvent, TaskHandle};
+
+/// One kind of effect. Both functions may block.
+pub trait PerformEffect: Debug + Send + Sync {
+    /// Returns the result of the effect if it was performed before.
+    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String>;
+    /// Performs the effect and returns its result.
+    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String>;
+}
+
+/// The effects that an engine can perform, by name.
+pub type Effects = BTreeMap<&'static str, Arc<dyn PerformEffect>>;
+
+/// An effect that is to be performed.
+#[derive(Debug, Clone)]
+pub struct EffectOrder {
+    pub run: RunId,
+    /// The attempt that performs it.
+    pub attempt: AttemptId,
+    pub arguments: Value,
+    pub repo_dir: PathBuf,
+    /// The run is a rehearsal: nothing that belongs to the user may change.
+    pub rehearsal: bool,
+}
+
+impl EffectOrder {
+    /// Returns the idempotency key, which is the same for all attempts of a turn: `RUN/STEP#TURN`.
+    pub fn key(&self) -> String {
+        let AttemptId { step, turn: Turn(turn), .. } = &self.attempt;
+        format!("{}/{step}#{turn}", self.run)
+    }
+}
+
+/// How an effect ended.
+#[derive(Debug)]
+pub(crate) struct EffectEnd {
+    pub(crate) result: Result<Map<String, Value>, String>,
+    pub(crate) took: Duration,
+}
+
+/// Spawns the task of an effect. It cannot be stopped: a change of the outside world is made or not.
+pub(crate) fn spawn_effect(
+    effects: &Effects,
+    effect: Option<Effect>,
+    order: EffectOrder,
+    events: mpsc::UnboundedSender<AttemptEvent>,
+) -> TaskHandle {
+    let performer = effect.and_then(|effect| effects.get(effect.name).map(Arc::clone));
+    let span = tracing::info_span!("attempt", id = %order.attempt);
+    tokio::task::spawn_blocking(move || {
+        let _entered = span.enter();
+        let start = Instant::now();
+        let result = match &performer {
+            None => Err("this program cannot perform the effect".to_owned()),
+            Some(performer) => find_or_perform(performer.as_ref(), &order),
+        };
+        let ended = EffectEnd { result, took: start.elapsed() };
+        // If the engine is gone, the next one finds the result.
+        let _ = events.send(AttemptEvent::EffectEnded { attempt: order.attempt, ended });
+    });
+    TaskHandle::unstoppable()
+}
+
+fn find_or_perform(performer: &dyn PerformEffect, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+    match performer.find(order)? {
+        Some(found) => {
+            tracing::info!(key = order.key(), "effect found");
+            Ok(found)
+        }
+        None => performer.perform(order),
+    }
+}
