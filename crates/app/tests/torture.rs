@@ -11,6 +11,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let torture = Torture {
         program: env!("CARGO_BIN_EXE_callboard").into(),
+        items: crate::items_program(),
         // A killed server costs seconds: who was not answered has to find out whether it was heard.
         kills: u32::try_from(number("CALLBOARD_TORTURE_KILLS", if testkit::on_nats() { 40 } else { 100 }))
             .unwrap(),
@@ -19,5 +20,6 @@ fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let tally = torture.run();
     println!("{tally}");
     assert!(tally.engine_kills > 0 && tally.adopted > 0, "it killed without effect: {tally}");
+    assert!(tally.items > 0, "people and effects were left out: {tally}");
     assert_eq!(tally.server_kills > 0, testkit::on_nats(), "{tally}");
 }

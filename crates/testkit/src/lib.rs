@@ -16,6 +16,7 @@
 
 pub mod explorer;
 pub mod harness;
+pub mod items;
 pub mod nats;
 mod process;
 mod sandbox;

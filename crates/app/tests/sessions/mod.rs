@@ -14,6 +14,7 @@ mod graphs;
 mod hardening;
 mod importing;
 mod inspecting;
+mod items;
 mod peer;
 mod protocols;
 mod recovering;

@@ -1,5 +1,6 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
-//! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done.
+//! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
+//! [`items`](crate::items) add people and effects.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -8,6 +9,7 @@
 
 mod chaos;
 mod cycles;
+mod items;
 mod journal;
 mod tally;
 mod workflows;
@@ -20,14 +22,17 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of cycles.
+/// One trial in this many is of cycles, and one of the protocol `items`.
 const CYCLES: u64 = 3;
+const ITEMS: u64 = 5;
 
 /// A torture to run.
 #[derive(Debug, Clone)]
 pub struct Torture {
     /// The built `callboard`.
     pub program: PathBuf,
+    /// The built example `items`: a `callboard` with one more protocol.
+    pub items: PathBuf,
     pub kills: u32,
     pub seed: u64,
 }
@@ -41,7 +46,9 @@ impl Torture {
         let mut seed = self.seed;
         while tally.kills() < self.kills {
             let kills = (self.kills - tally.kills()).min(KILLS_PER_TRIAL);
-            if seed.is_multiple_of(CYCLES) {
+            if seed.is_multiple_of(ITEMS) {
+                items::torture(&self.items, seed, kills, &mut tally);
+            } else if seed.is_multiple_of(CYCLES) {
                 cycles::torture(self, seed, kills, &mut tally);
             } else {
                 workflows::torture(self, seed, kills, &mut tally);

@@ -23,6 +23,8 @@ pub struct Tally {
     pub reused: usize,
     /// Documents of cycles, one for each revision.
     pub documents: usize,
+    /// Runs of `items`.
+    pub items: u32,
     pub steps: usize,
     pub attempts: usize,
     pub interrupted: usize,
@@ -42,7 +44,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows and {} peer cycles, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} peer cycles and {} runs of items, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -52,6 +54,7 @@ impl fmt::Display for Tally {
             self.server_kills,
             self.workflows,
             self.cycles,
+            self.items,
             self.seed,
             self.steps,
             self.phases,

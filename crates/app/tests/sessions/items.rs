@@ -1,0 +1,189 @@
+//! A protocol that the binary does not have, in the real binary's code: people, effects, steps that appear, a document of
+//! several files, a request of its own. Every command works for it.
+
+use protocol::run::Request;
+use protocol::{Answer, KindOf, Kinds, RunId, StepId, Turn};
+use runner::{AnswerError, Clock, Journal, RequestError};
+use serde_json::{Value, json};
+use testkit::harness::{person, spec, wait, wrapper};
+use testkit::items::{Definition, Items};
+use testkit::{Running, Scene};
+
+const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+
+/// The plan names one item or two.
+const ONE: &str =
+    r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}]'; hand_in COMPLETED planned"#;
+const TWO: &str = r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}, {"id": "desk"}]'; hand_in COMPLETED planned"#;
+
+fn run() -> RunId {
+    RunId::new("trial").unwrap()
+}
+
+/// Opens a run whose agents behave like this.
+fn opened(plan: &[&str]) -> Scene {
+    let scene = Scene::new(crate::items_program());
+    scene.plan(plan);
+    let definition = Definition { request: "furnish the room".to_owned() };
+    let spec = spec(&definition, &run(), scene.repo(), Some(wrapper(&scene.agent())));
+    let store = scene.open_store();
+    wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
+    scene
+}
+
+fn journal(scene: &Scene) -> Journal {
+    let store = scene.open_store();
+    wait(Journal::load(&store, &Clock::system(), KINDS, &run())).unwrap().unwrap()
+}
+
+fn answer(scene: &Scene, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
+    let step = StepId::new(step).unwrap();
+    let answer = Answer { choice: Some(choice.to_owned()), text: Some("too dark".to_owned()) };
+    wait(runner::answer(&mut journal(scene), person(), &step, turn.map(Turn), answer))
+}
+
+fn reopen(scene: &Scene, item: &str) -> Result<(), RequestError> {
+    let request = Request::Protocol(json!({ "reopen": item }));
+    wait(runner::request(&mut journal(scene), person(), request, None))
+}
+
+fn resume(scene: &Scene) -> Running<'_> {
+    scene.callboard(&["resume", "trial"]).start()
+}
+
+/// Waits until the view of an item says so. The file of an item appears with the plan.
+fn wait_for_item(scene: &Scene, item: &str, step: &str, status: &str) -> Value {
+    wait_for(scene, item, &format!("{step} is {status}"), |view| view[step]["status"] == status)
+}
+
+fn wait_for(scene: &Scene, item: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let directory = scene.repo().join(".items/trial");
+    std::fs::create_dir_all(&directory).unwrap();
+    testkit::until(&directory, what, || {
+        let text = std::fs::read_to_string(directory.join(format!("{item}.json"))).ok()?;
+        let view: Value = serde_json::from_str(&text).expect("a view is whole");
+        is_so(&view).then_some(view)
+    })
+}
+
+fn show(scene: &Scene) -> Value {
+    scene.callboard(&["show", "trial", "--json"]).run().json()
+}
+
+#[test]
+fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
+    let scene = opened(&[ONE]);
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    let shown = show(&scene);
+    assert_eq!(shown["status"], "waiting", "{shown:#}");
+    assert_eq!(shown["steps"]["lamp.approve"]["status"], "waiting_for_person", "{shown:#}");
+    assert_eq!(shown["steps"]["lamp.approve"]["question"], "Is `a lamp` good?");
+    let listed = scene.callboard(&["ls", "--json", "--status", "waiting"]).run().json();
+    assert_eq!(listed[0]["run"], "trial", "{listed:#}");
+
+    answer(&scene, "lamp.approve", Some(1), "reject").unwrap();
+    wait_for(&scene, "lamp", "it is made again", |view| {
+        view["rejections"] == json!(["too dark"]) && view["approve"]["status"] == "waiting"
+    });
+    let prompt = scene.callboard(&["prompt", "trial", "lamp.make"]).run();
+    assert!(prompt.stdout.contains("It was rejected: too dark"), "{}", prompt.transcript());
+    let late = answer(&scene, "lamp.approve", Some(1), "approve").unwrap_err();
+    assert_eq!(late.to_string(), "the question `lamp.approve#1` is not open any more; `lamp.approve#2` is");
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
+
+    let ended = engine.wait();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert_eq!(std::fs::read_to_string(scene.repo().join("ledger")).unwrap(), "trial/lamp.record#1 a lamp\n");
+    let again = answer(&scene, "lamp.approve", None, "approve").unwrap_err();
+    assert_eq!(again.to_string(), "`lamp.approve` asks nothing");
+}
+
+#[test]
+fn a_question_survives_the_engine_that_asked_it() {
+    let scene = opened(&[ONE]);
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    engine.kill();
+    engine.wait();
+    assert_eq!(show(&scene)["status"], "waiting", "a run that waits for a person needs no engine");
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    assert_eq!(show(&scene)["status"], "interrupted");
+    let ended = resume(&scene).wait();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    let made = scene.agent_log().started();
+    assert_eq!(made, ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
+}
+
+#[test]
+fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
+    let scene = opened(&[ONE]);
+    let unknown = reopen(&scene, "chair").unwrap_err();
+    assert_eq!(unknown.to_string(), "it was refused: there is no item `chair`");
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    let early = reopen(&scene, "lamp").unwrap_err();
+    assert_eq!(early.to_string(), "it was refused: `lamp` is not recorded yet");
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    assert_eq!(engine.wait().code, 0);
+
+    reopen(&scene, "lamp").unwrap();
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    assert_eq!(engine.wait().code, 0);
+    let ledger = std::fs::read_to_string(scene.repo().join("ledger")).unwrap();
+    assert_eq!(ledger, "trial/lamp.record#1 a lamp\ntrial/lamp.record#2 a lamp\n");
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("reopen lamp"), "{}", log.transcript());
+}
+
+#[test]
+fn every_command_works_for_a_protocol_that_was_added() {
+    let scene = opened(&[TWO, "desk.make * exit 1"]);
+    let failed = resume(&scene).wait();
+    assert_eq!(failed.code, 1, "{}", failed.transcript());
+    let runs = |arguments: &[&str], code: i32| {
+        let session = scene.callboard(arguments).run();
+        assert_eq!(session.code, code, "{}", session.transcript());
+        session
+    };
+    let skipped = runs(&["skip", "trial", "desk.make", "--reason", "no"], 3);
+    assert!(skipped.stderr.contains("cannot be skipped"), "{}", skipped.transcript());
+    for arguments in [
+        &["show", "trial"][..],
+        &["show", "trial", "--at", "2"],
+        &["log", "trial", "--full"],
+        &["log", "trial", "--step", "lamp.make", "--json"],
+        &["diff", "trial", "2"],
+        &["graph", "trial"],
+        &["graph", "trial", "--format", "mermaid"],
+        &["prompt", "trial", "desk.make", "--next"],
+        &["prompt", "trial", "plan"],
+        &["ls", "--protocol", "items"],
+        &["doctor"],
+        &["export", "trial"],
+        &["recover"],
+    ] {
+        runs(arguments, 0);
+    }
+    scene.plan(&[TWO]);
+    let engine = scene.callboard(&["retry", "trial"]).start();
+    wait_for_item(&scene, "desk", "approve", "waiting");
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    runs(&["pause", "trial"], 0);
+    testkit::until(&scene.repo().join(".items/trial"), "a pause shows in the document", || {
+        let plan = std::fs::read_to_string(scene.repo().join(".items/trial/plan.json")).ok()?;
+        plan.contains(r#""status": "paused""#).then_some(())
+    });
+    runs(&["resume", "trial", "--at-once"], 0);
+    runs(&["stop", "trial"], 0);
+    engine.wait();
+    for step in ["lamp.approve", "desk.approve"] {
+        answer(&scene, step, None, "approve").unwrap();
+    }
+    assert_eq!(resume(&scene).wait().code, 0);
+    let watched = runs(&["watch", "trial"], 0);
+    assert!(watched.stdout.contains("succeeded"), "{}", watched.transcript());
+    scene.expect_no_orphans();
+}

@@ -1,0 +1,269 @@
+//! The document of `items`: `plan.json`, and one file per item.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::{Entry, Evidence, Input};
+use protocol::run::{Change, Exit, RunStatus};
+use protocol::{Outcome, RunLocation, Stamp, StepId, View};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::decide::Change as ItemChange;
+use super::step::planned;
+use super::{Definition, Items};
+
+/// The whole document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    pub plan: PlanDocument,
+    pub items: BTreeMap<StepId, ItemDocument>,
+}
+
+/// The file `plan.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanDocument {
+    pub request: String,
+    /// Where the files are.
+    pub directory: String,
+    pub status: String,
+    pub created_at: Stamp,
+    pub updated_at: Stamp,
+    pub step: StepDocument,
+}
+
+/// The file of one item.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ItemDocument {
+    pub name: String,
+    pub make: StepDocument,
+    pub approve: StepDocument,
+    pub record: StepDocument,
+    /// The reasons of people.
+    pub rejections: Vec<String>,
+    /// What the effect returned, once per time the item was recorded.
+    pub recorded: Vec<Value>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepDocument {
+    pub status: Status,
+    pub attempts: u32,
+    pub started_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    pub error: Option<String>,
+}
+
+/// The status of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    #[default]
+    Pending,
+    Running,
+    Waiting,
+    Done,
+    Failed,
+}
+
+/// The part with everything that belongs to no item.
+const PLAN: &str = "plan";
+
+impl Document {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+        let plan = PlanDocument {
+            request: definition.request.clone(),
+            directory: format!("{}/.items/{}", location.repo_dir, location.run),
+            status: "running".to_owned(),
+            created_at: at,
+            updated_at: at,
+            step: StepDocument::default(),
+        };
+        Self { plan, items: BTreeMap::new() }
+    }
+
+    pub(super) fn step(&self, id: &StepId) -> Option<&StepDocument> {
+        let Some((item, work)) = id.as_str().rsplit_once('.') else { return Some(&self.plan.step) };
+        let item = self.items.get(&StepId::new(item).ok()?)?;
+        Some(match work {
+            "make" => &item.make,
+            "approve" => &item.approve,
+            _ => &item.record,
+        })
+    }
+
+    fn step_mut(&mut self, id: &StepId) -> Option<(&mut StepDocument, String)> {
+        let Some((name, work)) = id.as_str().rsplit_once('.') else {
+            return Some((&mut self.plan.step, PLAN.to_owned()));
+        };
+        let item = self.items.get_mut(&StepId::new(name).ok()?)?;
+        let step = match work {
+            "make" => &mut item.make,
+            "approve" => &mut item.approve,
+            _ => &mut item.record,
+        };
+        Some((step, name.to_owned()))
+    }
+
+    pub(super) fn part(&self, path: &str) -> String {
+        let item = StepId::new(path).ok().and_then(|item| self.items.get(&item));
+        let text = match item {
+            Some(item) if path != PLAN => serde_json::to_string(item),
+            _ => serde_json::to_string(&self.plan),
+        };
+        text.expect("BUG: a document is plain data")
+    }
+
+    pub(super) fn assemble(parts: &[(String, String)]) -> Option<Self> {
+        let (_, plan) = parts.iter().find(|(path, _)| path == PLAN)?;
+        let items = parts
+            .iter()
+            .filter(|(path, _)| path != PLAN)
+            .map(|(path, body)| Some((StepId::new(path).ok()?, serde_json::from_str(body).ok()?)));
+        Some(Self { plan: serde_json::from_str(plan).ok()?, items: items.collect::<Option<_>>()? })
+    }
+
+    pub(super) fn views(&self) -> Vec<View> {
+        let view = |name: &str, body: String| View {
+            path: format!("{}/{name}.json", self.plan.directory),
+            body: body + "\n",
+        };
+        let pretty = |item: &ItemDocument| serde_json::to_string_pretty(item);
+        let text = "BUG: a document is plain data";
+        let plan = view(PLAN, serde_json::to_string_pretty(&self.plan).expect(text));
+        let items = self.items.iter().map(|(id, item)| view(id.as_str(), pretty(item).expect(text)));
+        std::iter::once(plan).chain(items).collect()
+    }
+}
+
+/// Applies an entry to the document and returns the parts that changed.
+pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<String> {
+    document.plan.updated_at = entry.at;
+    let mut parts = vec![PLAN.to_owned()];
+    if let Input::Opened { .. } = entry.input {
+        document.plan.created_at = entry.at;
+    }
+    let evidence = entry.input.evidence();
+    for change in &entry.changes {
+        let touched = match change {
+            Change::Status { status } => {
+                word(*status).clone_into(&mut document.plan.status);
+                None
+            }
+            Change::Waiting { step } => document.step_mut(step).map(|(step, part)| {
+                step.status = Status::Waiting;
+                step.started_at = Some(entry.at);
+                part
+            }),
+            Change::Started { attempt, counted_attempt } => {
+                document.step_mut(&attempt.step).map(|(step, part)| {
+                    *step = StepDocument {
+                        status: Status::Running,
+                        attempts: *counted_attempt,
+                        started_at: Some(entry.at),
+                        ..StepDocument::default()
+                    };
+                    part
+                })
+            }
+            Change::Ended { attempt, exit } => document.step_mut(&attempt.step).map(|(step, part)| {
+                end(step, *exit, evidence, entry.at);
+                part
+            }),
+            Change::Answered { step } => document.step_mut(step).map(|(step, part)| {
+                (step.status, step.ended_at) = (Status::Done, Some(entry.at));
+                part
+            }),
+            Change::Dequeued { step } => document.step_mut(step).map(|(step, part)| {
+                step.status = Status::Pending;
+                part
+            }),
+            Change::Protocol { transition } => {
+                parts.extend(record_transition(document, transition, evidence));
+                None
+            }
+            Change::Queued { .. } | Change::BackoffElapsed { .. } | Change::StopRequested { .. } => None,
+        };
+        parts.extend(touched);
+    }
+    parts.sort();
+    parts.dedup();
+    parts
+}
+
+fn end(step: &mut StepDocument, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
+    step.ended_at = Some(at);
+    step.error = evidence.and_then(|evidence| evidence.error.clone());
+    step.status = match exit {
+        Exit::Reported => Status::Done,
+        Exit::Exhausted => Status::Failed,
+        Exit::WillRetry { .. }
+        | Exit::Interrupted { .. }
+        | Exit::Stopped
+        | Exit::Released
+        | Exit::Drained => Status::Pending,
+    };
+}
+
+/// Applies a transition and returns the items that changed.
+fn record_transition(
+    document: &mut Document,
+    transition: &ItemChange,
+    evidence: Option<&Evidence>,
+) -> Vec<String> {
+    let item = match transition {
+        ItemChange::Planned(_) => {
+            let items = evidence.and_then(|evidence| evidence.report.as_ref()?.others.get("items"));
+            let new = planned(items).unwrap_or_default().into_iter();
+            document.items =
+                new.map(|(id, name)| (id, ItemDocument { name, ..ItemDocument::default() })).collect();
+            return document.items.keys().map(ToString::to_string).collect();
+        }
+        ItemChange::Failed(_) => return Vec::new(),
+        ItemChange::Retried(step) => {
+            let (step, part) = document.step_mut(&step.id()).expect("BUG: the document has every step");
+            step.status = Status::Pending;
+            return vec![part];
+        }
+        ItemChange::Made(item)
+        | ItemChange::Approved(item)
+        | ItemChange::Rejected(item)
+        | ItemChange::Recorded(item)
+        | ItemChange::Reopened(item) => item,
+    };
+    let shown = document.items.get_mut(item).expect("BUG: the document has every item");
+    match transition {
+        ItemChange::Rejected(_) => {
+            let answer = evidence.and_then(|evidence| evidence.answer.as_ref());
+            shown.rejections.extend(answer.and_then(|answer| answer.text.clone()));
+            (shown.make.status, shown.approve.status) = (Status::Pending, Status::Pending);
+        }
+        ItemChange::Reopened(_) => {
+            for step in [&mut shown.make, &mut shown.approve, &mut shown.record] {
+                *step = StepDocument::default();
+            }
+        }
+        ItemChange::Recorded(_) => {
+            let report = evidence.and_then(|evidence| evidence.report.as_ref());
+            shown.recorded.extend(report.map(|report| Value::Object(report.others.clone())));
+        }
+        ItemChange::Planned(_)
+        | ItemChange::Made(_)
+        | ItemChange::Approved(_)
+        | ItemChange::Failed(_)
+        | ItemChange::Retried(_) => {}
+    }
+    vec![item.to_string()]
+}
+
+fn word(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Paused => "paused",
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => "stopped",
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => "finishing",
+        RunStatus::Finished(Outcome::Succeeded) => "succeeded",
+        RunStatus::Finished(Outcome::Incomplete) => "incomplete",
+        RunStatus::Finished(Outcome::Failed) => "failed",
+    }
+}

@@ -1,0 +1,115 @@
+//! `items`, explored: its notation and its rules.
+
+use protocol::report::{Expected, Report};
+use protocol::rules::StepStatus;
+use protocol::run::{Run, RunStatus, TurnStatus};
+use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, StepId, Typed};
+use serde_json::{Map, Value, json};
+
+use super::document::Status;
+use super::{Change, Definition, Items, Reopen, Stage, State, Step, Verdict};
+use crate::explorer::{Explored, StepNotation, Transition, Violation};
+
+/// The items of every explored plan.
+fn items() -> Vec<StepId> {
+    ["a", "b"].map(|id| StepId::new(id).expect("BUG: the name is safe")).to_vec()
+}
+
+impl Explored for Items {
+    fn verdicts(_: &Definition, _: &State, step: &Step) -> Vec<Verdict> {
+        match step {
+            Step::Plan => vec![Verdict::Planned(items())],
+            Step::Make(_) => vec![Verdict::Made],
+            Step::Approve(_) => vec![Verdict::Approved, Verdict::Rejected],
+            Step::Record(_) => vec![Verdict::Recorded],
+        }
+    }
+
+    fn report(_: &Definition, step: &Step, verdict: &Verdict) -> Report {
+        let fields = match verdict {
+            Verdict::Planned(items) => {
+                json!({ "items": items.iter().map(|id| json!({ "id": id, "name": format!("item {id}") })).collect::<Vec<_>>() })
+            }
+            Verdict::Recorded => json!({ "line": 1 }),
+            Verdict::Made | Verdict::Approved | Verdict::Rejected => Value::Object(Map::new()),
+        };
+        let expected = Expected {
+            run_id: RunId::new("explored").expect("BUG: the name is safe"),
+            step_id: Self::step_id(step),
+            agent: step.agent().to_owned(),
+        };
+        let at = Stamp::from_micros(1_750_000_000_000_000);
+        Report::completed(&expected, at, fields.as_object().cloned().unwrap_or_default())
+    }
+
+    fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
+        let choice = if *verdict == Verdict::Approved { "approve" } else { "reject" };
+        Answer { choice: Some(choice.to_owned()), text: Some("because".to_owned()) }
+    }
+
+    fn requests(_: &Definition, _: &State) -> Vec<Reopen> {
+        items().into_iter().map(|reopen| Reopen { reopen }).collect()
+    }
+
+    fn say_verdict(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Planned(_) => "planned",
+            Verdict::Made => "made",
+            Verdict::Approved => "approve",
+            Verdict::Rejected => "reject",
+            Verdict::Recorded => "recorded",
+        }
+        .to_owned()
+    }
+
+    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+        let mark = match state.status(step) {
+            StepStatus::Succeeded | StepStatus::Skipped => "✓",
+            StepStatus::Failed => "✗",
+            StepStatus::Unfinished => "·",
+        };
+        StepNotation { mark, note: String::new() }
+    }
+
+    fn say_change(change: &Change) -> String {
+        match change {
+            Change::Planned(items) => format!("{} items", items.len()),
+            Change::Made(item) => format!("{item} made"),
+            Change::Approved(item) => format!("{item} approved"),
+            Change::Rejected(item) => format!("{item} rejected"),
+            Change::Recorded(item) => format!("{item} recorded"),
+            Change::Reopened(item) => format!("{item} reopened"),
+            Change::Failed(step) => format!("{step} failed"),
+            Change::Retried(step) => format!("{step} again"),
+        }
+    }
+
+    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+        let differs = state.steps().into_iter().filter_map(|step| {
+            let shown = document.step(&step.id()).map(|step| step.status);
+            let active = run.active_turns.get(&step.id()).map(|active| active.status);
+            let expected = match (active, state.status(&step)) {
+                (Some(TurnStatus::Running | TurnStatus::Stopping), _) => Status::Running,
+                (Some(TurnStatus::Waiting), _) => Status::Waiting,
+                (_, StepStatus::Failed) => Status::Failed,
+                (_, StepStatus::Succeeded | StepStatus::Skipped) => Status::Done,
+                (_, StepStatus::Unfinished) => Status::Pending,
+            };
+            (shown != Some(expected)).then(|| format!("`{step}` is shown as {shown:?}, not {expected:?}"))
+        });
+        differs.collect()
+    }
+
+    fn inspect(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+        let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
+        let all_recorded = !machine.state.items.is_empty()
+            && machine.state.items.values().all(|stage| *stage == Stage::Recorded);
+        let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);
+        let mut violations = Vec::new();
+        if succeeded != all_recorded {
+            let what = format!("recorded: {all_recorded}, succeeded: {succeeded}");
+            violations.push(Violation::new("a run has succeeded if all items are recorded", what));
+        }
+        violations
+    }
+}

@@ -1,0 +1,229 @@
+//! `items`: a small protocol for tests, and the example of `docs/adding-a-protocol.md`.
+//!
+//! A planner names items. Each item is made by an agent, approved by a person and recorded by an effect; a rejected item is
+//! made again. The run has succeeded when all items are recorded. The request [`Reopen`] makes a recorded item again, also in
+//! a finished run.
+//!
+//! It has everything that a protocol can have: steps that appear during the run, people, effects, a request of its own, and a
+//! document of several files.
+
+mod decide;
+mod document;
+mod explored;
+mod ledger;
+mod present;
+mod step;
+
+use std::num::NonZeroU32;
+
+use protocol::brief::Brief;
+use protocol::check::Violation;
+use protocol::edit::{EditAuthor, EditRefusal, Patch};
+use protocol::entry::Entry;
+use protocol::report::Report;
+use protocol::rules::{DEFAULT_MAX_ATTEMPTS, Deferred, StepStatus};
+use protocol::{
+    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, Question,
+    RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use decide::{Change, Stage, State};
+pub use document::{Document, ItemDocument, StepDocument};
+pub use ledger::Ledger;
+pub use step::{Step, Verdict};
+
+/// The protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Items {}
+
+/// What a run is started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// What the user wants, verbatim.
+    pub request: String,
+}
+
+/// The request that only this protocol has: make a recorded item again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reopen {
+    pub reopen: StepId,
+}
+
+impl Protocol for Items {
+    const NAME: &'static str = "items";
+    const SKIPS: bool = false;
+    const CHECKS_WRITES: bool = false;
+    const SHOWS_DOCUMENT: bool = false;
+
+    type Definition = Definition;
+    type State = State;
+    type Change = Change;
+    type Step = Step;
+    type Verdict = Verdict;
+    type Document = Document;
+    type Edit = Never;
+    type Request = Reopen;
+
+    fn begin(_: &Definition) -> State {
+        State::default()
+    }
+
+    fn decide(_: &Definition, state: &State, event: Event<Step, Verdict>) -> Move<Change, Step> {
+        decide::decide(state, event)
+    }
+
+    fn consider(
+        _: &Definition,
+        state: &State,
+        request: &Reopen,
+        _: Option<Outcome>,
+    ) -> Result<Move<Change, Step>, RequestRefusal> {
+        decide::reopen(state, &request.reopen)
+    }
+
+    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
+        None
+    }
+
+    fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, Step>> {
+        None
+    }
+
+    fn apply(state: &mut State, change: &Change) {
+        state.apply(change);
+    }
+
+    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
+        state.admits(change)
+    }
+
+    fn progress(_: &Definition, state: &State) -> Progress {
+        let steps = state.steps();
+        let done = steps.iter().filter(|step| state.status(step) == StepStatus::Succeeded).count();
+        Progress { done, total: steps.len() }
+    }
+
+    fn steps(_: &Definition, state: &State) -> Vec<Step> {
+        state.steps()
+    }
+
+    fn step(_: &Definition, state: &State, id: &StepId) -> Option<Step> {
+        Step::parse(id).filter(|step| step.item().is_none_or(|item| state.items.contains_key(item)))
+    }
+
+    fn step_id(step: &Step) -> StepId {
+        step.id()
+    }
+
+    fn step_kind(_: &Definition, _: &State, step: &Step) -> StepKind {
+        match step {
+            Step::Plan | Step::Make(_) => StepKind::Agent,
+            Step::Approve(_) => StepKind::Person,
+            Step::Record(_) => StepKind::Effect,
+        }
+    }
+
+    fn step_status(_: &Definition, state: &State, step: &Step) -> StepStatus {
+        state.status(step)
+    }
+
+    fn failed_steps(_: &Definition, state: &State) -> Vec<Step> {
+        state.failed.iter().cloned().collect()
+    }
+
+    fn max_attempts(_: &Definition, _: &State, _: &Step) -> NonZeroU32 {
+        DEFAULT_MAX_ATTEMPTS
+    }
+
+    fn rank(_: &Definition, state: &State, step: &Step) -> usize {
+        state.steps().iter().position(|known| known == step).unwrap_or(usize::MAX)
+    }
+
+    fn parse_report(_: &Definition, _: &Document, step: &Step, report: &Report) -> ParsedReport<Verdict> {
+        step::parse_report(step, report)
+    }
+
+    fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {
+        step::brief(definition, document, step, counted_attempt)
+    }
+
+    fn question(_: &Definition, document: &Document, step: &Step) -> Option<Question> {
+        step::question(document, step)
+    }
+
+    fn parse_answer(_: &Definition, _: &Document, step: &Step, answer: &Answer) -> Result<Verdict, String> {
+        step::parse_answer(step, answer)
+    }
+
+    fn effect(_: &Definition, document: &Document, step: &Step) -> Option<Effect> {
+        step::effect(document, step)
+    }
+
+    fn import(_: &Definition, _: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+        Err(ImportRefusal::OtherSteps("a run of `items` cannot be made from a document".to_owned()))
+    }
+
+    fn sequence(_: &Document) -> Option<u64> {
+        None
+    }
+
+    fn last_change(_: &Document) -> Option<Value> {
+        None
+    }
+
+    fn edit(
+        _: &Definition,
+        _: &Document,
+        _: &Document,
+        _: &EditAuthor<Step>,
+        _: &Patch,
+    ) -> Result<Option<Never>, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
+    }
+
+    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
+        None
+    }
+
+    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+        Document::open(definition, location, at)
+    }
+
+    fn record(
+        _: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, RecordError> {
+        Ok(document::record(document, entry))
+    }
+
+    fn part(document: &Document, path: &str) -> String {
+        document.part(path)
+    }
+
+    fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(parts)
+    }
+
+    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn violations(_: &Document) -> Vec<Violation> {
+        Vec::new()
+    }
+
+    fn views(document: &Document) -> Vec<View> {
+        document.views()
+    }
+
+    fn report_path(_: &Document, _: &Step) -> Option<String> {
+        None
+    }
+
+    fn reported_steps(_: &Document) -> Vec<Step> {
+        Vec::new()
+    }
+}

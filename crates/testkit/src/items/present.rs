@@ -1,0 +1,124 @@
+//! Presents runs of `items`.
+
+use protocol::present::{Line, Present, StatusKind, StepSummary, Tone};
+use protocol::rules::StepStatus;
+use protocol::{Never, RunId, Stamp, StepId};
+use serde_json::{Value, json};
+
+use super::document::Status;
+use super::{Change, Definition, Document, Items, Reopen, State, Step, Verdict};
+
+impl Present for Items {
+    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEPS_AT: &'static str = "items";
+    const OPENED_BY: &'static str = "items start";
+    const OPENED_WITH: &'static str = "request";
+    const RETRIES: bool = true;
+    const RENAMES: bool = false;
+
+    fn agent(_: &Definition, _: &State, step: &Step) -> String {
+        step.agent().to_owned()
+    }
+
+    fn needs(_: &Definition, _: &State, step: &Step) -> Vec<Step> {
+        match step {
+            Step::Plan => Vec::new(),
+            Step::Make(_) => vec![Step::Plan],
+            Step::Approve(item) => vec![Step::Make(item.clone())],
+            Step::Record(item) => vec![Step::Approve(item.clone())],
+        }
+    }
+
+    fn unblocks_dependents(_: &Definition, state: &State, step: &Step) -> bool {
+        state.status(step) == StepStatus::Succeeded
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.plan.created_at
+    }
+
+    fn step_summary(document: &Document, step: &Step) -> StepSummary {
+        let shown = document.step(&step.id()).cloned().unwrap_or_default();
+        let (status, kind) = match shown.status {
+            Status::Pending => ("pending", StatusKind::Pending),
+            Status::Running => ("running", StatusKind::Running),
+            Status::Waiting => ("waiting", StatusKind::Waiting),
+            Status::Done => ("done", StatusKind::Succeeded),
+            Status::Failed => ("failed", StatusKind::Failed),
+        };
+        StepSummary {
+            status,
+            kind,
+            attempts: shown.attempts,
+            loop_backs: 0,
+            started_at: shown.started_at,
+            ended_at: shown.ended_at,
+            error: shown.error.filter(|_| kind != StatusKind::Succeeded),
+            note: None,
+        }
+    }
+
+    fn after_failure(run: &RunId, _: &Document) -> String {
+        format!("run `callboard retry {run}` to retry the failed steps")
+    }
+
+    fn verdict_text(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Planned(_) => "reported a plan",
+            Verdict::Made => "reported that the item is made",
+            Verdict::Approved => "approved the item",
+            Verdict::Rejected => "rejected the item",
+            Verdict::Recorded => "recorded the item",
+        }
+    }
+
+    fn change_line(change: &Change) -> Option<Line> {
+        match change {
+            Change::Planned(items) => {
+                let names: Vec<_> = items.iter().map(StepId::as_str).collect();
+                Some(Line::plain(format!("the plan has the items {}", names.join(", "))))
+            }
+            Change::Rejected(item) => {
+                Some(Line::toned(Tone::Attention, "✗").then(format!(" {item} rejected")))
+            }
+            Change::Reopened(item) => Some(Line::toned(Tone::Active, "↻").then(format!(" {item} reopened"))),
+            Change::Retried(step) => Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}"))),
+            Change::Made(_) | Change::Approved(_) | Change::Recorded(_) | Change::Failed(_) => None,
+        }
+    }
+
+    fn change_event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::Planned(items) => Some(("planned", json!({ "items": items }))),
+            Change::Rejected(item) => Some(("rejected", json!({ "item": item }))),
+            Change::Reopened(item) => Some(("reopened", json!({ "item": item }))),
+            Change::Made(_)
+            | Change::Approved(_)
+            | Change::Recorded(_)
+            | Change::Failed(_)
+            | Change::Retried(_) => None,
+        }
+    }
+
+    fn request_text(Reopen { reopen }: &Reopen) -> String {
+        format!("reopen {reopen}")
+    }
+
+    fn edit_summary(edit: &Never) -> String {
+        match *edit {}
+    }
+
+    fn concerns(change: &Change, step: &StepId) -> bool {
+        let about = Step::parse(step);
+        let item = about.as_ref().and_then(Step::item);
+        match change {
+            Change::Planned(_) => about == Some(Step::Plan),
+            Change::Made(of)
+            | Change::Approved(of)
+            | Change::Rejected(of)
+            | Change::Recorded(of)
+            | Change::Reopened(of) => item == Some(of),
+            Change::Failed(of) | Change::Retried(of) => about.as_ref() == Some(of),
+        }
+    }
+}

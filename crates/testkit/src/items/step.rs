@@ -1,0 +1,195 @@
+//! The steps of `items`: what each is given, and what its report or answer says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use protocol::brief::Brief;
+use protocol::report::{self, Form, Report};
+use protocol::rules::DEFAULT_MAX_ATTEMPTS;
+use protocol::{Answer, Effect, ParsedReport, Question, StepId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::decide::Stage;
+use super::{Definition, Document};
+
+/// A step of a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "StepId", into = "StepId")]
+pub enum Step {
+    Plan,
+    Make(StepId),
+    Approve(StepId),
+    Record(StepId),
+}
+
+/// What a report or an answer says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The ids of the items.
+    Planned(Vec<StepId>),
+    Made,
+    Approved,
+    Rejected,
+    Recorded,
+}
+
+impl Step {
+    pub(super) fn id(&self) -> StepId {
+        let id = match self {
+            Self::Plan => "plan".to_owned(),
+            Self::Make(item) => format!("{item}.make"),
+            Self::Approve(item) => format!("{item}.approve"),
+            Self::Record(item) => format!("{item}.record"),
+        };
+        StepId::new(id).expect("BUG: an item id is a step id without dots")
+    }
+
+    pub(super) fn parse(id: &StepId) -> Option<Self> {
+        let Some((item, work)) = id.as_str().rsplit_once('.') else {
+            return (id.as_str() == "plan").then_some(Self::Plan);
+        };
+        let item = StepId::new(item).ok()?;
+        match work {
+            "make" => Some(Self::Make(item)),
+            "approve" => Some(Self::Approve(item)),
+            "record" => Some(Self::Record(item)),
+            _ => None,
+        }
+    }
+
+    /// Returns the item that the step works on.
+    pub fn item(&self) -> Option<&StepId> {
+        match self {
+            Self::Plan => None,
+            Self::Make(item) | Self::Approve(item) | Self::Record(item) => Some(item),
+        }
+    }
+
+    /// Returns the stage in which an item needs this step.
+    pub(super) fn stage(&self) -> Stage {
+        match self {
+            Self::Plan | Self::Make(_) => Stage::Make,
+            Self::Approve(_) => Stage::Approve,
+            Self::Record(_) => Stage::Record,
+        }
+    }
+
+    pub(super) fn agent(&self) -> &'static str {
+        match self {
+            Self::Plan => "planner",
+            Self::Make(_) => "maker",
+            Self::Approve(_) => "person",
+            Self::Record(_) => "engine",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.id(), f)
+    }
+}
+
+impl From<Step> for StepId {
+    fn from(step: Step) -> Self {
+        step.id()
+    }
+}
+
+impl TryFrom<StepId> for Step {
+    type Error = String;
+
+    fn try_from(id: StepId) -> Result<Self, String> {
+        Self::parse(&id).ok_or_else(|| format!("`{id}` is not a step of `items`"))
+    }
+}
+
+pub(super) fn parse_report(step: &Step, report: &Report) -> ParsedReport<Verdict> {
+    match report.status {
+        report::Status::Failed => ParsedReport::Failed(report.logs.last().cloned().unwrap_or_default()),
+        report::Status::Completed => match step {
+            Step::Plan => match planned(report.others.get("items")) {
+                Ok(items) => {
+                    ParsedReport::Verdict(Verdict::Planned(items.into_iter().map(|(id, _)| id).collect()))
+                }
+                Err(why) => ParsedReport::Invalid(why),
+            },
+            Step::Make(_) => ParsedReport::Verdict(Verdict::Made),
+            Step::Record(_) => ParsedReport::Verdict(Verdict::Recorded),
+            Step::Approve(_) => ParsedReport::Invalid("only a person approves".to_owned()),
+        },
+    }
+}
+
+/// Returns the ids and names of the items in the report of a plan.
+pub(super) fn planned(items: Option<&Value>) -> Result<Vec<(StepId, String)>, String> {
+    let items = items.and_then(Value::as_array).ok_or("the plan has no field `items`")?;
+    let mut seen = BTreeSet::new();
+    let mut planned = Vec::new();
+    for item in items {
+        let id = item["id"].as_str().ok_or("an item has no `id`")?;
+        let parsed = StepId::new(id).ok().filter(|id| !id.as_str().contains('.'));
+        let parsed = parsed.ok_or_else(|| format!("`{id}` cannot be the id of an item"))?;
+        if !seen.insert(parsed.clone()) {
+            return Err(format!("the plan has two items `{id}`"));
+        }
+        planned.push((parsed, item["name"].as_str().unwrap_or(id).to_owned()));
+    }
+    if planned.is_empty() { Err("the plan is empty".to_owned()) } else { Ok(planned) }
+}
+
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    counted_attempt: u32,
+) -> Brief {
+    let task = match step.item() {
+        None => "Name the items to make.".to_owned(),
+        Some(item) => {
+            let known = document.items.get(item);
+            let reasons = known.iter().flat_map(|item| &item.rejections);
+            let reasons: String = reasons.map(|reason| format!("\nIt was rejected: {reason}")).collect();
+            format!("Make `{}`.{reasons}", known.map_or(item.as_str(), |item| &item.name))
+        }
+    };
+    Brief {
+        workflow: "items".to_owned(),
+        agent: step.agent().to_owned(),
+        prompt: format!("The request:\n\n{}\n\n{task}\n", definition.request),
+        model: None,
+        timeout: None,
+        counted_attempt,
+        max_attempts: DEFAULT_MAX_ATTEMPTS,
+        last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
+        form: Form::Plain,
+        state: None,
+        upstream: Vec::new(),
+        iteration: 0,
+        findings: Vec::new(),
+    }
+}
+
+pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
+    let Step::Approve(item) = step else { return None };
+    let name = document.items.get(item).map_or(item.as_str(), |item| &item.name);
+    let options = ["approve", "reject"].map(str::to_owned).to_vec();
+    Some(Question { text: format!("Is `{name}` good?"), options })
+}
+
+pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
+    match (step, answer.choice.as_deref()) {
+        (Step::Approve(_), Some("approve")) => Ok(Verdict::Approved),
+        (Step::Approve(_), Some("reject")) => Ok(Verdict::Rejected),
+        (Step::Approve(_), _) => Err("answer `approve` or `reject`".to_owned()),
+        (Step::Plan | Step::Make(_) | Step::Record(_), _) => Err(format!("`{step}` asks no person")),
+    }
+}
+
+pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
+    let Step::Record(item) = step else { return None };
+    let name = document.items.get(item).map_or(item.as_str(), |item| &item.name);
+    Some(Effect { name: "record", arguments: json!({ "item": item, "name": name }) })
+}

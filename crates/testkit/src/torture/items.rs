@@ -1,0 +1,125 @@
+//! A run of `items`, tortured until all items are recorded: people answer and effects are performed meanwhile.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fastrand::Rng;
+use protocol::entry::Author;
+use protocol::run::Request;
+use protocol::{Answer, KindOf, Kinds, RunId, StepId};
+use runner::{AnswerError, Clock, Journal};
+
+use super::Tally;
+use super::chaos::{Chaos, server_was_down};
+use super::journal::RunHistory;
+use crate::harness::{open_store, person, spec, wait, wrapper};
+use crate::items::{Definition, Items};
+use crate::scene::Scene;
+
+/// The agents plan two items; the agent of the scene makes them.
+const PLAN: &str = r#"plan * do more=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; hand_in COMPLETED planned"#;
+
+const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+
+/// `program` is a `callboard` with the protocol `items` and its effect.
+pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) {
+    let scene = Scene::new(program);
+    scene.plan(&[PLAN, "a.make 1 exit 1", "* * work 0.02"]);
+    let run = open(&scene);
+    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let mut resumes = run_to_success(&mut chaos, &scene, &run, seed);
+    reopen(&scene, &run);
+    resumes += run_to_success(&mut chaos, &scene, &run, seed);
+    let journal = RunHistory::read(&scene.journal("trial"));
+    for (step, history) in &journal.steps {
+        history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
+    }
+    let started = scene.agent_log().started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    let ledger = std::fs::read_to_string(scene.repo().join("ledger")).expect("items were recorded");
+    let mut lines: Vec<_> = ledger.lines().collect();
+    lines.sort_unstable();
+    let expected = ["trial/a.record#1 first", "trial/a.record#2 first", "trial/b.record#1 second"];
+    assert_eq!(lines, expected, "seed {seed}: an effect is missing or repeated");
+    scene.expect_no_orphans();
+    tally.add(&chaos);
+    tally.add_history(&journal);
+    tally.items += 1;
+    tally.resumes += resumes;
+}
+
+fn open(scene: &Scene) -> RunId {
+    let run = RunId::new("trial").expect("BUG: the name is safe");
+    let definition = Definition { request: "make things".to_owned() };
+    let spec = spec(&definition, &run, scene.repo(), Some(wrapper(&scene.agent())));
+    let store = scene.open_store();
+    let kind = KindOf::<Items>::STATIC;
+    wait(runner::open(&store, &Clock::system(), kind, person(), spec)).expect("the run is new");
+    run
+}
+
+/// Starts and kills engines until one exits by itself, while a person answers.
+fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, run: &RunId, seed: u64) -> u32 {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer_all(scene, run, &done));
+        let mut resumes = 0;
+        loop {
+            let engine = scene.callboard(&["resume", "trial", "--jobs", "2"]).start();
+            resumes += 1;
+            if chaos.disturb(&engine) {
+                chaos.wait_killed(engine, seed);
+                continue;
+            }
+            let session = engine.wait();
+            // A refusal means that the run has ended: the engine before was killed after its last commit.
+            let ended = session.code == 3 && chaos.newest_status(seed).as_deref() == Some("succeeded");
+            if session.code == 0 || ended {
+                done.store(true, Ordering::Relaxed);
+                return resumes;
+            }
+            assert!(server_was_down(&session), "seed {seed}: failed:\n{}", session.transcript());
+        }
+    })
+}
+
+/// Answers every question. Item `b` is rejected the first time.
+fn answer_all(scene: &Scene, run: &RunId, done: &AtomicBool) {
+    let (clock, ada) = (Clock::system(), Author::Person { name: "ada".to_owned(), host: String::new() });
+    while !done.load(Ordering::Relaxed) {
+        // A person needs a moment.
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        let answered: Result<(), AnswerError> = wait(async {
+            let store = open_store(scene.repo(), scene.backend().address().as_deref()).await;
+            let Ok(Some(mut journal)) = Journal::load(&store, &clock, KINDS, run).await else {
+                return Ok(());
+            };
+            let open: Vec<_> =
+                journal.state.run.waiting_steps().map(|(step, turn)| (step.clone(), turn)).collect();
+            for (step, turn) in open {
+                let rejects = step.as_str() == "b.approve" && turn.0 == 1;
+                let choice = if rejects { "reject" } else { "approve" };
+                let answer = Answer { choice: Some(choice.to_owned()), text: Some("because".to_owned()) };
+                runner::answer(&mut journal, ada.clone(), &step, Some(turn), answer).await?;
+            }
+            Ok(())
+        });
+        match answered {
+            Ok(()) | Err(AnswerError::Commit(_)) => {}
+            Err(error) => panic!("an answer was refused: {error}"),
+        }
+    }
+}
+
+fn reopen(scene: &Scene, run: &RunId) {
+    let store = scene.open_store();
+    let request = Request::Protocol(serde_json::json!({ "reopen": StepId::new("a").expect("BUG: a name") }));
+    wait(async {
+        let journal = Journal::load(&store, &Clock::system(), KINDS, run).await.expect("it can be loaded");
+        let mut journal = journal.expect("it was opened");
+        let reopened = runner::request(&mut journal, person(), request, None).await;
+        reopened.expect("a finished run can be reopened");
+    });
+}
