@@ -16,11 +16,13 @@ use store::{
 
 use super::harness::person;
 
-/// The answer to a commit that is not forwarded.
+/// A wrong answer to a commit. Unless it says otherwise, the commit is not forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     /// No answer: the outcome is unknown.
     Nothing,
+    /// No answer, though the commit was forwarded.
+    NothingAfterCommit,
     /// A conflict, though no other client has written.
     Conflict,
 }
@@ -66,6 +68,11 @@ impl FaultyStore {
     pub(crate) fn answers(&self, answer: Answer, times: usize) {
         *self.answers.lock().unwrap() = std::iter::repeat_n(answer, times).collect();
     }
+
+    /// Whether the next commit gets a wrong answer.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.lock().unwrap().is_empty()
+    }
 }
 
 #[async_trait]
@@ -75,18 +82,24 @@ impl Store for FaultyStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
-        match self.answers.lock().unwrap().pop_front() {
-            None => {}
+        let unknown = |write_id| {
+            let source = std::io::Error::other("no answer").into();
+            Err(CommitError::Unknown { write_id, source })
+        };
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            None => self.store.commit(commit).await,
             Some(Answer::Conflict) => {
                 let (run, expected) = (commit.run, commit.expected.revision);
-                return Err(CommitError::Conflict { run, expected, found: expected });
+                Err(CommitError::Conflict { run, expected, found: expected })
             }
-            Some(Answer::Nothing) => {
-                let source = std::io::Error::other("no answer").into();
-                return Err(CommitError::Unknown { write_id: commit.write_id, source });
+            Some(Answer::Nothing) => unknown(commit.write_id),
+            Some(Answer::NothingAfterCommit) => {
+                let write_id = commit.write_id;
+                self.store.commit(commit).await?;
+                unknown(write_id)
             }
         }
-        self.store.commit(commit).await
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {

@@ -30,3 +30,10 @@ pub(crate) async fn opened_with(temp_store: &TempStore, steps: &[&str]) -> anyho
 pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
     harness::engine_config(store, Path::new("/bin/false"))
 }
+
+/// Returns a configuration with a command and without a shim: every attempt fails at once.
+pub(crate) fn failing_engine_config(store: &AnyStore) -> EngineConfig {
+    let mut engine_config = harness::engine_config(store, Path::new("/missing"));
+    engine_config.overrides.profile = Some(harness::wrapper(Path::new("/bin/true")));
+    engine_config
+}

@@ -1,8 +1,9 @@
-//! Runs in the test's own process: edits, requests, revisions, and faults of the store.
+//! Runs in the test's own process: edits, requests, revisions, what an engine commits, and faults of the store.
 
 mod edits;
 mod embedded_hosts;
 mod embedded_restore;
+mod engine_commits;
 mod faulty_store;
 mod harness;
 mod requests;

@@ -1,12 +1,13 @@
 //! Runs at past revisions.
 
-use protocol::entry::Author;
-use protocol::run::{Request, RunStatus};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
+use protocol::run::{Change, Exit, Request, RunStatus, start_queued};
 use protocol::steps::Steps;
-use protocol::{KINDS, Revision, StepId, Typed};
+use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, Typed};
 use runner::{Clock, History, Journal, RunAt, RunAtError};
 use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
+use testkit::harness::{append, commit_decision};
 
 use super::harness::{opened, person};
 
@@ -42,6 +43,35 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let now = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_snapshot_keeps_a_pending_backoff() {
+    let temp_store = TempStore::new();
+    let (store, run) = opened(&temp_store).await.unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    let start = start_queued(&mut journal.state.run.clone(), 1);
+    commit_decision(&mut journal, store.as_ref(), "here", start).await;
+    let attempt: AttemptId = "a#1.1".parse().unwrap();
+    let exit = Exit::WillRetry { failures: 1, next: AttemptNo(2) };
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: journal.state.at,
+        by: person(),
+        input: Input::Deferred,
+        changes: vec![Change::Ended { attempt: attempt.clone(), exit }],
+        actions: Vec::new(),
+        timers: vec![Timer { attempt: attempt.clone(), fires_at: journal.state.at, length_ms: 1 }],
+    };
+    append(&mut journal, store.as_ref(), &entry).await.unwrap();
+    while journal.position.revision < Revision(SNAPSHOT_EVERY) {
+        let paused = journal.state.run.status == RunStatus::Paused;
+        let request = if paused { Request::Resume } else { Request::Pause };
+        runner::request(&mut journal, person(), request, None).await.unwrap();
+    }
+    let read = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    assert!(read.state.timers.contains_key(&attempt), "{:?}", read.state);
+    assert_eq!(read.state, journal.state);
 }
 
 #[tokio::test]

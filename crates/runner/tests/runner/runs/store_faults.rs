@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use protocol::edit::Patch;
 use protocol::run::{Request, RunStatus};
-use protocol::{KINDS, Revision};
-use runner::{Clock, EditError, Journal, RequestError};
-use store::{CommitError, Store as _, Unavailable};
+use protocol::{KINDS, Outcome, Revision};
+use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notice, Observer, RequestError};
+use store::{CommitError, Store, Tenure, Unavailable};
 use testkit::TempStore;
 use testkit::harness::cycle::start_planning;
+use tokio::sync::mpsc;
 
 use super::faulty_store::{Answer, FaultyStore};
-use super::harness::{opened_with, person};
+use super::harness::{failing_engine_config, opened_with, person};
 use crate::cycle_document;
 
 async fn scene() -> (TempStore, Arc<FaultyStore>, Journal) {
@@ -35,6 +36,16 @@ async fn a_lost_write_is_retried() {
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
 }
 
+/// Every refusal has an entry of its own, so a commit that is repeated shows.
+#[tokio::test]
+async fn a_commit_without_an_answer_is_not_repeated() {
+    let (_temp_store, store, mut journal) = scene().await;
+    store.answers(Answer::NothingAfterCommit, 1);
+    runner::record_refusal(&mut journal, person(), Request::Pause, "a#1.1".to_owned()).await.unwrap();
+    assert_eq!(journal.position.revision, Revision(2));
+    assert_eq!(store.newest(&journal.run).await.unwrap(), Some(Revision(2)));
+}
+
 #[tokio::test]
 async fn a_write_that_is_lost_repeatedly_is_an_outage() {
     let (_temp_store, store, mut journal) = scene().await;
@@ -53,6 +64,39 @@ async fn a_conflict_without_another_writer_is_an_outage() {
     let unmoved =
         matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
     assert!(unmoved, "{error:?}");
+}
+
+/// Makes the commit after a start meet a conflict, and counts the processes that are started.
+struct ConflictAfterStart {
+    store: Arc<FaultyStore>,
+    processes: usize,
+}
+
+impl Observer for ConflictAfterStart {
+    fn notice(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::Committed { entry, .. } if !entry.actions.is_empty() => {
+                self.store.answers(Answer::Conflict, 1);
+            }
+            Notice::Output { .. } => self.processes += 1,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
+    let (_temp_store, store, Journal { run, .. }) = scene().await;
+    let config = failing_engine_config(&store.store);
+    let mut observer = ConflictAfterStart { store: store.clone(), processes: 0 };
+    let faulty: Arc<dyn Store> = store.clone();
+    let engine = Engine::lock(&faulty, config, &run, Tenure::Engine, &mut observer).await.unwrap();
+    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let exit = engine.drive(EngineRequest::to_resume(None), interrupts);
+    let exit = tokio::time::timeout(testkit::DEADLINE, exit).await.expect("the run ends");
+    assert_eq!(exit.unwrap(), EngineExit::Finished(Outcome::Failed));
+    assert!(!store.has_answers(), "there was a conflict");
+    assert_eq!(observer.processes, 1, "the attempt was not started again");
 }
 
 #[tokio::test]
