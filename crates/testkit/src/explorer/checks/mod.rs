@@ -43,8 +43,10 @@ pub(super) fn transition<P: Explored>(
         Some(Input::Write(_)) => writes(transition, &mut violations),
         Some(Input::Deferred | Input::Slots) | None => {}
     }
-    if let Some(Input::Request(Request::Stop)) = transition.input {
-        stops(transition, &mut violations);
+    match transition.input {
+        Some(Input::Request(Request::Pause)) => pauses(transition, &mut violations),
+        Some(Input::Request(Request::Stop)) => stops(transition, &mut violations),
+        _ => {}
     }
     violations
 }
@@ -218,6 +220,15 @@ fn retries<P: Explored>(
             "a retry reopens the steps it names",
             format!("{after:?} are left, not {left:?}"),
         ));
+    }
+}
+
+/// A pause that is granted holds a running run.
+fn pauses<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    let (before, after) = (transition.before.status, transition.after.status);
+    if before == RunStatus::Running && after != RunStatus::Paused {
+        let what = format!("it was {before:?}, and is {after:?}");
+        violations.push(Violation::new("a pause holds a running run", what));
     }
 }
 
