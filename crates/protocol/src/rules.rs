@@ -198,7 +198,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     type Change: EntryData;
     type Step: EntryData + Ord + Hash + Display;
     type Verdict: EntryData;
-    /// The seed's JSON document, typed.
+    /// The JSON document of the protocol's format, typed.
     type Document: Debug + Clone + PartialEq + Serialize + Send + Sync;
     /// A change of the document that does not change the run; [`Never`] if only the engine writes it.
     type Edit: EntryData;
@@ -341,17 +341,17 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     fn part(document: &Self::Document, path: &str) -> String;
     /// Assembles a document from its parts; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
-    /// Checks a write against the rules of the seed, as if it came from another client.
+    /// Checks a write against the rules of the format, as if it came from another client.
     fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), RecordError>;
     /// Assembles a document from its parts alone; `None` if the protocol needs the definition, or a part is missing or
     /// malformed.
     fn assemble_without_definition(_parts: &[(String, String)]) -> Option<Self::Document> {
         None
     }
-    /// Returns the rules of the seed that a stored document violates, as far as they are cheap enough to be checked at every
-    /// load.
+    /// Returns the rules of the format that a stored document violates, as far as they are cheap enough to be checked
+    /// at every load.
     fn violations(document: &Self::Document) -> Vec<Violation>;
-    /// Returns the files that show the document, at the paths of the seed's layout. They are written together.
+    /// Returns the files that show the document, at the paths that the format specifies. They are written together.
     fn views(document: &Self::Document) -> Vec<View>;
     /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
     fn report_path(document: &Self::Document, step: &Self::Step) -> Option<String>;

@@ -1,4 +1,4 @@
-//! Timestamps: UTC with microseconds, printed exactly as the seeds print them.
+//! Timestamps: UTC with microseconds, printed exactly as the specified formats print them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_prints_as_the_seed_writes_it() {
+    fn a_stamp_prints_as_the_formats_write_it() {
         for text in ["2025-01-15T14:30:00.123456Z", "2025-01-15T14:30:05.000000Z"] {
             assert_eq!(text.parse::<Stamp>().unwrap().to_string(), text);
         }

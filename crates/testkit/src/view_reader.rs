@@ -1,4 +1,4 @@
-//! A thread that reads `run_state.json` during a run: every content must be complete and keep the seed's rules.
+//! A thread that reads `run_state.json` during a run: every content must be complete and keep its format's rules.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Errors of document edits. The `kind` fields are the seed's words.
+//! Errors of document edits. The `kind` fields are the words of the protocol's specification.
 
 use protocol::edit::EditRefusal;
 use runner::{EditError, SequenceConflict};

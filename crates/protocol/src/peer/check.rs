@@ -1,4 +1,4 @@
-//! Checks a document against the seed's rules. Reports every violation under the id that the seed's tables give the rule.
+//! Checks a document against the rules of its format.
 //!
 //! Works on JSON, because most invalid documents cannot be parsed into a [`Document`]. The rules F are about fields, P about
 //! the order of phases, S about sequences. F8 (unknown fields are preserved) and most of S4 relate two documents;
@@ -16,11 +16,11 @@ use super::document::{Document, VERSION};
 use crate::check::{At, Findings, Violation};
 use parsed::ParsedDocument;
 
-/// The result of a check, in the order of the seed's tables.
+/// The result of a check, in the order of the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
     pub violations: Vec<Violation>,
-    /// Accepted here, but not by a stricter reading of the seed.
+    /// Accepted here, but not by a stricter reading of the format.
     pub warnings: Vec<Violation>,
 }
 

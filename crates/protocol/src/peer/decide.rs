@@ -1,7 +1,7 @@
 //! The transition table of `peer`: four phases in a row, and how the cycle ends if a phase fails or the run is stopped.
 //!
-//! Each transition of the seed's matrix is one write. So a report only completes its phase. The next phase, and the close
-//! after the review, are deferred transitions with entries of their own.
+//! Each transition of the protocol's matrix is one write. So a report only completes its phase. The next phase, and the
+//! close after the review, are deferred transitions with entries of their own.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The document of `peer`, one per cycle. Unknown fields are written back unchanged.
 //!
-//! A document that can be parsed may still break rules of the seed; see [`check`](mod@super::check).
+//! A document that can be parsed may still break rules of the format; see [`check`](mod@super::check).
 
 mod history;
 pub(super) mod parts;
@@ -22,7 +22,7 @@ pub use second::{BadSecond, Second};
 /// The version of the format.
 pub const VERSION: u64 = 2;
 
-/// Fields that the seed does not define, in their order.
+/// Fields that the format does not define, in their order.
 pub type Unknown = Map<String, Value>;
 
 /// One cycle.
@@ -100,7 +100,7 @@ pub enum Mode {
 impl CycleStatus {
     pub const ALL: [Self; 4] = [Self::Initialized, Self::InProgress, Self::Completed, Self::Failed];
 
-    /// The seed's word.
+    /// The word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initialized => "initialized",
@@ -114,7 +114,7 @@ impl CycleStatus {
 impl Mode {
     pub const ALL: [Self; 2] = [Self::New, Self::Continue];
 
-    /// The seed's word.
+    /// The word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",

@@ -51,7 +51,7 @@ use crate::rules::{
 };
 use crate::{Stamp, StepId};
 
-/// The protocol of seed 000.
+/// The `peer` protocol: plan, execute, express, review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {}
 

@@ -1,7 +1,7 @@
 //! Records an entry in the document.
 //!
-//! An entry makes at most one write of the seed's matrix. Other entries concern only the engine and leave the document
-//! unchanged. [`change`] makes the writes, so the result keeps the rules.
+//! An entry makes at most one write of the protocol's transition matrix. Other entries concern only the engine and
+//! leave the document unchanged. [`change`] makes the writes, so the result keeps the rules.
 
 use serde_json::Value;
 

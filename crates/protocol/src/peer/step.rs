@@ -13,7 +13,7 @@ use crate::check::Violation;
 use crate::report::{Form, Report, Status};
 use crate::rules::ParsedReport;
 
-/// The seed's bucket for the documents.
+/// The bucket of the documents.
 pub const BUCKET: &str = "agent-os-peer-state";
 
 pub(super) fn brief(

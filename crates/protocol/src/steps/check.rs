@@ -1,4 +1,4 @@
-//! The seed's rules for `run_state.json`.
+//! The rules of `run_state.json`.
 //!
 //! They are checked on plain JSON, because an invalid document does not fit into a [`Document`]. Unknown fields are allowed.
 
@@ -14,7 +14,7 @@ pub fn check_document(document: &Document) -> Vec<Violation> {
     check(&serde_json::to_value(document).expect("BUG: a document is plain data"))
 }
 
-/// Checks any JSON. Returns every violation, in the order of the seed's tables.
+/// Checks any JSON. Returns every violation, in the order of the rules.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings(Vec::new());
     let at = At::document();
@@ -202,7 +202,7 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
     }
 }
 
-/// Returns whether a time is written exactly as the seed writes it.
+/// Returns whether a time is written exactly as the format requires.
 fn is_time(text: &str) -> bool {
     text.parse::<Stamp>().is_ok_and(|stamp| stamp.to_string() == text)
 }

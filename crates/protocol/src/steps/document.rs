@@ -49,7 +49,7 @@ pub struct StepDocument {
     pub ended_at: Option<Stamp>,
     pub last_error: Option<String>,
     pub artifacts: Vec<String>,
-    /// Values are texts, even if they are numbers, as the seed requires.
+    /// Values are texts, even if they are numbers, as the format requires.
     pub metrics: Map<String, Value>,
     pub logs: Vec<String>,
     pub manual_input_path: Option<String>,
@@ -58,7 +58,7 @@ pub struct StepDocument {
     pub unknown: Map<String, Value>,
 }
 
-/// The status of a step, in the seed's words.
+/// The status of a step, in the document's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -71,7 +71,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the seed's word.
+    /// Returns the word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",

@@ -1,4 +1,4 @@
-//! The files that show a run: the seed's layout under `<repo>/.agents/runs/<run_id>/`.
+//! The files that show a run: the specified layout under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
 use crate::rules::{RunLocation, View};

@@ -37,7 +37,7 @@ use crate::rules::{
 };
 use crate::{Stamp, StepId};
 
-/// The protocol of seed 004.
+/// The `steps` protocol: the steps of a workflow file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {}
 

@@ -1,4 +1,4 @@
-//! Entry → document: how the seed's file changes with each commit.
+//! Entry → document: how `run_state.json` changes with each commit.
 
 use std::collections::BTreeMap;
 

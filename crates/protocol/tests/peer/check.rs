@@ -1,4 +1,5 @@
-//! The rules of a cycle's document: the seed's example keeps all, and for each rule a document breaks only that one.
+//! The rules of a cycle's document: the specification's example keeps all, and for each rule a document breaks only
+//! that one.
 
 use protocol::check::Violation;
 use protocol::peer::{Document, check, check_document};
@@ -63,7 +64,7 @@ fn breaks_without(rule: &str, pointer: &str) {
 }
 
 #[test]
-fn the_seeds_example_keeps_every_rule_and_its_gaps_are_warnings() {
+fn the_specified_example_keeps_every_rule_and_its_gaps_are_warnings() {
     let checked = check(&example());
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"

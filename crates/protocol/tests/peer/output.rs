@@ -26,7 +26,7 @@ fn kinds() -> [(&'static str, Verify, Value); 6] {
     ]
 }
 
-/// Valid outputs: the seed's shapes and the shipped ones.
+/// Valid outputs: the specified shapes and the shipped ones.
 fn valid(kind: &str) -> Vec<Value> {
     let example: Value = serde_json::from_str(include_str!("../fixtures/peer/cycle.json")).unwrap();
     match kind {

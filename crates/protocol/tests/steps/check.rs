@@ -1,4 +1,5 @@
-//! The rules of `run_state.json`. The seed's examples violate none, and each rule has a document that violates only it.
+//! The rules of `run_state.json`. The specification's examples violate none, and each rule has a document that violates
+//! only it.
 
 use protocol::steps::{Document, check, check_document};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ const EXAMPLES: [&str; 4] = [
 ];
 
 #[test]
-fn the_examples_of_the_seed_violate_no_rule_and_are_written_unchanged() {
+fn the_specified_examples_violate_no_rule_and_are_written_unchanged() {
     for text in EXAMPLES {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(check(&value), []);

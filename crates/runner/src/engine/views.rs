@@ -140,7 +140,7 @@ impl Engine<'_> {
         self.views.stale = false;
     }
 
-    /// Writes the report in `input`, if there is one, to its file in the seed's layout. If that fails, the file is
+    /// Writes the report in `input`, if there is one, to its file in the specified layout. If that fails, the file is
     /// written at exit.
     pub(super) fn write_report(&mut self, input: &Input) {
         if self.views.repo_missing {

@@ -252,7 +252,7 @@ impl Journal {
         Ok(entry)
     }
 
-    /// Applies the entry to the document. Panics before anything is written if the result breaks the seed's rules.
+    /// Applies the entry to the document. Panics before anything is written if the result breaks the format's rules.
     fn record(&mut self, entry: &Entry) -> Vec<String> {
         let is_new = self.position.revision == Revision(0);
         let checks = self.kind().info().checks_writes;

@@ -60,7 +60,7 @@ pub(crate) fn open_machine(
 }
 
 /// Returns a machine with the document of a revision, in the state before the first entry. Fails if the document is
-/// missing or breaks the seed's rules.
+/// missing or breaks the format's rules.
 pub(crate) async fn load_machine(
     store: &dyn Store,
     kind: &'static dyn Kind,

@@ -92,7 +92,7 @@ pub(super) enum Accepted<P: Explored> {
 }
 
 impl<P: Explored> Scene<P> {
-    /// `check` returns what is wrong with a document, by the rules of the protocol's seed.
+    /// `check` returns what is wrong with a document, by the rules of the protocol's format.
     pub fn new(
         name: impl Into<String>,
         definition: P::Definition,

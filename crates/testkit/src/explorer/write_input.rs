@@ -15,7 +15,7 @@ pub struct WriteInput {
     pub rights: Rights,
 }
 
-/// Whether the seed permits a write.
+/// Whether the format permits a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     Granted,

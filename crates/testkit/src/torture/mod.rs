@@ -4,7 +4,7 @@
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
-//! may be left. A concurrent reader must never have seen a view that breaks the seed's rules. For cycles, every
+//! may be left. A concurrent reader must never have seen a view that breaks the format's rules. For cycles, every
 //! document of every revision must keep the rules, and no phase may be completed twice.
 
 mod chaos;

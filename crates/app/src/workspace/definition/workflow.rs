@@ -31,7 +31,7 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str) -> Read {
     Read { whole, problems, warnings }
 }
 
-/// Reads a step's prompt from the first existing path, in the seed's order.
+/// Reads a step's prompt from the first existing path, in the specified order.
 fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<String, Problem> {
     let PromptReference { path, step, line, column } = reference;
     let called = match step {

@@ -1,7 +1,8 @@
 //! The writes of a cycle's document, each a function from the old document to the new one.
 //!
 //! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write that is
-//! not in the seed's matrix is refused. The result keeps all rules, and [`transition`](super::transition) recognises it.
+//! not in the protocol's transition matrix is refused. The result keeps all rules, and
+//! [`transition`](super::transition) recognises it.
 
 mod compact;
 mod unknown_fields;

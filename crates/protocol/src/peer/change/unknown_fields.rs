@@ -1,4 +1,4 @@
-//! Fields that the seed does not define. Every other write preserves them.
+//! Fields that the format does not define. Every other write preserves them.
 
 use super::next_write;
 use crate::peer::document::{Document, Event, Phase, Second, Unknown};

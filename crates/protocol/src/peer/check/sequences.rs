@@ -176,7 +176,7 @@ fn check_end(at: &At, document: &ParsedDocument, findings: &mut Findings) {
     }
 }
 
-/// Warns about gaps in the history, which only the literal reading of the seed forbids, and about unknown events.
+/// Warns about gaps in the history, which only the literal reading of the rules forbids, and about unknown events.
 pub(super) fn warn(at: &At, document: &ParsedDocument, warnings: &mut Findings) {
     for entry in &document.history {
         match &entry.event {

@@ -76,7 +76,7 @@ pub struct Phases {
 impl Phase {
     pub const ALL: [Self; 4] = [Self::Plan, Self::Execute, Self::Express, Self::Review];
 
-    /// The seed's word.
+    /// The word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -105,7 +105,7 @@ impl Phase {
         }
     }
 
-    /// Parses the seed's word.
+    /// Parses the word in the document.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == word)
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Phase {
 impl PhaseStatus {
     pub const ALL: [Self; 4] = [Self::Pending, Self::InProgress, Self::Completed, Self::Failed];
 
-    /// The seed's word.
+    /// The word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

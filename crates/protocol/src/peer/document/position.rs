@@ -1,4 +1,4 @@
-//! Where a cycle is in the seed's transition matrix.
+//! Where a cycle is in the protocol's transition matrix.
 
 use std::fmt;
 

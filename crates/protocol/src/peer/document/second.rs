@@ -1,4 +1,4 @@
-//! Timestamps of the seed: UTC in whole seconds.
+//! Timestamps of the document: UTC in whole seconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::Stamp;
 #[serde(try_from = "String", into = "String")]
 pub struct Second(jiff::Timestamp);
 
-/// The text is not a timestamp of the seed.
+/// The text is not a timestamp of the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
 pub struct BadSecond;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_spelling_of_the_seed_is_accepted() {
+    fn only_the_specified_spelling_is_accepted() {
         let text = "2025-08-05T10:00:00Z";
         assert_eq!(text.parse::<Second>().unwrap().to_string(), text);
         for text in [

@@ -1,5 +1,5 @@
-//! Edits by other clients of the store. A client writes the whole document as the seed says, with the next sequence, the time
-//! and a history entry; or it changes single fields only.
+//! Edits by other clients of the store. A client writes the whole document as the format requires, with the next
+//! sequence, the time and a history entry; or it changes single fields only.
 
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::check::member;
 use crate::peer::document::Phase;
 
-/// The fields of the seed, by the object that has them. All others are unknown.
+/// The fields of the format, by the object that has them. All others are unknown.
 const HEAD: [&str; 9] = [
     "version",
     "cycle_id",

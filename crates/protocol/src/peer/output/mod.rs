@@ -1,7 +1,8 @@
 //! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
 //!
-//! The seed's shapes and those of the project it comes from are both accepted. The tables define them once: [`verify`] checks an
-//! output against them, and [`schema`] exports them as JSON Schema. Other fields are allowed.
+//! The specified shapes and those of the project that the protocol comes from are both accepted. The tables define them
+//! once: [`verify`] checks an output against them, and [`schema`] exports them as JSON Schema. Other fields are
+//! allowed.
 
 mod review;
 mod shape;

@@ -1,4 +1,4 @@
-//! The fields of each output: first those of the seed, then those of the project it comes from.
+//! The fields of each output: first the specified ones, then those of the project that the protocol comes from.
 
 use super::shape::{Field, Shape, optional, required};
 use crate::peer::document::Phase;

@@ -1,4 +1,4 @@
-//! Recognises which transition of the seed's matrix a write is, or why it is none.
+//! Recognises which transition of the protocol's matrix a write is, or why it is none.
 //!
 //! A write is recognised by the history entry that it appends. From the entry and from what the transition may bring (an
 //! output, an error, unknown fields), [`change`] makes the expected document. The transition may not
@@ -19,7 +19,7 @@ use super::document::{
 use crate::check::Violation;
 use differences::differences;
 
-/// The rule that a write breaks if it touches too much. It has no id of its own in the seed's tables.
+/// The rule that a write breaks if it touches too much. It has no id of its own among the rules.
 pub(super) const MATRIX: &str = "matrix";
 
 /// What a write does.
@@ -58,7 +58,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The seed's name of the error.
+    /// The specified name of the error.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Violations(_) => "schema_validation_failed",
@@ -155,7 +155,8 @@ fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Ex
     }))
 }
 
-/// The expected result of a write without a history entry: progress, as in the seed's example, or unknown fields.
+/// The expected result of a write without a history entry: progress, as in the specification's example, or unknown
+/// fields.
 fn without_entry(old: &Document, new: &Document) -> Expectation {
     let has_changed = |phase: Phase| {
         let (before, after) = (&old.phases[phase], &new.phases[phase]);

@@ -10,7 +10,7 @@ use super::grammar::{self, Key};
 use crate::closest;
 use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
 
-/// Keys of the seed's format that this version refuses, and what each of them would do.
+/// Keys of the specified format that this version refuses, and what each of them would do.
 const UNSUPPORTED_KEYS: [(&str, &str); 5] = [
     ("gates", "waiting for conditions outside the workflow"),
     ("human_in_the_loop", "waiting for a person's answer"),

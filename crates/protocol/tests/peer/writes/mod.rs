@@ -119,7 +119,7 @@ impl Step {
         }
     }
 
-    /// The seed's matrix, written a second time to compare with what the changes allow.
+    /// The transition matrix, written a second time to compare with what the changes allow.
     fn is_legal(self, at: Position, old: &Document) -> bool {
         let first_open =
             || old.phases.iter().find(|(_, shown)| shown.status != PhaseStatus::Completed).map(|(p, _)| p);

@@ -1,7 +1,7 @@
-//! The document of `steps`: the seed's examples, and the documents of runs entry by entry.
+//! The document of `steps`: the specification's examples, and the documents of runs entry by entry.
 
 mod journal;
-mod seed;
+mod specified;
 
 use journal::{Journal, attempt, error, reported, verdict};
 use protocol::Stamp;
@@ -10,7 +10,7 @@ use protocol::run::{self, Absorbed, Ending, Fact, RunState};
 use protocol::steps::{Document, Status, Verdict};
 
 #[test]
-fn the_examples_of_the_seed_are_read_and_written_unchanged() {
+fn the_specified_examples_are_read_and_written_unchanged() {
     for text in [
         include_str!("../../fixtures/steps/failed-step.json"),
         include_str!("../../fixtures/steps/human-in-the-loop.json"),

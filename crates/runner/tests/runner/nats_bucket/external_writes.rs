@@ -19,7 +19,7 @@ fn drafted(entry: &Value, draft: &str) -> Value {
     entry
 }
 
-/// Changes the planner's output and adds a history entry, as the seed asks its clients to.
+/// Changes the planner's output and adds a history entry, as the format asks its clients to.
 fn written(entry: &Value, draft: &str) -> Value {
     let mut entry = drafted(entry, draft);
     let sequence = entry["sequence"].as_u64().unwrap() + 1;

@@ -106,7 +106,7 @@ pub enum NatsSettingsError {
 /// The default lease. A restart of a server takes less.
 const LEASE: Duration = Duration::from_secs(20);
 
-/// The bucket name of the seed.
+/// The specified bucket name.
 const BUCKET: &str = "agent-os-peer-state";
 
 /// The usual size of a NATS cluster.

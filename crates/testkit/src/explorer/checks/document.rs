@@ -12,7 +12,7 @@ use crate::explorer::{Explored, Scene, typed};
 pub(in crate::explorer) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
     node.touched = match node.state.run.machine.record(entry) {
         Ok(touched) => touched,
-        Err(error) => return vec![Violation::new("the document keeps the seed's rules", error.to_string())],
+        Err(error) => return vec![Violation::new("the document keeps its format's rules", error.to_string())],
     };
     let differs = P::compare(&node.state.run, typed(&node.state.run));
     differs.into_iter().map(|what| Violation::new("the document agrees with the run", what)).collect()
@@ -26,13 +26,13 @@ pub(in crate::explorer) fn keep_parts(node: &mut Node) {
     }
 }
 
-/// The expensive checks, once per state: the document keeps the rules of its seed, and its stored parts give the same
+/// The expensive checks, once per state: the document keeps the rules of its format, and its stored parts give the same
 /// document.
 pub(in crate::explorer) fn survives<P: Explored>(scene: &Scene<P>, node: &mut Node) -> Vec<Violation> {
     keep_parts(node);
     let wrong = (scene.check)(&typed::<P>(&node.state.run).document).into_iter();
     let mut violations: Vec<_> =
-        wrong.map(|what| Violation::new("the document keeps the seed's rules", what)).collect();
+        wrong.map(|what| Violation::new("the document keeps its format's rules", what)).collect();
     let parts: Vec<_> = node.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();
     let machine = &node.state.run.machine;
     if machine.assemble(&parts) != Some(machine.document()) {

@@ -1,4 +1,4 @@
-//! The transition of the seed's matrix that an input must make, derived from the document before it and the running
+//! The transition of the protocol's matrix that an input must make, derived from the document before it and the running
 //! attempt, not from the protocol's decisions.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};

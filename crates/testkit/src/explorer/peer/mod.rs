@@ -22,7 +22,7 @@ pub const LEGEND: &str =
 ⇐ in progress: its output is reused from the cycle that this one continues
 ✎ the new position of the document, if it changed";
 
-/// The seed's order, written down independently of the protocol.
+/// The specified order, written down independently of the protocol.
 pub(super) const ORDER: [Phase; 4] = [Phase::Plan, Phase::Execute, Phase::Express, Phase::Review];
 
 /// The quality score from which a review is successful.
@@ -179,7 +179,7 @@ impl Explored for Peer {
     }
 }
 
-/// Returns the position of the document, in the seed's words.
+/// Returns the position of the document, in the words of the document.
 fn position(document: &Document) -> String {
     let of = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
     match document.metadata.status {

@@ -1,7 +1,7 @@
 //! The rules of `peer`.
 //!
-//! Written from the seed's tables and the two documents around an entry, not with the functions that decide or write,
-//! so that a mistake there is not repeated here.
+//! Written from the specification's tables and the two documents around an entry, not with the functions that decide or
+//! write, so that a mistake there is not repeated here.
 
 use protocol::Outcome;
 use protocol::edit::EditAuthor;
@@ -130,7 +130,7 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec
             lost(format!("`{phase}` was completed, and changes"));
         }
         if !writes && old.unknown != new.unknown {
-            lost(format!("fields of `{phase}` that the seed does not know"));
+            lost(format!("fields of `{phase}` that the format does not define"));
         }
         let produces =
             wrote == Written::Completed(phase) || (wrote == Written::Started(phase) && old.output.is_none());
@@ -160,7 +160,7 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec
         lost("what the cycle was opened with".to_owned());
     }
     if !writes && (&was.unknown, &was.metadata.unknown) != (&shown.unknown, &shown.metadata.unknown) {
-        lost("fields that the seed does not know".to_owned());
+        lost("fields that the format does not define".to_owned());
     }
     let closing = (&was.cycle_summary, &was.insights) != (&shown.cycle_summary, &shown.insights);
     if closing && wrote != Written::Completed(Phase::Review) {
@@ -203,7 +203,7 @@ fn applied_as_given(
     }
 }
 
-/// Returns the phase without the fields that the seed does not know.
+/// Returns the phase without the fields that the format does not define.
 fn known(phase: &PhaseDocument) -> PhaseDocument {
     PhaseDocument { unknown: serde_json::Map::new(), ..phase.clone() }
 }

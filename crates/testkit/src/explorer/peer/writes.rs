@@ -12,7 +12,7 @@ use super::{ORDER, first_open};
 /// The write that is no progress of a phase.
 pub(super) const NOTE: &str = "a note from outside";
 
-/// The seed permits an agent to write the output and errors of the phase in progress, and others the same and unknown
+/// The format permits an agent to write the output and errors of the phase in progress, and others the same and unknown
 /// fields. Everything else is the engine's.
 pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;

@@ -31,7 +31,7 @@ fn scene(shape: &Shape, policy: OnFailure, slots: Slots) -> Scene<Steps> {
     Scene::new(name, shape.definition(policy, ITERATIONS), slots, check)
 }
 
-/// Returns what is wrong with a document, by the rules of its seed.
+/// Returns what is wrong with a document, by the rules of its format.
 fn check(document: &Document) -> Vec<String> {
     let violations = check_document(document).into_iter();
     violations.map(|violation| format!("{}: {}", violation.pointer, violation.message)).collect()

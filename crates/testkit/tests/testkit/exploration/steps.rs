@@ -70,7 +70,7 @@ fn a_counter_example_has_the_shortest_path() {
     let scene: Scene<Steps> = Scene::new("line, stop", definition, Slots::All, no_step_failed);
     let found = scene.explore(Limits::with_requests(1)).unwrap_err();
     insta::assert_snapshot!(found, @r"
-    rule violated: the document keeps the seed's rules: `a` failed
+    rule violated: the document keeps its format's rules: `a` failed
     in `line, stop, all slots`, on this path:
        0  (opens)             running     a▶ b· c·
        1  a fails             running     az-1 b· c·

@@ -42,7 +42,7 @@ fn a_whole_write_of_a_client_is_counted_once() {
     assert_eq!((new.sequence, new.history.len()), (theirs.sequence, theirs.history.len()));
     assert_eq!(new.phases, theirs.phases);
     assert_eq!(new.metadata.updated_at, second(9), "the engine's clock counts");
-    // Progress without an entry, as in the seed's example.
+    // Progress without an entry, as in the specification's example.
     let without = with(|found| {
         found["sequence"] = json!(old.sequence + 1);
         found["phases"]["execute"]["output"] = json!({ "progress": 80 });

@@ -1,4 +1,4 @@
-//! The lists of the seed's fields agree with the document.
+//! The lists of the format's fields agree with the document.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The seed's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
+//! The specification's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
 
 use protocol::run::{Ending, Fact};
 use protocol::steps::Verdict;
@@ -25,7 +25,7 @@ fn done(journal: &mut Journal, step: &str, turn: u32) {
 }
 
 #[test]
-fn a_loop_back_gives_the_three_snapshots_of_the_seed() {
+fn a_loop_back_gives_the_three_specified_snapshots() {
     let mut journal =
         Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING)), ("docs", &[REVIEW], None)]);
     done(&mut journal, CODING, 1);
@@ -72,9 +72,9 @@ fn a_loop_back_gives_the_three_snapshots_of_the_seed() {
     );
 }
 
-/// Events 1 to 4; the fifth is the loop-back above. `attempts` counts at the start, as in the seed's examples.
+/// Events 1 to 4; the fifth is the loop-back above. `attempts` counts at the start, as in the specification's examples.
 #[test]
-fn the_document_follows_the_mutation_events_of_the_seed() {
+fn the_document_follows_the_specified_mutation_events() {
     let mut journal = Journal::open_with(&[("planning", &[], None), (CODING, &["planning"], None)], 0);
     let pending = json!({
         "status": "PENDING", "attempts": 0, "iteration_count": 0, "report_path": null, "started_at": null,
