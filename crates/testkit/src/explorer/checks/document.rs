@@ -12,7 +12,9 @@ use crate::explorer::{Explored, Scene, typed};
 pub(in crate::explorer) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
     node.touched = match node.state.run.machine.record(entry) {
         Ok(touched) => touched,
-        Err(error) => return vec![Violation::new("the document keeps its format's rules", error.to_string())],
+        Err(error) => {
+            return vec![Violation::new("the document keeps its format's rules", error.to_string())];
+        }
     };
     let differs = P::compare(&node.state.run, typed(&node.state.run));
     differs.into_iter().map(|what| Violation::new("the document agrees with the run", what)).collect()
