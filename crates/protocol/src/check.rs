@@ -4,7 +4,7 @@ mod findings;
 
 use serde::Serialize;
 
-pub(crate) use findings::{At, Findings, kind};
+pub(crate) use findings::{Findings, Location, kind};
 
 /// One violated rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

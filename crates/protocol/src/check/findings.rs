@@ -4,32 +4,32 @@ use serde_json::Value;
 
 use super::{Violation, entry, member};
 
-/// The pointer of a value, and its name in messages.
+/// Where a value is in the document: its JSON pointer, and its name in messages.
 #[derive(Debug, Clone)]
-pub(crate) struct At {
+pub(crate) struct Location {
     pub(crate) pointer: String,
-    pub(crate) owner: String,
+    pub(crate) name: String,
 }
 
-impl At {
+impl Location {
     /// Returns the whole document.
     pub(crate) fn document() -> Self {
-        Self { pointer: String::new(), owner: "the document".to_owned() }
+        Self { pointer: String::new(), name: "the document".to_owned() }
     }
 
     /// Returns a field of the format.
     pub(crate) fn field(&self, name: &str) -> Self {
-        Self { pointer: member(&self.pointer, name), owner: format!("`{name}` of {}", self.owner) }
+        Self { pointer: member(&self.pointer, name), name: format!("`{name}` of {}", self.name) }
     }
 
     /// Returns a member whose name the user chose.
     pub(crate) fn inside(&self, name: &str) -> Self {
-        Self { pointer: member(&self.pointer, name), owner: format!("`{name}` in {}", self.owner) }
+        Self { pointer: member(&self.pointer, name), name: format!("`{name}` in {}", self.name) }
     }
 
     /// Returns an entry of a list.
     pub(crate) fn entry(&self, index: usize) -> Self {
-        Self { pointer: entry(&self.pointer, index), owner: format!("entry {} in {}", index + 1, self.owner) }
+        Self { pointer: entry(&self.pointer, index), name: format!("entry {} in {}", index + 1, self.name) }
     }
 }
 
@@ -38,12 +38,18 @@ impl At {
 pub(crate) struct Findings(pub(crate) Vec<Violation>);
 
 impl Findings {
-    pub(crate) fn add(&mut self, rule: &'static str, at: &At, message: String, repair: impl Into<String>) {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static str,
+        at: &Location,
+        message: String,
+        repair: impl Into<String>,
+    ) {
         self.0.push(Violation { rule, pointer: at.pointer.clone(), message, repair: repair.into() });
     }
 
     /// Adds a violation of `wrong-type`.
-    pub(crate) fn wrong_type(&mut self, at: &At, value: &Value, expected: &str, repair: &str) {
+    pub(crate) fn wrong_type(&mut self, at: &Location, value: &Value, expected: &str, repair: &str) {
         self.mistyped("wrong-type", at, value, expected, repair);
     }
 
@@ -51,12 +57,12 @@ impl Findings {
     pub(crate) fn mistyped(
         &mut self,
         rule: &'static str,
-        at: &At,
+        at: &Location,
         value: &Value,
         expected: &str,
         repair: impl Into<String>,
     ) {
-        let message = format!("{} is {} where {expected} is expected", at.owner, kind(value));
+        let message = format!("{} is {} where {expected} is expected", at.name, kind(value));
         self.add(rule, at, message, repair);
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
                 });
                 Value::Mapping(entries.collect::<Result<_, serde_json::Error>>()?)
             }
-            _ => Value::from_word(text.to_owned()),
+            _ => Value::from_plain_scalar(text.to_owned()),
         };
         Ok(Node { pos, value })
     }

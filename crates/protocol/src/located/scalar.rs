@@ -5,8 +5,8 @@ use serde_json::Number;
 use super::Value;
 
 impl Value {
-    /// Reads a word by the core schema of YAML 1.2. JSON's literals and numbers are read the same way.
-    pub(super) fn from_word(word: String) -> Self {
+    /// Reads a plain scalar (a word without quotes) by the core schema of YAML 1.2. JSON's literals and numbers are read the same way.
+    pub(super) fn from_plain_scalar(word: String) -> Self {
         match word.as_str() {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
             "true" | "True" | "TRUE" => Self::Bool { value: true, word },
@@ -81,7 +81,7 @@ mod tests {
             (".inf", r#"".inf""#),
             ("word", r#""word""#),
         ] {
-            let node = Node { pos: SourcePos::START, value: Value::from_word(word.to_owned()) };
+            let node = Node { pos: SourcePos::START, value: Value::from_plain_scalar(word.to_owned()) };
             assert_eq!(node.to_json().to_string(), json, "{word}");
         }
     }

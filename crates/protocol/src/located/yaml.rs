@@ -149,7 +149,7 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && !self.is_text(tag.as_deref(), pos);
                 let (cost, text) = (NODE_COST + text.len(), text.into_owned());
-                let value = if plain { Value::from_word(text) } else { Value::Text(text) };
+                let value = if plain { Value::from_plain_scalar(text) } else { Value::Text(text) };
                 let node = Rc::new(Node { pos, value });
                 self.finish(Built { node, plain, depth: 1, cost }, anchor)
             }

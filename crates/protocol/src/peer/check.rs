@@ -1,7 +1,7 @@
-//! Checks a document against the rules of its format.
+//! Checks a document against the rules of its format. `docs/peer.md` lists them by their ids.
 //!
 //! Works on JSON, because most invalid documents cannot be parsed into a [`Document`]. The rules F are about fields, P about
-//! the order of phases, S about sequences. F8 (unknown fields are preserved) and most of S4 relate two documents;
+//! the order of phases, S about sequence numbers. F8 (unknown fields are preserved) and most of S4 relate two documents;
 //! [`transition`](super::transition) checks them.
 
 mod fields;
@@ -13,7 +13,7 @@ mod sequences;
 use serde_json::Value;
 
 use super::document::{Document, VERSION};
-use crate::check::{At, Findings, Violation};
+use crate::check::{Findings, Location, Violation};
 use parsed::ParsedDocument;
 
 /// The result of a check, in the order of the rules.
@@ -32,7 +32,7 @@ pub fn check_document(document: &Document) -> Checked {
 /// Checks any JSON value.
 pub fn check(document: &Value) -> Checked {
     let (mut violations, mut warnings) = (Findings::default(), Findings::default());
-    let at = At::document();
+    let at = Location::document();
     match document.as_object() {
         None => violations.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
         // The other rules are those of version 2.
@@ -51,7 +51,7 @@ pub fn check(document: &Value) -> Checked {
 }
 
 /// F1. A document of another version is not checked further: it must be migrated first.
-fn is_current(at: &At, version: Option<&Value>, findings: &mut Findings) -> bool {
+fn is_current(at: &Location, version: Option<&Value>, findings: &mut Findings) -> bool {
     const MIGRATE: &str = "leave it as it is; `callboard import --peer` turns it into version 2";
     let Some(version) = version else {
         let message =
@@ -64,10 +64,10 @@ fn is_current(at: &At, version: Option<&Value>, findings: &mut Findings) -> bool
     }
     let at = at.field("version");
     if version.as_f64().is_some_and(|number| number > 2.0) {
-        let message = format!("{} is {version}: it was written by a later Callboard", at.owner);
+        let message = format!("{} is {version}: it was written by a later Callboard", at.name);
         findings.add("F1", &at, message, "update `callboard` and check it again");
     } else {
-        let message = format!("{} is {version}: it is of an older format and needs migration", at.owner);
+        let message = format!("{} is {version}: it is of an older format and needs migration", at.name);
         findings.add("F1", &at, message, MIGRATE);
     }
     false

@@ -139,7 +139,9 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
 
 pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred<Change, Phase>> {
     let then = match state {
-        State::Ready(phase) if definition.reused(phase).is_some() => wait(vec![Change::ReuseStarted(phase)]),
+        State::Ready(phase) if definition.reused_output(phase).is_some() => {
+            wait(vec![Change::ReuseStarted(phase)])
+        }
         State::Ready(phase) => {
             Move { changes: vec![Change::Activated(phase)], next: Next::Queue(vec![phase]) }
         }

@@ -48,8 +48,8 @@ pub struct Advice {
 }
 
 impl Definition {
-    /// The output of a phase that is reused instead of run.
-    pub fn reused(&self, phase: Phase) -> Option<&Value> {
+    /// Returns the output that a phase takes from the continued cycle instead of running, or `None` if the phase runs.
+    pub fn reused_output(&self, phase: Phase) -> Option<&Value> {
         self.continues.as_ref()?.outputs.get(phase as usize)
     }
 

@@ -25,13 +25,13 @@ pub const VERSION: u64 = 2;
 /// Fields that the format does not define, in their order.
 pub type Unknown = Map<String, Value>;
 
-/// One cycle.
+/// One cycle: one run of the protocol, with its four phases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Always [`VERSION`].
     pub version: u64,
     pub cycle_id: CycleId,
-    /// How often this document was written. Not the store's revision.
+    /// How often this document was written: its own revision, not the store's.
     pub sequence: u64,
     pub metadata: Metadata,
     pub context: Context,

@@ -1,4 +1,9 @@
-//! `peer`: plan, execute, express, review. Four phases in a row, and one document for the whole cycle.
+//! `peer`: plan, execute, express, review.
+//!
+//! A *cycle* is one run of this protocol: the four phases in a row, all on one document. `plan` says what to do, `execute`
+//! does it, `express` turns the result into text for people, `review` judges it. The document counts its own writes in
+//! `sequence`, which is not the revision of the run in the store. `docs/peer.md` describes the document and lists its
+//! rules by their ids (F1 to F8, P1 to P5, S1 to S4).
 //!
 //! A cycle is started with an [instruction](Instruction), for a spec or for the repository as a whole. Each phase is a step
 //! and produces an output that the next phases build on. No phase runs twice: an unsuccessful review ends the cycle like a
@@ -7,7 +12,7 @@
 //! `decide` has the transition table, `record` the write that an entry makes in the document. The other modules:
 //!
 //! * [`document`] and its rules in [`check`](mod@check)
-//! * [`change`]: the writes there are; [`transition`]: whether a given write is one of them; `edit`: what agents and other
+//! * [`change`]: the possible writes; [`transition`]: whether a given write is one of them; `edit`: what agents and other
 //!   clients may write
 //! * [`output`]: what each phase must produce; [`prompts`]: the prompt of each agent
 //! * [`names`]: specs, cycle ids and keys; [`migrate`]: documents of earlier formats
@@ -115,7 +120,7 @@ impl Protocol for Peer {
     }
 
     fn step(_: &Definition, _: &State, id: &StepId) -> Option<Phase> {
-        Phase::from_word(id.as_str())
+        Phase::parse(id.as_str())
     }
 
     fn admits(_: &Definition, state: &State, change: &Change) -> bool {

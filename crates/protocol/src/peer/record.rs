@@ -75,12 +75,12 @@ fn write(
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A recovery may have put the document back to before the phase; then there is nothing to write.
         Change::Ended { attempt, exit: Exit::WillRetry { .. } } => {
-            let phase = Phase::from_word(attempt.step.as_str())?;
+            let phase = Phase::parse(attempt.step.as_str())?;
             (document.position() == Position::InProgress(phase))
                 .then(|| change::fail_attempt(document, phase, error_detail(evidence), at))
         }
         Change::Started { attempt, .. } => {
-            let phase = Phase::from_word(attempt.step.as_str())?;
+            let phase = Phase::parse(attempt.step.as_str())?;
             (document.position().startable() == Some(phase)).then(|| change::start(document, phase, at))
         }
         Change::Ended { .. }
@@ -108,8 +108,10 @@ fn record_transition(
             change::start_with(document, phase, document.context.continues.clone(), at)
         }
         ProtocolChange::Completed(phase) => {
-            let output =
-                definition.reused(phase).cloned().unwrap_or_else(|| reported(evidence, output::OUTPUT));
+            let output = definition
+                .reused_output(phase)
+                .cloned()
+                .unwrap_or_else(|| reported(evidence, output::OUTPUT));
             change::complete(document, phase, output, at)
         }
         ProtocolChange::Reviewed { .. } => {

@@ -22,7 +22,7 @@ pub(super) fn brief(
     phase: Phase,
     counted_attempt: u32,
 ) -> Brief {
-    let shown = &document.phases[phase];
+    let phase_document = &document.phases[phase];
     Brief {
         workflow: definition.instruction.clone(),
         agent: phase.agent().to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn brief(
         timeout: definition.timeout,
         counted_attempt,
         max_attempts: definition.max_attempts,
-        last_error: shown.errors().last().map(|error| error.message.clone()),
+        last_error: phase_document.errors().last().map(|error| error.message.clone()),
         form: Form::WithOutput,
         state: Some(StateLocation {
             bucket: BUCKET.to_owned(),

@@ -42,7 +42,7 @@ pub enum Status {
 
 impl Status {
     /// Parses a status word, with the aliases that old wrappers use.
-    fn from_word(word: &str) -> Option<Self> {
+    fn parse(word: &str) -> Option<Self> {
         match word.trim().to_uppercase().as_str() {
             "COMPLETED" | "SUCCESS" | "OK" | "DONE" | "PASSED" => Some(Self::Completed),
             "FAILED" | "FAIL" | "ERROR" => Some(Self::Failed),

@@ -48,7 +48,7 @@ pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, InvalidReport>
         run_id: expected.run_id.clone(),
         step_id: expected.step_id.clone(),
         agent: expected.agent.clone(),
-        status: Status::from_word(&word).ok_or(InvalidReport::UnknownStatus(word))?,
+        status: Status::parse(&word).ok_or(InvalidReport::UnknownStatus(word))?,
         started_at: fields.text("started_at")?,
         ended_at: fields.text("ended_at")?,
         artifacts: fields.texts("artifacts")?,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
 use crate::Stamp;
-use crate::check::{At, Findings, Violation, artifact_path_problem, kind, member};
+use crate::check::{Findings, Location, Violation, artifact_path_problem, kind, member};
 use crate::closest;
 
 /// Checks a typed document. Returns every violation.
@@ -17,7 +17,7 @@ pub fn check_document(document: &Document) -> Vec<Violation> {
 /// Checks any JSON. Returns every violation, in the order of the rules.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings(Vec::new());
-    let at = At::document();
+    let at = Location::document();
     let Value::Object(fields) = document else {
         findings.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
         return findings.0;
@@ -26,7 +26,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
     let steps = fields.get("steps").and_then(Value::as_object).unwrap_or(&none);
     check_fields(&at, fields, &HEAD, steps, &mut findings);
     for (id, step) in steps {
-        let at = At { pointer: member("/steps", id), owner: format!("step `{id}`") };
+        let at = Location { pointer: member("/steps", id), name: format!("step `{id}`") };
         let Value::Object(fields) = step else {
             findings.wrong_type(&at, step, "an object", "give it the twelve fields of a step");
             continue;
@@ -106,7 +106,7 @@ const STEP: [Field; 12] = [
 
 type Fields = Map<String, Value>;
 
-fn check_fields(at: &At, fields: &Fields, known: &[Field], steps: &Fields, findings: &mut Findings) {
+fn check_fields(at: &Location, fields: &Fields, known: &[Field], steps: &Fields, findings: &mut Findings) {
     for field in known {
         match fields.get(field.name) {
             None => missing(at, fields, field, known, findings),
@@ -116,7 +116,7 @@ fn check_fields(at: &At, fields: &Fields, known: &[Field], steps: &Fields, findi
     }
 }
 
-fn missing(at: &At, fields: &Fields, field: &Field, known: &[Field], findings: &mut Findings) {
+fn missing(at: &Location, fields: &Fields, field: &Field, known: &[Field], findings: &mut Findings) {
     let name = field.name;
     let unknown = fields.keys().map(String::as_str);
     let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
@@ -125,7 +125,7 @@ fn missing(at: &At, fields: &Fields, field: &Field, known: &[Field], findings: &
         None if field.null => format!("add `\"{name}\": null`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
-    findings.add("missing-field", at, format!("{} has no `{name}`", at.owner), repair);
+    findings.add("missing-field", at, format!("{} has no `{name}`", at.name), repair);
 }
 
 fn example(kind: Kind) -> &'static str {
@@ -140,7 +140,7 @@ fn example(kind: Kind) -> &'static str {
     }
 }
 
-fn check_value(at: &At, field: &Field, value: &Value, steps: &Fields, findings: &mut Findings) {
+fn check_value(at: &Location, field: &Field, value: &Value, steps: &Fields, findings: &mut Findings) {
     let wrong = |expected: &str, findings: &mut Findings| {
         let expected = if field.null { format!("{expected} or null") } else { expected.to_owned() };
         findings.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
@@ -169,15 +169,15 @@ fn check_value(at: &At, field: &Field, value: &Value, steps: &Fields, findings: 
     }
 }
 
-fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Findings) {
-    let owner = &at.owner;
+fn check_text(at: &Location, kind: Kind, text: &str, steps: &Fields, findings: &mut Findings) {
+    let name = &at.name;
     match kind {
         Kind::Path if !text.starts_with('/') => {
-            let message = format!("{owner} is `{text}`, which is not an absolute path");
+            let message = format!("{name} is `{text}`, which is not an absolute path");
             findings.add("path-not-absolute", at, message, "write the whole path, from `/`");
         }
         Kind::Time if !is_time(text) => {
-            let message = format!("{owner} is `{text}`, which is not a time in UTC with microseconds");
+            let message = format!("{name} is `{text}`, which is not a time in UTC with microseconds");
             findings.add("bad-time", at, message, format!("write it as `{}`", example(kind)));
         }
         Kind::Status if status(text).is_none() => {
@@ -186,14 +186,14 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("use one of {}", words.join(", ")),
             };
-            findings.add("unknown-status", at, format!("{owner} is `{text}`, which is not a status"), repair);
+            findings.add("unknown-status", at, format!("{name} is `{text}`, which is not a status"), repair);
         }
         Kind::Step if !steps.contains_key(text) => {
             let repair = match closest(text, steps.keys().map(String::as_str)) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "name a step of this document, or write null".to_owned(),
             };
-            let message = format!("{owner} is `{text}`, but no step has this id");
+            let message = format!("{name} is `{text}`, but no step has this id");
             findings.add("unknown-step", at, message, repair);
         }
         Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
@@ -211,14 +211,14 @@ fn status(text: &str) -> Option<Status> {
     STATUSES.into_iter().find(|status| status.as_str() == text)
 }
 
-fn check_count(at: &At, number: &serde_json::Number, findings: &mut Findings) {
+fn check_count(at: &Location, number: &serde_json::Number, findings: &mut Findings) {
     if number.as_u64().is_none_or(|number| number > u64::from(u32::MAX)) {
-        let message = format!("{} is {number}; it must be a whole number from 0 to {}", at.owner, u32::MAX);
+        let message = format!("{} is {number}; it must be a whole number from 0 to {}", at.name, u32::MAX);
         findings.add("bad-count", at, message, "write how often it happened, such as `0`");
     }
 }
 
-fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
+fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut Findings) {
     for (index, item) in items.iter().enumerate() {
         let at = at.entry(index);
         let Some(text) = item.as_str() else {
@@ -226,17 +226,17 @@ fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
             continue;
         };
         if let (Kind::Artifacts, Some(problem)) = (kind, artifact_path_problem(text)) {
-            let message = format!("{} {problem}: `{text}`", at.owner);
+            let message = format!("{} {problem}: `{text}`", at.name);
             findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
         }
     }
 }
 
-fn check_metrics(at: &At, metrics: &Fields, findings: &mut Findings) {
+fn check_metrics(at: &Location, metrics: &Fields, findings: &mut Findings) {
     for (name, value) in metrics.iter().filter(|(_, value)| !value.is_string()) {
         let at = at.inside(name);
         let message =
-            format!("{} is {}; metrics are texts, even where they are numbers", at.owner, kind(value));
+            format!("{} is {}; metrics are texts, even where they are numbers", at.name, kind(value));
         let repair = match value {
             Value::Number(_) | Value::Bool(_) => format!("put it in quotes: `\"{value}\"`"),
             Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
@@ -248,11 +248,11 @@ fn check_metrics(at: &At, metrics: &Fields, findings: &mut Findings) {
 }
 
 /// Checks the fields that a status requires. A missing field has been reported already.
-fn check_status(at: &At, fields: &Fields, findings: &mut Findings) {
+fn check_status(at: &Location, fields: &Fields, findings: &mut Findings) {
     let Some(status) = fields.get("status").and_then(Value::as_str).and_then(status) else { return };
     let mut require = |name: &str, rule, repair: &str| {
         if fields.get(name).is_some_and(Value::is_null) {
-            let message = format!("{} is {}, but its `{name}` is null", at.owner, status.as_str());
+            let message = format!("{} is {}, but its `{name}` is null", at.name, status.as_str());
             findings.add(rule, &at.field(name), message, repair);
         }
     };

@@ -40,7 +40,7 @@ pub(super) fn brief(
     counted_attempt: u32,
 ) -> Brief {
     let step = definition.step(id);
-    let shown = document.steps.get(id.as_str());
+    let step_document = document.steps.get(id.as_str());
     let upstream = step.needs.iter().filter_map(|need| {
         let needed = document.steps.get(need.as_str())?;
         Some(Upstream {
@@ -57,11 +57,11 @@ pub(super) fn brief(
         timeout: step.timeout,
         counted_attempt,
         max_attempts: definition.max_attempts(id),
-        last_error: shown.and_then(|shown| shown.last_error.clone()),
+        last_error: step_document.and_then(|document| document.last_error.clone()),
         form: report::Form::Plain,
         state: None,
         upstream: upstream.collect(),
-        iteration: shown.map_or(0, |shown| shown.iteration_count),
+        iteration: step_document.map_or(0, |document| document.iteration_count),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
     }
 }

@@ -117,14 +117,14 @@ pub(super) fn start_with(
     new.metadata.status = CycleStatus::InProgress;
     new.metadata.current_phase = phase;
     let sequence = new.sequence;
-    let shown = &mut new.phases[phase];
-    shown.status = PhaseStatus::InProgress;
-    shown.started_at = Some(at);
-    shown.sequence_at_start = Some(sequence);
+    let phase_document = &mut new.phases[phase];
+    phase_document.status = PhaseStatus::InProgress;
+    phase_document.started_at = Some(at);
+    phase_document.sequence_at_start = Some(sequence);
     // Present from the start, so that a JSON patch can add to them.
-    shown.output.get_or_insert_with(|| Value::Object(Map::new()));
-    shown.errors.get_or_insert_default();
-    shown.reused_from = reused_from;
+    phase_document.output.get_or_insert_with(|| Value::Object(Map::new()));
+    phase_document.errors.get_or_insert_default();
+    phase_document.reused_from = reused_from;
     Ok(new)
 }
 
@@ -140,10 +140,10 @@ pub fn fail_attempt(
     error: ErrorDetail,
     at: Second,
 ) -> Result<Document, ChangeError> {
-    let shown = &old.phases[phase];
-    let mut errors = shown.errors().to_vec();
+    let phase_document = &old.phases[phase];
+    let mut errors = phase_document.errors().to_vec();
     errors.push(error.at(at.max(old.metadata.updated_at)));
-    update_phase(old, phase, shown.output.clone(), Some(errors), at)
+    update_phase(old, phase, phase_document.output.clone(), Some(errors), at)
 }
 
 /// Replaces the output and the errors of the phase in progress.
@@ -193,11 +193,11 @@ pub fn complete(old: &Document, phase: Phase, output: Value, at: Second) -> Resu
     check_output(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
     let (mut new, at) = next_write(old, at, Some(phase), Event::Completed);
     let sequence = new.sequence;
-    let shown = &mut new.phases[phase];
-    shown.status = PhaseStatus::Completed;
-    shown.completed_at = Some(at);
-    shown.sequence_at_complete = Some(sequence);
-    shown.output = Some(output);
+    let phase_document = &mut new.phases[phase];
+    phase_document.status = PhaseStatus::Completed;
+    phase_document.completed_at = Some(at);
+    phase_document.sequence_at_complete = Some(sequence);
+    phase_document.output = Some(output);
     Ok(new)
 }
 

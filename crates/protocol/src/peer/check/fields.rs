@@ -1,9 +1,9 @@
-//! F2 to F5 and F7: the fields above the phases, and the history.
+//! F2 to F5 and F7: the fields above the phases, and the history. `docs/peer.md` lists the rules.
 
 use serde_json::{Map, Value};
 
 use super::parsed::ParsedDocument;
-use crate::check::{At, Findings};
+use crate::check::{Findings, Location};
 use crate::closest;
 use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
 use crate::peer::names::{BadId, CycleId, MAX_SAFE_INTEGER, Scope, SpecName};
@@ -88,7 +88,7 @@ const ENTRY: [Field; 4] = [
 const COMPACTED: [Field; 2] = [required("from", Kind::Count, "F5"), required("to", Kind::Count, "F5")];
 
 /// F2 to F5 and F7 for each field alone.
-pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
+pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
     check_fields(at, head, &HEAD, findings);
     if let Some(metadata) = head.get("metadata").and_then(Value::as_object) {
         let at = at.field("metadata");
@@ -120,36 +120,36 @@ pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
 }
 
 /// The rest of F2: the fields that name the cycle agree.
-pub(super) fn check_identity(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let metadata = at.field("metadata");
     if let (Some(cycle), Some(scope)) = (&document.cycle, &document.scope)
         && cycle.scope != *scope
     {
         let at = metadata.field("key_prefix");
-        let message = format!("{} is `{scope}`, but the cycle is `{cycle}`", at.owner);
+        let message = format!("{} is `{scope}`, but the cycle is `{cycle}`", at.name);
         findings.add("F2", &at, message, format!("write `{}`", cycle.scope));
     }
     if let (Some(cycle), Some(number)) = (&document.cycle, document.number)
         && cycle.number != number
     {
         let at = metadata.field("cycle_number");
-        let message = format!("{} is {number}, but the cycle is `{cycle}`", at.owner);
+        let message = format!("{} is {number}, but the cycle is `{cycle}`", at.name);
         findings.add("F2", &at, message, format!("write `{}`", cycle.number));
     }
     let Some(cycle) = &document.cycle else { return };
     match (cycle.scope.spec(), &document.spec) {
         (Some(name), None) => {
-            let message = format!("{} has no `spec_name`, but the cycle is `{cycle}`", metadata.owner);
+            let message = format!("{} has no `spec_name`, but the cycle is `{cycle}`", metadata.name);
             findings.add("F5", &metadata, message, format!("add `\"spec_name\": \"{name}\"`"));
         }
         (Some(name), Some(spec)) if spec != name.as_str() => {
             let at = metadata.field("spec_name");
-            let message = format!("{} is `{spec}`, but the cycle is `{cycle}`", at.owner);
+            let message = format!("{} is `{spec}`, but the cycle is `{cycle}`", at.name);
             findings.add("F2", &at, message, format!("write `{name}`"));
         }
         (None, Some(spec)) => {
             let at = metadata.field("spec_name");
-            let message = format!("{} is `{spec}`, but the cycle `{cycle}` has no spec", at.owner);
+            let message = format!("{} is `{spec}`, but the cycle `{cycle}` has no spec", at.name);
             findings.add("F2", &at, message, "leave it out");
         }
         (Some(_), Some(_)) | (None, None) => {}
@@ -157,12 +157,12 @@ pub(super) fn check_identity(at: &At, document: &ParsedDocument, findings: &mut 
     let is_aware = cycle.scope.spec().is_some();
     if document.spec_aware.is_some_and(|said| said != is_aware) {
         let at = at.field("context").field("spec_aware");
-        let message = format!("{} is {}, but the cycle is `{cycle}`", at.owner, !is_aware);
+        let message = format!("{} is {}, but the cycle is `{cycle}`", at.name, !is_aware);
         findings.add("F2", &at, message, format!("write `{is_aware}`"));
     }
 }
 
-pub(super) fn check_fields(at: &At, fields: &Object, known: &[Field], findings: &mut Findings) {
+pub(super) fn check_fields(at: &Location, fields: &Object, known: &[Field], findings: &mut Findings) {
     for field in known {
         match fields.get(field.name) {
             Some(value) => check_value(&at.field(field.name), field, value, findings),
@@ -172,7 +172,7 @@ pub(super) fn check_fields(at: &At, fields: &Object, known: &[Field], findings: 
     }
 }
 
-fn missing(at: &At, fields: &Object, field: &Field, known: &[Field], findings: &mut Findings) {
+fn missing(at: &Location, fields: &Object, field: &Field, known: &[Field], findings: &mut Findings) {
     let Field { name, rule, .. } = field;
     let unknown = fields.keys().map(String::as_str);
     let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
@@ -180,7 +180,7 @@ fn missing(at: &At, fields: &Object, field: &Field, known: &[Field], findings: &
         Some(typo) => format!("rename `{typo}` to `{name}`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
-    findings.add(rule, at, format!("{} has no `{name}`", at.owner), repair);
+    findings.add(rule, at, format!("{} has no `{name}`", at.name), repair);
 }
 
 pub(super) fn example(kind: Kind) -> &'static str {
@@ -200,7 +200,7 @@ pub(super) fn example(kind: Kind) -> &'static str {
     }
 }
 
-fn check_value(at: &At, field: &Field, value: &Value, findings: &mut Findings) {
+fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Findings) {
     let rule = field.rule;
     let expected = match field.kind {
         Kind::Count => return check_count(at, rule, value, findings),
@@ -228,27 +228,27 @@ fn check_value(at: &At, field: &Field, value: &Value, findings: &mut Findings) {
     }
 }
 
-fn check_count(at: &At, rule: &'static str, value: &Value, findings: &mut Findings) {
+fn check_count(at: &Location, rule: &'static str, value: &Value, findings: &mut Findings) {
     if !value.as_u64().is_some_and(|number| (1..=MAX_SAFE_INTEGER).contains(&number)) {
         let message =
-            format!("{} is {value}; it must be a whole number from 1 to {MAX_SAFE_INTEGER}", at.owner);
+            format!("{} is {value}; it must be a whole number from 1 to {MAX_SAFE_INTEGER}", at.name);
         findings.add(rule, at, message, "write a number from 1");
     }
 }
 
-fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
+fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings) {
     let rule = field.rule;
     let invalid_id = |reason: BadId, rule, findings: &mut Findings| {
-        let message = format!("{} is `{text}`: {reason}", at.owner);
+        let message = format!("{} is `{text}`: {reason}", at.name);
         findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
     };
     match field.kind {
         Kind::Name if text.trim().is_empty() => {
-            findings.add(rule, at, format!("{} is empty", at.owner), "write a text");
+            findings.add(rule, at, format!("{} is empty", at.name), "write a text");
         }
         Kind::Time => {
             if let Err(reason @ BadSecond) = text.parse::<Second>() {
-                let message = format!("{} is `{text}`: {reason}", at.owner);
+                let message = format!("{} is `{text}`: {reason}", at.name);
                 findings.add("F7", at, message, format!("write it as `{}`", example(field.kind)));
             }
         }
@@ -264,7 +264,7 @@ fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
         }
         Kind::Spec => {
             if let Err(reason) = SpecName::new(text) {
-                let message = format!("{} is `{text}`, which is not a valid name: {reason}", at.owner);
+                let message = format!("{} is `{text}`, which is not a valid name: {reason}", at.name);
                 findings.add("F2", at, message, "write the name as it is in `cycle_id`");
             }
         }
@@ -279,25 +279,31 @@ fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
     }
 }
 
-fn check_word(at: &At, rule: &'static str, text: &str, words: &[&str], findings: &mut Findings) {
+fn check_word(at: &Location, rule: &'static str, text: &str, words: &[&str], findings: &mut Findings) {
     if !words.contains(&text) {
         let repair = match closest(text, words.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("use one of {}", words.join(", ")),
         };
-        findings.add(rule, at, format!("{} is `{text}`, which is not a valid value", at.owner), repair);
+        findings.add(rule, at, format!("{} is `{text}`, which is not a valid value", at.name), repair);
     }
 }
 
 /// F7: the first time is not after the second. They may be equal, since two writes may fall into one second.
-pub(super) fn check_times(at: &At, fields: &Object, first: &str, second: &str, findings: &mut Findings) {
+pub(super) fn check_times(
+    at: &Location,
+    fields: &Object,
+    first: &str,
+    second: &str,
+    findings: &mut Findings,
+) {
     let time =
         |name: &str| fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Second>().ok());
     if let (Some(earlier), Some(later)) = (time(first), time(second))
         && later < earlier
     {
         let at = at.field(second);
-        let message = format!("{} is {later}, before `{first}` ({earlier})", at.owner);
+        let message = format!("{} is {later}, before `{first}` ({earlier})", at.name);
         findings.add("F7", &at, message, format!("write a time that is not before `{first}`"));
     }
 }

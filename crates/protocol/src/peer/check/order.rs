@@ -1,10 +1,10 @@
-//! P1 to P5: the order of phases, and the status of the cycle.
+//! P1 to P5: the order of phases, and the status of the cycle. `docs/peer.md` lists the rules.
 
 use super::parsed::{ParsedDocument, ParsedPhase};
-use crate::check::{At, Findings};
+use crate::check::{Findings, Location};
 use crate::peer::document::{CycleStatus, Phase, PhaseStatus};
 
-pub(super) fn check(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     for (rule, before) in [("P1", Phase::Plan), ("P2", Phase::Execute), ("P3", Phase::Express)] {
         if let Some(after) = before.next() {
             check_pair(at, rule, document.phase(before), document.phase(after), findings);
@@ -16,7 +16,7 @@ pub(super) fn check(at: &At, document: &ParsedDocument, findings: &mut Findings)
 
 /// P1 to P3: one phase completes before the next starts.
 fn check_pair(
-    at: &At,
+    at: &Location,
     rule: &'static str,
     before: &ParsedPhase,
     after: &ParsedPhase,
@@ -51,7 +51,7 @@ fn check_pair(
 }
 
 /// P4: at most one phase is in progress, and `current_phase` is right.
-fn check_current(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+fn check_current(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let in_progress: Vec<_> =
         document.phases.iter().filter(|phase| phase.is(PhaseStatus::InProgress)).collect();
     if let [_, second, ..] = in_progress[..] {
@@ -76,20 +76,21 @@ fn check_current(at: &At, document: &ParsedDocument, findings: &mut Findings) {
     if current != last && !failed {
         let at = at.field("metadata").field("current_phase");
         let message = match in_progress.first() {
-            Some(other) => format!("{} is `{current}`, but `{}` is in progress", at.owner, other.phase),
-            None => format!("{} is `{current}`, but the last that started is `{last}`", at.owner),
+            Some(other) => format!("{} is `{current}`, but `{}` is in progress", at.name, other.phase),
+            None => format!("{} is `{current}`, but the last that started is `{last}`", at.name),
         };
         findings.add("P4", &at, message, format!("write `{last}`"));
     }
 }
 
 /// P5: the cycle's status agrees with its phases.
-fn check_status(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+fn check_status(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let Some(status) = document.status else { return };
     if document.phases.iter().any(|phase| phase.status.is_none()) {
         return;
     }
-    let [pending, in_progress, completed, failed] = PhaseStatus::ALL.map(|status| document.count(status));
+    let [pending, in_progress, completed, failed] =
+        PhaseStatus::ALL.map(|status| document.count_phases(status));
     let wrong = match status {
         CycleStatus::Initialized if pending < 4 => Some("a phase is no longer pending"),
         CycleStatus::InProgress if failed > 0 => Some("a phase has failed"),
@@ -111,7 +112,7 @@ fn check_status(at: &At, document: &ParsedDocument, findings: &mut Findings) {
             CycleStatus::InProgress
         };
         let at = at.field("metadata").field("status");
-        let message = format!("{} is {}, but {wrong}", at.owner, status.as_str());
+        let message = format!("{} is {}, but {wrong}", at.name, status.as_str());
         let repair = if right == status {
             "correct the phases".to_owned()
         } else {

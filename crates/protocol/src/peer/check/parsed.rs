@@ -14,6 +14,7 @@ pub(super) struct ParsedDocument {
     /// The text of `metadata.spec_name`, if there is one.
     pub(super) spec: Option<String>,
     pub(super) spec_aware: Option<bool>,
+    /// How often the document was written.
     pub(super) sequence: Option<u64>,
     pub(super) status: Option<CycleStatus>,
     pub(super) current: Option<Phase>,
@@ -24,7 +25,9 @@ pub(super) struct ParsedDocument {
 pub(super) struct ParsedPhase {
     pub(super) phase: Phase,
     pub(super) status: Option<PhaseStatus>,
+    /// `sequence_at_start`.
     pub(super) start: Option<u64>,
+    /// `sequence_at_complete`.
     pub(super) complete: Option<u64>,
 }
 
@@ -33,6 +36,7 @@ pub(super) struct ParsedEntry {
     /// `Some(None)` for the cycle as a whole; `None` if it cannot be parsed.
     pub(super) phase: Option<Option<Phase>>,
     pub(super) event: Option<Event>,
+    /// The document's `sequence` in the write that added this entry.
     pub(super) sequence: Option<u64>,
     /// The range that a `compacted` entry replaces.
     pub(super) compacted: Option<(u64, u64)>,
@@ -45,10 +49,10 @@ impl ParsedDocument {
         Self {
             cycle: read(document, "cycle_id"),
             scope: read(metadata, "key_prefix"),
-            number: count(metadata, "cycle_number"),
+            number: positive(metadata, "cycle_number"),
             spec: read(metadata, "spec_name"),
             spec_aware: read(context, "spec_aware"),
-            sequence: count(document, "sequence"),
+            sequence: positive(document, "sequence"),
             status: read(metadata, "status"),
             current: read(metadata, "current_phase"),
             phases: Phase::ALL.map(|phase| ParsedPhase::read(&document["phases"][phase.as_str()], phase)),
@@ -65,8 +69,8 @@ impl ParsedDocument {
         }
     }
 
-    /// How many phases have this status.
-    pub(super) fn count(&self, status: PhaseStatus) -> usize {
+    /// Returns how many phases have this status.
+    pub(super) fn count_phases(&self, status: PhaseStatus) -> usize {
         self.phases.iter().filter(|phase| phase.status == Some(status)).count()
     }
 
@@ -84,12 +88,12 @@ impl ParsedDocument {
 }
 
 impl ParsedPhase {
-    fn read(shown: &Value, phase: Phase) -> Self {
+    fn read(fields: &Value, phase: Phase) -> Self {
         Self {
             phase,
-            status: read(shown, "status"),
-            start: count(shown, "sequence_at_start"),
-            complete: count(shown, "sequence_at_complete"),
+            status: read(fields, "status"),
+            start: positive(fields, "sequence_at_start"),
+            complete: positive(fields, "sequence_at_complete"),
         }
     }
 
@@ -104,16 +108,18 @@ impl ParsedEntry {
             index,
             phase: entry.get("phase").and_then(|phase| serde_json::from_value(phase.clone()).ok()),
             event: read(entry, "event"),
-            sequence: count(entry, "sequence"),
-            compacted: count(entry, "from").zip(count(entry, "to")),
+            sequence: positive(entry, "sequence"),
+            compacted: positive(entry, "from").zip(positive(entry, "to")),
         }
     }
 }
 
-fn read<T: DeserializeOwned>(owner: &Value, name: &str) -> Option<T> {
-    serde_json::from_value(owner.get(name)?.clone()).ok()
+/// Returns a field of the object, or `None` if it is missing or invalid.
+fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
+    serde_json::from_value(object.get(name)?.clone()).ok()
 }
 
-fn count(owner: &Value, name: &str) -> Option<u64> {
-    read(owner, name).filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))
+/// Returns a field that is a whole number from 1 to [`MAX_SAFE_INTEGER`], or `None` if it is missing or invalid.
+fn positive(object: &Value, name: &str) -> Option<u64> {
+    read(object, name).filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))
 }

@@ -1,9 +1,9 @@
-//! F6: each phase object alone.
+//! F6: each phase object alone. `docs/peer.md` lists the rules.
 
 use serde_json::Value;
 
 use super::fields::{Field, Kind, Object, check_fields, check_times, optional, required};
-use crate::check::{At, Findings, Violation};
+use crate::check::{Findings, Location, Violation};
 use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
@@ -28,14 +28,15 @@ const START: [&str; 2] = ["started_at", "sequence_at_start"];
 const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
 
 /// F6, and F5 for the names of the phases.
-pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
+pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
     let Some(phases) = head.get("phases").and_then(Value::as_object) else { return };
     let at = at.field("phases");
     for phase in Phase::ALL {
         match phases.get(phase.as_str()) {
             None => missing(&at, phases, phase, findings),
             Some(Value::Object(fields)) => {
-                let at = At { pointer: at.field(phase.as_str()).pointer, owner: format!("phase `{phase}`") };
+                let at =
+                    Location { pointer: at.field(phase.as_str()).pointer, name: format!("phase `{phase}`") };
                 check_phase(&at, phase, fields, findings);
             }
             Some(value) => {
@@ -49,28 +50,28 @@ pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
             }
         }
     }
-    for name in phases.keys().filter(|name| Phase::from_word(name).is_none()) {
+    for name in phases.keys().filter(|name| Phase::parse(name).is_none()) {
         let absent = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
         // `missing` has reported it, with the same repair.
         if closest(name, absent).is_none() {
             let at = at.field(name);
             let message =
-                format!("{} is not a phase; the phases are plan, execute, express and review", at.owner);
+                format!("{} is not a phase; the phases are plan, execute, express and review", at.name);
             findings.add("F5", &at, message, "remove it, or move it out of `phases`");
         }
     }
 }
 
-fn missing(at: &At, phases: &Object, phase: Phase, findings: &mut Findings) {
-    let unknown = phases.keys().map(String::as_str).filter(|name| Phase::from_word(name).is_none());
+fn missing(at: &Location, phases: &Object, phase: Phase, findings: &mut Findings) {
+    let unknown = phases.keys().map(String::as_str).filter(|name| Phase::parse(name).is_none());
     let repair = match closest(phase.as_str(), unknown) {
         Some(typo) => format!("rename `{typo}` to `{phase}`"),
         None => format!("add `\"{phase}\": {{\"status\": \"pending\"}}`"),
     };
-    findings.add("F5", at, format!("{} has no `{phase}`", at.owner), repair);
+    findings.add("F5", at, format!("{} has no `{phase}`", at.name), repair);
 }
 
-fn check_phase(at: &At, phase: Phase, fields: &Object, findings: &mut Findings) {
+fn check_phase(at: &Location, phase: Phase, fields: &Object, findings: &mut Findings) {
     check_fields(at, fields, &PHASE, findings);
     check_times(at, fields, "started_at", "completed_at", findings);
     check_errors(&at.field("errors"), fields, findings);
@@ -100,22 +101,22 @@ fn check_phase(at: &At, phase: Phase, fields: &Object, findings: &mut Findings) 
     }
 }
 
-fn require(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+fn require(at: &Location, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
     for name in names.into_iter().filter(|name| !fields.contains_key(*name)) {
-        let message = format!("{} {because}, but has no `{name}`", at.owner);
+        let message = format!("{} {because}, but has no `{name}`", at.name);
         findings.add("F6", at, message, format!("add `{name}` of the write that did it"));
     }
 }
 
-fn forbid(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+fn forbid(at: &Location, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
     // `check_fields` has reported a null.
     for name in names.into_iter().filter(|name| fields.get(*name).is_some_and(|value| !value.is_null())) {
-        let message = format!("{} {because}, but has `{name}`", at.owner);
+        let message = format!("{} {because}, but has `{name}`", at.name);
         findings.add("F6", &at.field(name), message, "remove it, or correct the `status`");
     }
 }
 
-fn check_errors(at: &At, fields: &Object, findings: &mut Findings) {
+fn check_errors(at: &Location, fields: &Object, findings: &mut Findings) {
     for (index, error) in fields.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let at = at.entry(index);
         match error.as_object() {
@@ -128,9 +129,9 @@ fn check_errors(at: &At, fields: &Object, findings: &mut Findings) {
 }
 
 /// A completed phase has a valid output.
-fn check_output(at: &At, phase: Phase, output: Option<&Value>, findings: &mut Findings) {
+fn check_output(at: &Location, phase: Phase, output: Option<&Value>, findings: &mut Findings) {
     let Some(output) = output else {
-        let message = format!("{} is completed, but has no `output`", at.owner);
+        let message = format!("{} is completed, but has no `output`", at.name);
         return findings.add("F6", at, message, "add its output, or correct the `status`");
     };
     let prefix = at.field("output").pointer;

@@ -1,27 +1,46 @@
-//! S1 to S3: the numbers of writes in the history and in the phases. The check of fields covers S4.
+//! S1 to S3: the sequence numbers in the history and in the phases. The check of fields covers S4.
+//!
+//! A sequence number is the value that `sequence` of the document had in a write. The history and the phases record it.
+//! `docs/peer.md` lists the rules.
 
 use super::parsed::{ParsedDocument, ParsedEntry, ParsedPhase};
-use crate::check::{At, Findings};
+use crate::check::{Findings, Location};
 use crate::closest;
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
 
-pub(super) fn check(at: &At, document: &ParsedDocument, findings: &mut Findings) {
-    check_growth(at, document, findings);
+pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+    check_monotonic(at, document, findings);
     for phase in &document.phases {
-        check_mark(at, document, phase, &Event::Started, "sequence_at_start", phase.start, findings);
-        check_mark(at, document, phase, &Event::Completed, "sequence_at_complete", phase.complete, findings);
+        check_recorded_sequence(
+            at,
+            document,
+            phase,
+            &Event::Started,
+            "sequence_at_start",
+            phase.start,
+            findings,
+        );
+        check_recorded_sequence(
+            at,
+            document,
+            phase,
+            &Event::Completed,
+            "sequence_at_complete",
+            phase.complete,
+            findings,
+        );
         check_phase_order(at, phase, findings);
         check_failed(at, document, phase, findings);
     }
-    check_end(at, document, findings);
+    check_cycle_completed(at, document, findings);
 }
 
-fn entry_at(at: &At, entry: &ParsedEntry) -> At {
+fn entry_at(at: &Location, entry: &ParsedEntry) -> Location {
     at.field("history").entry(entry.index)
 }
 
 /// S1: in the history each number is higher than the one before, and none is higher than the document's.
-fn check_growth(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+fn check_monotonic(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let mut last = 0;
     for entry in &document.history {
         if let Some((from, to)) = entry.compacted.filter(|(from, to)| from > to) {
@@ -31,7 +50,7 @@ fn check_growth(at: &At, document: &ParsedDocument, findings: &mut Findings) {
         let Some(sequence) = entry.sequence else { continue };
         if sequence <= last {
             let at = entry_at(at, entry).field("sequence");
-            let message = format!("{} is {sequence}, after an entry with {last}", at.owner);
+            let message = format!("{} is {sequence}, after an entry with {last}", at.name);
             findings.add("S1", &at, message, "every write has a higher number than the one before");
         }
         last = last.max(sequence);
@@ -44,21 +63,23 @@ fn check_growth(at: &At, document: &ParsedDocument, findings: &mut Findings) {
 }
 
 /// S2, and S3 for starts and completions: the number in the phase and the history entry of the event agree.
-fn check_mark(
-    at: &At,
+fn check_recorded_sequence(
+    at: &Location,
     document: &ParsedDocument,
     phase: &ParsedPhase,
     event: &Event,
     field: &str,
-    mark: Option<u64>,
+    recorded_sequence: Option<u64>,
     findings: &mut Findings,
 ) {
     let name = phase.phase;
-    let shown =
-        At { pointer: at.field("phases").field(name.as_str()).pointer, owner: format!("phase `{name}`") };
+    let phase_at = Location {
+        pointer: at.field("phases").field(name.as_str()).pointer,
+        name: format!("phase `{name}`"),
+    };
     let entries: Vec<_> = document.entries(Some(name), event.clone()).collect();
     let word = event.as_str();
-    let Some(mark) = mark else {
+    let Some(recorded) = recorded_sequence else {
         // F6 has reported a number that is required, and missing or invalid.
         let is_required = phase.is(PhaseStatus::Completed)
             || phase.is(PhaseStatus::InProgress) && *event == Event::Started
@@ -73,17 +94,18 @@ fn check_mark(
     match entries[..] {
         [] if !document.has_complete_history() => {}
         [] => {
-            let message = format!("`{name}` {word} in write {mark}, but the history has no entry for it");
+            let message = format!("`{name}` {word} in write {recorded}, but the history has no entry for it");
             let repair = format!(
-                "add {{\"timestamp\": …, \"phase\": \"{name}\", \"event\": \"{word}\", \"sequence\": {mark}}}"
+                "add {{\"timestamp\": …, \"phase\": \"{name}\", \"event\": \"{word}\", \"sequence\": {recorded}}}"
             );
-            findings.add("S3", &shown.field(field), message, repair);
+            findings.add("S3", &phase_at.field(field), message, repair);
         }
         [entry] => {
-            if let Some(sequence) = entry.sequence.filter(|sequence| *sequence != mark) {
-                let message = format!("`{name}` {word} in write {mark}, but in the history in {sequence}");
+            if let Some(sequence) = entry.sequence.filter(|sequence| *sequence != recorded) {
+                let message =
+                    format!("`{name}` {word} in write {recorded}, but in the history in {sequence}");
                 let repair = format!("write {sequence}, or correct the history");
-                findings.add("S2", &shown.field(field), message, repair);
+                findings.add("S2", &phase_at.field(field), message, repair);
             }
         }
         [_, second, ..] => {
@@ -94,7 +116,7 @@ fn check_mark(
 }
 
 /// S3: a phase completes after its start.
-fn check_phase_order(at: &At, phase: &ParsedPhase, findings: &mut Findings) {
+fn check_phase_order(at: &Location, phase: &ParsedPhase, findings: &mut Findings) {
     if let (Some(start), Some(complete)) = (phase.start, phase.complete)
         && complete <= start
     {
@@ -105,7 +127,7 @@ fn check_phase_order(at: &At, phase: &ParsedPhase, findings: &mut Findings) {
 }
 
 /// S3: every failed phase has one `failed` entry, and no other phase has one.
-fn check_failed(at: &At, document: &ParsedDocument, phase: &ParsedPhase, findings: &mut Findings) {
+fn check_failed(at: &Location, document: &ParsedDocument, phase: &ParsedPhase, findings: &mut Findings) {
     let Some(status) = phase.status else { return };
     let name = phase.phase;
     let entries: Vec<_> = document.entries(Some(name), Event::Failed).collect();
@@ -144,7 +166,7 @@ fn check_failed(at: &At, document: &ParsedDocument, phase: &ParsedPhase, finding
 }
 
 /// S3: a completed cycle has one `completed` entry of its own, after its review.
-fn check_end(at: &At, document: &ParsedDocument, findings: &mut Findings) {
+fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let Some(status) = document.status else { return };
     let entries: Vec<_> = document.entries(None, Event::Completed).collect();
     if status != CycleStatus::Completed {
@@ -177,12 +199,12 @@ fn check_end(at: &At, document: &ParsedDocument, findings: &mut Findings) {
 }
 
 /// Warns about gaps in the history, which only the literal reading of the rules forbids, and about unknown events.
-pub(super) fn warn(at: &At, document: &ParsedDocument, warnings: &mut Findings) {
+pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Findings) {
     for entry in &document.history {
         match &entry.event {
             Some(Event::Other(word)) => {
                 let at = entry_at(at, entry).field("event");
-                let message = format!("{} is `{word}`, an unknown event", at.owner);
+                let message = format!("{} is `{word}`, an unknown event", at.name);
                 let repair = match closest(word, Event::KNOWN) {
                     Some(meant) => {
                         format!("did you mean `{meant}`? Unknown events are kept and ignored")
@@ -224,7 +246,7 @@ pub(super) fn warn(at: &At, document: &ParsedDocument, warnings: &mut Findings) 
     }
 }
 
-fn gap(at: &At, from: u64, to: u64, warnings: &mut Findings) {
+fn gap(at: &Location, from: u64, to: u64, warnings: &mut Findings) {
     let writes = if from == to { format!("write {from}") } else { format!("the writes {from} to {to}") };
     let message = format!("the history has no entry for {writes}");
     warnings.add("S3", at, message, "accepted if no transition is missing; Callboard itself leaves no gaps");

@@ -81,7 +81,7 @@ pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
 
 /// The JSON text of one part.
 pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
-    let text = if let Some(phase) = path.strip_prefix(PHASES).and_then(Phase::from_word) {
+    let text = if let Some(phase) = path.strip_prefix(PHASES).and_then(Phase::parse) {
         serde_json::to_string(&document.phases[phase])
     } else if let Some(index) = path.strip_prefix(HISTORY).and_then(|index| index.parse().ok()) {
         serde_json::to_string(chunk(document, index))
@@ -108,7 +108,7 @@ pub(in crate::peer) fn assemble(parts: &[(String, String)]) -> Option<Document> 
         if path == HEAD {
             head = Some(serde_json::from_str::<Head>(body).ok()?);
         } else if let Some(phase) = path.strip_prefix(PHASES) {
-            phases[Phase::from_word(phase)? as usize] = Some(serde_json::from_str(body).ok()?);
+            phases[Phase::parse(phase)? as usize] = Some(serde_json::from_str(body).ok()?);
         } else if path.starts_with(HISTORY) {
             history.push((path, serde_json::from_str::<Vec<HistoryEntry>>(body).ok()?));
         }

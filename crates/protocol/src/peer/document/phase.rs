@@ -12,9 +12,13 @@ use super::{CycleId, Second, Unknown, deserialize_present};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// Says what to do.
     Plan,
+    /// Does it.
     Execute,
+    /// Turns the result into text for people.
     Express,
+    /// Judges the result and the text.
     Review,
 }
 
@@ -26,8 +30,10 @@ pub struct PhaseDocument {
     pub started_at: Option<Second>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Second>,
+    /// The document's `sequence` in the write that started the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence_at_start: Option<u64>,
+    /// The document's `sequence` in the write that completed the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence_at_complete: Option<u64>,
     /// Anything while the phase is in progress; a valid output once it is completed.
@@ -105,8 +111,8 @@ impl Phase {
         }
     }
 
-    /// Parses the word in the document.
-    pub fn from_word(word: &str) -> Option<Self> {
+    /// Parses the word in the document. Returns `None` if there is no such phase.
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == word)
     }
 }
@@ -164,7 +170,7 @@ impl Phases {
 
     /// The first phase that has this status.
     pub fn find(&self, status: PhaseStatus) -> Option<Phase> {
-        self.iter().find(|(_, shown)| shown.status == status).map(|(phase, _)| phase)
+        self.iter().find(|(_, document)| document.status == status).map(|(phase, _)| phase)
     }
 }
 

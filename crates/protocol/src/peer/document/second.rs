@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Stamp;
 
-/// A timestamp in whole seconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
+/// A point in time in whole seconds, where a [`Stamp`] has microseconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Second(jiff::Timestamp);

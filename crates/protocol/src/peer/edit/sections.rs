@@ -73,7 +73,7 @@ impl ChangedField {
     pub(super) fn at(pointer: &str) -> Self {
         let tokens: Vec<_> = pointer.split('/').skip(1).collect();
         let owner = match tokens[..] {
-            ["phases", phase, ref within @ ..] => match (Phase::from_word(phase), within) {
+            ["phases", phase, ref within @ ..] => match (Phase::parse(phase), within) {
                 (Some(phase), ["output" | "errors", ..]) => Owner::Agent(phase),
                 (Some(phase), [field, ..]) if !PHASE.contains(field) => Owner::Anyone(Some(phase)),
                 (phase, _) => Owner::Engine(phase),
@@ -147,7 +147,7 @@ fn fields(
 
 fn phases(old: &Map<String, Value>, new: &Map<String, Value>, at: &str, changed: &mut Vec<ChangedField>) {
     for (name, pointer) in differing_members(old, new, at) {
-        let phase = Phase::from_word(name);
+        let phase = Phase::parse(name);
         match (phase, old.get(name), new.get(name)) {
             (Some(phase), Some(Value::Object(old)), Some(Value::Object(new))) => {
                 changed.extend(differing_members(old, new, &pointer).map(|(name, pointer)| {

@@ -152,7 +152,7 @@ fn part(tokens: &[&str]) -> Option<Part> {
 mod tests {
     use super::*;
 
-    fn shown(key: &str) -> String {
+    fn describe(key: &str) -> String {
         match parse(key) {
             Key::Meta(prefix) => format!("{prefix:?} meta"),
             Key::Cycle(CycleKey { prefix, number, archived, part }) => {
@@ -192,8 +192,8 @@ mod tests {
             ("peer.spec.a.cycle.1.strange.part", "no format has such a key"),
             ("peers.spec.a.cycle.1", "not a key of a cycle"),
         ] {
-            assert_eq!(shown(key), expected, "{key}");
-            assert_eq!(shown(&key.replace('.', ":")), expected, "{key}");
+            assert_eq!(describe(key), expected, "{key}");
+            assert_eq!(describe(&key.replace('.', ":")), expected, "{key}");
         }
     }
 
@@ -207,9 +207,9 @@ mod tests {
             ("peer.spec.日本.cycle.1", "Spec(`日本`) 1 Document"),
             ("peer.spec.archive.cycle.1", "Spec(`archive`) 1 Document"),
         ] {
-            assert_eq!(shown(key), expected, "{key}");
+            assert_eq!(describe(key), expected, "{key}");
         }
         let long = format!("peer.spec.{}.cycle.1", "x".repeat(300));
-        assert!(shown(&long).contains("cannot name a spec"), "{}", shown(&long));
+        assert!(describe(&long).contains("cannot name a spec"), "{}", describe(&long));
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct PhaseFailure {
 
 /// Decides about a phase whose predecessors are all completed.
 pub(super) fn outcome(facts: &Facts, phase: Phase) -> Outcome {
-    let shown = facts.phase(phase);
+    let phase_facts = facts.phase(phase);
     if let Some(key) = &facts.unreadable
         && facts.status.is_none()
         && !facts.phases.iter().any(PhaseFacts::has_started)
@@ -52,13 +52,13 @@ pub(super) fn outcome(facts: &Facts, phase: Phase) -> Outcome {
         _ if facts.is_completed() => Some("the cycle is marked completed".to_owned()),
         later => later.map(|later| format!("`{later}` was reached")),
     };
-    let is_done = match shown.status {
+    let is_done = match phase_facts.status {
         Some(OldStatus::Completed) => true,
         // Generation 1 wrote the key of an output when the phase had ended.
         None => !is_current || beyond.is_some(),
         Some(OldStatus::Pending | OldStatus::InProgress | OldStatus::Failed | OldStatus::Cancelled) => false,
     };
-    match (&shown.output, shown.status, beyond) {
+    match (&phase_facts.output, phase_facts.status, beyond) {
         (Some(_), _, _) if is_done => Outcome::Completed,
         (None, Some(OldStatus::Completed), _) => {
             inferred("missing_output", format!("`{phase}` is marked completed, but has no output"))
@@ -80,11 +80,11 @@ fn inferred(kind: &'static str, message: String) -> Outcome {
 }
 
 fn stated(facts: &Facts, phase: Phase) -> Outcome {
-    let shown = facts.phase(phase);
+    let phase_facts = facts.phase(phase);
     let is_cancelled =
-        [shown.status, facts.status.map(|word| word.status)].contains(&Some(OldStatus::Cancelled));
+        [phase_facts.status, facts.status.map(|word| word.status)].contains(&Some(OldStatus::Cancelled));
     let (kind, what) = if is_cancelled { ("cancelled", "was cancelled") } else { ("error", "failed") };
-    let error = shown.errors.last().or(facts.error.as_ref()).cloned();
+    let error = phase_facts.errors.last().or(facts.error.as_ref()).cloned();
     let message = format!("`{phase}` {what}; the old keys do not say why");
     Outcome::Failed(PhaseFailure { kind, message, error, stated: true })
 }
@@ -97,8 +97,8 @@ fn failed_phase(facts: &Facts) -> Option<Phase> {
         return own;
     }
     let is_done = |phase: &Phase| {
-        let shown = facts.phase(*phase);
-        matches!(shown.status, Some(OldStatus::Completed) | None) && shown.output.is_some()
+        let phase_facts = facts.phase(*phase);
+        matches!(phase_facts.status, Some(OldStatus::Completed) | None) && phase_facts.output.is_some()
     };
     let unfinished = || Phase::ALL.into_iter().find(|phase| !is_done(phase)).unwrap_or(Phase::Review);
     Some([own, facts.error_phase].into_iter().flatten().min().unwrap_or_else(unfinished))

@@ -73,39 +73,39 @@ impl Replay<'_> {
 
     /// Starts a phase, with the output it has so far.
     fn start(&mut self, phase: Phase) {
-        let shown = self.facts.phase(phase);
-        let at = shown.started.unwrap_or(self.document.metadata.updated_at);
+        let phase_facts = self.facts.phase(phase);
+        let at = phase_facts.started.unwrap_or(self.document.metadata.updated_at);
         self.document =
             change::start(&self.document, phase, at).expect("BUG: phases are replayed out of order");
-        if shown.output.is_some() {
-            self.document.phases[phase].output.clone_from(&shown.output);
+        if phase_facts.output.is_some() {
+            self.document.phases[phase].output.clone_from(&phase_facts.output);
         }
     }
 
     fn complete(&mut self, phase: Phase) {
-        let shown = self.facts.phase(phase);
-        let reshaped = shown.reshaped(phase).expect("BUG: a completed phase has no output");
+        let phase_facts = self.facts.phase(phase);
+        let reshaped = phase_facts.reshaped(phase).expect("BUG: a completed phase has no output");
         for change in reshaped.changes {
             self.note(NoteKind::Converted, format!("output of `{phase}`: {change}"));
         }
         self.start(phase);
-        self.put_errors(phase, &shown.errors);
-        let at = shown.completed.unwrap_or(self.document.metadata.updated_at);
+        self.put_errors(phase, &phase_facts.errors);
+        let at = phase_facts.completed.unwrap_or(self.document.metadata.updated_at);
         self.document = change::complete(&self.document, phase, reshaped.output, at)
             .expect("BUG: a reshaped output is invalid");
     }
 
     fn fail(&mut self, phase: Phase, failure: PhaseFailure) {
         let PhaseFailure { kind, message, error, stated } = failure;
-        let shown = self.facts.phase(phase);
-        let has_started = shown.started.is_some()
-            || shown.output.is_some()
-            || matches!(shown.status, Some(OldStatus::InProgress | OldStatus::Completed));
+        let phase_facts = self.facts.phase(phase);
+        let has_started = phase_facts.started.is_some()
+            || phase_facts.output.is_some()
+            || matches!(phase_facts.status, Some(OldStatus::InProgress | OldStatus::Completed));
         if has_started {
             self.start(phase);
         }
         let facts = self.facts;
-        let at = shown.completed.or(facts.ended).or(facts.updated);
+        let at = phase_facts.completed.or(facts.ended).or(facts.updated);
         let at = at.unwrap_or(self.document.metadata.updated_at);
         let error = match error {
             Some(error) => self.error(&error, kind, at),
@@ -119,8 +119,8 @@ impl Replay<'_> {
         if !stated {
             self.note(NoteKind::Failed, message);
         }
-        let earlier = shown.errors.len().saturating_sub(usize::from(stated));
-        self.put_errors(phase, &shown.errors[..earlier]);
+        let earlier = phase_facts.errors.len().saturating_sub(usize::from(stated));
+        self.put_errors(phase, &phase_facts.errors[..earlier]);
         let at = error.timestamp;
         self.document = change::fail_with(&self.document, phase, error, at)
             .expect("BUG: phases are replayed out of order");
@@ -144,9 +144,10 @@ impl Replay<'_> {
     }
 
     fn put_errors(&mut self, phase: Phase, errors: &[Value]) {
-        let shown = self.facts.phase(phase);
+        let phase_facts = self.facts.phase(phase);
         if !errors.is_empty() {
-            let at = shown.completed.or(shown.started).unwrap_or(self.document.metadata.updated_at);
+            let at =
+                phase_facts.completed.or(phase_facts.started).unwrap_or(self.document.metadata.updated_at);
             let errors = errors.iter().map(|error| self.error(error, "error", at)).collect();
             self.document.phases[phase].errors = Some(errors);
         }

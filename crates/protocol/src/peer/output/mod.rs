@@ -11,7 +11,7 @@ mod tables;
 use serde_json::{Value, json};
 
 use super::document::Phase;
-use crate::check::{At, Findings, Violation};
+use crate::check::{Findings, Location, Violation};
 pub use review::{Band, Judgement, Score, judge, questions, succeeded};
 use shape::Shape;
 
@@ -40,9 +40,9 @@ pub fn verify_insights(insights: &Value) -> Result<(), Vec<Violation>> {
     verify_as("`insights`", &tables::INSIGHTS, insights)
 }
 
-fn verify_as(owner: &str, shape: &Shape, value: &Value) -> Result<(), Vec<Violation>> {
+fn verify_as(name: &str, shape: &Shape, value: &Value) -> Result<(), Vec<Violation>> {
     let mut findings = Findings::default();
-    shape.verify(&At { pointer: String::new(), owner: owner.to_owned() }, value, &mut findings);
+    shape.verify(&Location { pointer: String::new(), name: name.to_owned() }, value, &mut findings);
     if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::RULE;
-use crate::check::{At, Findings};
+use crate::check::{Findings, Location};
 use crate::closest;
 
 /// The shape of a value.
@@ -82,7 +82,7 @@ impl Shape {
     }
 
     /// Adds every violation of the value.
-    pub(super) fn verify(&self, at: &At, value: &Value, findings: &mut Findings) {
+    pub(super) fn verify(&self, at: &Location, value: &Value, findings: &mut Findings) {
         if !self.has_type(value) {
             let expected = self.name();
             return findings.mistyped(RULE, at, value, &expected, format!("write {expected}"));
@@ -91,14 +91,14 @@ impl Shape {
             Self::Text | Self::Number | Self::Flag => {}
             Self::Percent => {
                 if !value.as_f64().is_some_and(|number| (0.0..=100.0).contains(&number)) {
-                    let message = format!("{} is {value}, which is not a number from 0 to 100", at.owner);
+                    let message = format!("{} is {value}, which is not a number from 0 to 100", at.name);
                     findings.add(RULE, at, message, "0 is the worst, 100 the best");
                 }
             }
             Self::Word(words) => {
                 let text = value.as_str().unwrap_or_default();
                 if !words.contains(&text) {
-                    let message = format!("{} is `{text}`, which is not a valid value", at.owner);
+                    let message = format!("{} is `{text}`, which is not a valid value", at.name);
                     let repair = match closest(text, words.iter().copied()) {
                         Some(meant) => format!("did you mean `{meant}`?"),
                         None => format!("use one of {}", words.join(", ")),
@@ -110,7 +110,7 @@ impl Shape {
             Self::AtMost(most, inner) => {
                 let count = value.as_array().map_or(0, Vec::len);
                 if count > *most {
-                    let message = format!("{} has {count} entries; at most {most} are allowed", at.owner);
+                    let message = format!("{} has {count} entries; at most {most} are allowed", at.name);
                     findings.add(RULE, at, message, "keep the most important ones");
                 }
                 verify_entries(at, inner, value, findings);
@@ -118,7 +118,7 @@ impl Shape {
             Self::Object(fields) => verify_fields(at, fields, value, findings),
             Self::Filled(inner) => {
                 if is_empty(value) {
-                    return findings.add(RULE, at, format!("{} is empty", at.owner), "write something");
+                    return findings.add(RULE, at, format!("{} is empty", at.name), "write something");
                 }
                 inner.verify(at, value, findings);
             }
@@ -168,13 +168,13 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn verify_entries(at: &At, shape: &Shape, value: &Value, findings: &mut Findings) {
+fn verify_entries(at: &Location, shape: &Shape, value: &Value, findings: &mut Findings) {
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
         shape.verify(&at.entry(index), item, findings);
     }
 }
 
-fn verify_fields(at: &At, fields: &[Field], value: &Value, findings: &mut Findings) {
+fn verify_fields(at: &Location, fields: &[Field], value: &Value, findings: &mut Findings) {
     for Field { name, shape, required, .. } in fields {
         match value.get(name) {
             None if *required => {
@@ -184,7 +184,7 @@ fn verify_fields(at: &At, fields: &[Field], value: &Value, findings: &mut Findin
                     Some(typo) => format!("rename `{typo}` to `{name}`"),
                     None => format!("add `{name}`: {}", shape.name()),
                 };
-                findings.add(RULE, at, format!("{} has no `{name}`", at.owner), repair);
+                findings.add(RULE, at, format!("{} has no `{name}`", at.name), repair);
             }
             Some(Value::Null) if !required => {}
             None => {}

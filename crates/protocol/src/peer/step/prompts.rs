@@ -59,8 +59,8 @@ fn earlier(phase: Phase, document: &Document, advice: Option<&Advice>) -> String
     if let Some(Advice { cycle, recommendations }) = advice {
         show(format!("What the review of `{cycle}` recommends"), recommendations);
     }
-    for (before, shown) in document.phases.iter().filter(|(before, _)| *before <= phase) {
-        match (&shown.output, shown.status) {
+    for (before, phase_document) in document.phases.iter().filter(|(before, _)| *before <= phase) {
+        match (&phase_document.output, phase_document.status) {
             (Some(output), PhaseStatus::Completed) if before < phase => {
                 show(format!("Output of `{before}`"), output);
             }
