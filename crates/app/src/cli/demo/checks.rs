@@ -13,8 +13,8 @@ use super::journal::AttemptEvent;
 /// What the demo observed: the journal, the agents' log, and the processes.
 #[derive(Debug, Clone)]
 pub(super) struct Evidence {
-    /// The engine that was killed, and the engine that resumed the run.
-    pub(super) engines: [u32; 2],
+    /// The process ids of the engine that was killed, and of the engine that resumed the run.
+    pub(super) engine_pids: [u32; 2],
     pub(super) first_exit: ExitStatus,
     pub(super) second_exit: ExitStatus,
     /// The start of the attempt that was running when the first engine was killed.
@@ -26,15 +26,15 @@ pub(super) struct Evidence {
     pub(super) agent_log: Vec<LogLine>,
     pub(super) test_passed_before: bool,
     pub(super) test_passes_now: bool,
-    /// The number of processes with the mark of an attempt, after the run.
+    /// The number of processes that still carried the mark of an attempt after the run.
     pub(super) processes_left: u32,
 }
 
-/// A claim, and whether it was true.
+/// A statement about the demo, and whether it was true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) passed: bool,
-    pub(super) claim: String,
+    pub(super) statement: String,
 }
 
 impl Evidence {
@@ -53,30 +53,34 @@ impl Evidence {
 
     fn engine_was_killed(&self) -> Check {
         let passed = self.first_exit.signal() == Some(Signal::KILL.as_raw());
-        let claim = format!(
+        let statement = format!(
             "engine {} was killed by signal 9 while {} was running",
-            self.engines[0], self.interrupted.attempt
+            self.engine_pids[0], self.interrupted.attempt
         );
-        Check { passed, claim }
+        Check { passed, statement }
     }
 
     /// The attempt started under the first engine and reported to the second, as the same process.
     fn agent_was_adopted(&self) -> Check {
         let LogLine { attempt, pid, .. } = &self.interrupted;
-        let started_by_engine: Vec<_> =
-            starts(&self.journal).filter(|(id, _)| *id == attempt).map(|(_, engine)| engine).collect();
+        let started_by: Vec<_> = starts(&self.journal)
+            .filter(|(id, _)| *id == attempt)
+            .map(|(_, engine_pid)| engine_pid)
+            .collect();
         let reported_to: Vec<_> = ends(&self.journal)
             .filter(|(id, reported, _)| *id == attempt && *reported)
-            .map(|(.., engine)| engine)
+            .map(|(.., engine_pid)| engine_pid)
             .collect();
         let ended: Vec<_> = self.log_lines(AgentEvent::End).filter(|line| line.attempt == *attempt).collect();
         let passed = self.agent_survived
-            && started_by_engine == [self.engines[0]]
-            && reported_to == [self.engines[1]]
+            && started_by == [Some(self.engine_pids[0])]
+            && reported_to == [Some(self.engine_pids[1])]
             && ended.iter().map(|line| line.pid).collect::<Vec<_>>() == [*pid];
         Check {
             passed,
-            claim: format!("{attempt} survived the kill as process {pid} and reported to the next engine"),
+            statement: format!(
+                "{attempt} survived the kill as process {pid} and reported to the next engine"
+            ),
         }
     }
 
@@ -87,8 +91,8 @@ impl Evidence {
         let passed = !in_journal.is_empty()
             && in_journal == in_agent_log
             && in_journal.values().all(|times| *times == 1);
-        let claim = format!("each of the {} attempts ran exactly once", in_journal.len());
-        Check { passed, claim }
+        let statement = format!("each of the {} attempts ran exactly once", in_journal.len());
+        Check { passed, statement }
     }
 
     fn finished_work_is_not_repeated(&self) -> Check {
@@ -97,8 +101,8 @@ impl Evidence {
             .skip(starts(&self.journal_at_kill).count())
             .any(|(id, _)| finished.contains(&id));
         let names: Vec<_> = finished.iter().map(ToString::to_string).collect();
-        let claim = format!("{} finished before the kill and did not run again", names.join(" and "));
-        Check { passed: !finished.is_empty() && !again, claim }
+        let statement = format!("{} finished before the kill and did not run again", names.join(" and "));
+        Check { passed: !finished.is_empty() && !again, statement }
     }
 
     fn gate_looped_back(&self) -> Check {
@@ -107,17 +111,20 @@ impl Evidence {
             && self.test_passes_now;
         Check {
             passed,
-            claim: "the test failed, the gate looped back to `fix`, and the test passes now".to_owned(),
+            statement: "the test failed, the gate looped back to `fix`, and the test passes now".to_owned(),
         }
     }
 
     fn run_succeeded(&self) -> Check {
         let passed = self.second_exit.success();
-        Check { passed, claim: format!("engine {} resumed the run and the run succeeded", self.engines[1]) }
+        Check {
+            passed,
+            statement: format!("engine {} resumed the run and the run succeeded", self.engine_pids[1]),
+        }
     }
 
     fn no_process_is_left(&self) -> Check {
-        Check { passed: self.processes_left == 0, claim: "no process of the run is left".to_owned() }
+        Check { passed: self.processes_left == 0, statement: "no process of the run is left".to_owned() }
     }
 
     fn log_lines(&self, event: AgentEvent) -> impl Iterator<Item = &LogLine> {
@@ -125,16 +132,18 @@ impl Evidence {
     }
 }
 
-fn starts(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, u32)> {
+/// Returns the attempts that started, each with the engine that started it.
+fn starts(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, Option<u32>)> {
     journal.iter().filter_map(|event| match event {
-        AttemptEvent::Started { attempt, engine } => Some((attempt, *engine)),
+        AttemptEvent::Started { attempt, engine_pid } => Some((attempt, *engine_pid)),
         AttemptEvent::Ended { .. } | AttemptEvent::LoopedBack => None,
     })
 }
 
-fn ends(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, bool, u32)> {
+/// Returns the attempts that ended, each with whether it reported and the engine that recorded the end.
+fn ends(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, bool, Option<u32>)> {
     journal.iter().filter_map(|event| match event {
-        AttemptEvent::Ended { attempt, engine, reported, .. } => Some((attempt, *reported, *engine)),
+        AttemptEvent::Ended { attempt, engine_pid, reported, .. } => Some((attempt, *reported, *engine_pid)),
         AttemptEvent::Started { .. } | AttemptEvent::LoopedBack => None,
     })
 }
@@ -151,7 +160,7 @@ fn counts<'a>(attempts: impl Iterator<Item = &'a AttemptId>) -> BTreeMap<&'a Att
 mod tests {
     use super::*;
 
-    const ENGINES: [u32; 2] = [10, 20];
+    const ENGINE_PIDS: [u32; 2] = [10, 20];
 
     fn id(text: &str) -> AttemptId {
         text.parse().unwrap()
@@ -161,12 +170,17 @@ mod tests {
         LogLine { event, attempt: id(attempt), pid }
     }
 
-    fn started(attempt: &str, engine: u32) -> AttemptEvent {
-        AttemptEvent::Started { attempt: id(attempt), engine }
+    fn started(attempt: &str, engine_pid: u32) -> AttemptEvent {
+        AttemptEvent::Started { attempt: id(attempt), engine_pid: Some(engine_pid) }
     }
 
-    fn reported(attempt: &str, engine: u32) -> AttemptEvent {
-        AttemptEvent::Ended { attempt: id(attempt), engine, reported: true, logs: Vec::new() }
+    fn reported(attempt: &str, engine_pid: u32) -> AttemptEvent {
+        AttemptEvent::Ended {
+            attempt: id(attempt),
+            engine_pid: Some(engine_pid),
+            reported: true,
+            logs: Vec::new(),
+        }
     }
 
     /// The evidence of a successful demo.
@@ -186,7 +200,7 @@ mod tests {
         let log_lines =
             |(attempt, pid)| [line(AgentEvent::Start, attempt, pid), line(AgentEvent::End, attempt, pid)];
         Evidence {
-            engines: ENGINES,
+            engine_pids: ENGINE_PIDS,
             first_exit: ExitStatus::from_raw(9),
             second_exit: ExitStatus::from_raw(0),
             interrupted: line(AgentEvent::Start, "fix#2.1", 3),
@@ -201,11 +215,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn expect_failed(claim: &str, change: impl FnOnce(&mut Evidence)) {
+    fn expect_failed(statement: &str, change: impl FnOnce(&mut Evidence)) {
         let mut evidence = evidence();
         change(&mut evidence);
         let failed: Vec<_> = evidence.checks().into_iter().filter(|check| !check.passed).collect();
-        assert!(failed.iter().any(|check| check.claim.contains(claim)), "{failed:?}");
+        assert!(failed.iter().any(|check| check.statement.contains(statement)), "{failed:?}");
     }
 
     #[test]

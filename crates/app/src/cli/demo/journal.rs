@@ -14,11 +14,13 @@ use crate::failure::{Exit, Failure};
 pub(super) enum AttemptEvent {
     Started {
         attempt: AttemptId,
-        engine: u32,
+        /// The process that wrote the entry; `None` if it was not an engine.
+        engine_pid: Option<u32>,
     },
     Ended {
         attempt: AttemptId,
-        engine: u32,
+        /// The process that wrote the entry; `None` if it was not an engine.
+        engine_pid: Option<u32>,
         /// Whether it ended with a valid report.
         reported: bool,
         logs: Vec<String>,
@@ -44,17 +46,19 @@ pub(super) fn location(sandbox: &Sandbox) -> Result<Location, Failure> {
 }
 
 fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
-    let engine = match &entry.by {
-        Author::Engine { pid, .. } => *pid,
-        Author::Person { .. } | Author::Client { .. } => 0,
+    let engine_pid = match &entry.by {
+        Author::Engine { pid, .. } => Some(*pid),
+        Author::Person { .. } | Author::Client { .. } => None,
     };
     let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
-        Change::Started { attempt, .. } => Some(AttemptEvent::Started { attempt: attempt.clone(), engine }),
+        Change::Started { attempt, .. } => {
+            Some(AttemptEvent::Started { attempt: attempt.clone(), engine_pid })
+        }
         Change::Ended { attempt, exit } => Some(AttemptEvent::Ended {
             attempt: attempt.clone(),
-            engine,
+            engine_pid,
             reported: *exit == AttemptExit::Reported,
             logs: logs.clone(),
         }),

@@ -79,7 +79,7 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Chec
     printer.pause(0.5).await;
 
     let evidence = Evidence {
-        engines: [first.pid, second.pid],
+        engine_pids: [first.pid, second.pid],
         first_exit,
         second_exit,
         agent_survived,
@@ -126,7 +126,8 @@ fn start_engine(sandbox: &Sandbox, printer: &Printer, arguments: &[&str]) -> Res
     Engine::start(sandbox, arguments)
 }
 
-/// The attempt during which the engine is killed: the coder, after the loop-back.
+/// The attempt during which the engine is killed: the coder, after the loop-back. `fix#2.1` is attempt 1 of turn 2 of step
+/// `fix`.
 const INTERRUPTED: &str = "fix#2.1";
 
 /// Follows the first engine until both it and the coder have reported the start of the coder's second turn.
@@ -157,19 +158,19 @@ async fn until_coder_is_back(
 }
 
 fn print_gate_result(printer: &Printer, journal: &[AttemptEvent], interrupted: &LogLine) {
-    let found = journal.iter().rev().find_map(|event| match event {
+    let first_log = journal.iter().rev().find_map(|event| match event {
         AttemptEvent::Ended { logs, .. } => logs.first(),
         AttemptEvent::Started { .. } | AttemptEvent::LoopedBack => None,
     });
     printer.line(format_args!(
         "\nThe test failed: {}.\nThe coder is running again, as process {}.",
-        styled(RED, found.map_or("no output", String::as_str)),
+        styled(RED, first_log.map_or("no output", String::as_str)),
         interrupted.pid
     ));
 }
 
-/// Follows the second engine to its end. The coder is released when it was adopted, or when another attempt has started: then
-/// a check fails, but the demo ends.
+/// Follows the second engine to its end. The coder waits until the demo releases it: when the engine has adopted it, or
+/// when another attempt has started. In the second case a check fails, but the demo ends.
 async fn until_engine_ends(
     sandbox: &Sandbox,
     printer: &Printer,
@@ -177,9 +178,10 @@ async fn until_engine_ends(
     wakeup: &mut Wakeup,
     interrupted: &LogLine,
 ) -> Result<std::process::ExitStatus, Failure> {
-    let mut release = None;
+    // The pipe must stay open until the coder has read from it.
+    let mut release_pipe = None;
     loop {
-        let adopted = tokio::select! {
+        let may_release = tokio::select! {
             line = engine.line() => {
                 let Some(line) = line? else { break };
                 printer.engine_line(sandbox, &line);
@@ -190,9 +192,9 @@ async fn until_engine_ends(
                 lines.last().is_some_and(|line| line.attempt != interrupted.attempt)
             }
         };
-        if adopted && release.is_none() {
+        if may_release && release_pipe.is_none() {
             printer.pause(1.5).await;
-            release = Some(sandbox.release_coder()?);
+            release_pipe = Some(sandbox.release_coder()?);
         }
     }
     engine.wait().await
@@ -206,14 +208,17 @@ async fn print_checks(printer: &Printer, checks: &[Check]) {
         styled(BOLD, title),
         styled(DIM, "Checked in the journal, the agents' log and /proc:")
     ));
-    for Check { passed, claim } in checks {
-        let sign = if *passed { styled(GREEN, "✓") } else { styled(RED, "✗ failed:") };
-        printer.line(format_args!("  {sign} {claim}"));
+    for Check { passed, statement } in checks {
+        let symbol = if *passed { styled(GREEN, "✓") } else { styled(RED, "✗ failed:") };
+        printer.line(format_args!("  {symbol} {statement}"));
         printer.pause(0.25).await;
     }
 }
 
 /// Kills the remaining processes of all attempts and returns their number.
+///
+/// Every process of an attempt carries its mark: environment variables with the store, the run and the attempt.
+/// `kill_marked` kills the processes that have them.
 fn kill_remaining(sandbox: &Sandbox) -> Result<u32, Failure> {
     let store = journal::location(sandbox)?.root().to_owned();
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
