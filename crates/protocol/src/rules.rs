@@ -409,11 +409,11 @@ pub struct RecordError(pub String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportRefusal {
     #[error("it violates {} of its rules", .0.len())]
-    Broken(Vec<Violation>),
+    Invalid(Vec<Violation>),
     #[error("its steps are not those of the workflow: {0}")]
-    OtherSteps(String),
+    StepsDiffer(String),
     #[error("its sequence {0} cannot be increased any further")]
-    NoRoom(u64),
+    SequenceExhausted(u64),
 }
 
 /// How many steps of a run are done.

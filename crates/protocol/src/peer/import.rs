@@ -10,22 +10,22 @@ use super::names::MAX_SAFE_INTEGER;
 use super::output;
 use crate::rules::{ImportRefusal, Move};
 
-/// Imports a document. Fails if it breaks rules, is about another cycle, or leaves no room for more writes.
+/// Imports a document. Fails if it breaks rules, is about another cycle, or has a sequence that cannot grow any further.
 pub(super) fn import(
     definition: &Definition,
     document: &Value,
 ) -> Result<Move<Change, Phase>, ImportRefusal> {
     let violations = check(document).violations;
     if !violations.is_empty() {
-        return Err(ImportRefusal::Broken(violations));
+        return Err(ImportRefusal::Invalid(violations));
     }
     let document: Document =
         serde_json::from_value(document.clone()).expect("BUG: a valid document cannot be parsed");
     if document.cycle_id != definition.cycle {
-        return Err(ImportRefusal::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
+        return Err(ImportRefusal::StepsDiffer(format!("it is about cycle `{}`", document.cycle_id)));
     }
     if document.sequence > MAX_SAFE_INTEGER - RESERVED_WRITES {
-        return Err(ImportRefusal::NoRoom(document.sequence));
+        return Err(ImportRefusal::SequenceExhausted(document.sequence));
     }
     Ok(decide::import(state_of(&document)))
 }
@@ -77,6 +77,6 @@ mod tests {
         assert!(import(&definition, &document.to_value()).is_ok());
         document.sequence = MAX_SAFE_INTEGER;
         let refused = import(&definition, &document.to_value()).unwrap_err();
-        assert_eq!(refused, ImportRefusal::NoRoom(MAX_SAFE_INTEGER));
+        assert_eq!(refused, ImportRefusal::SequenceExhausted(MAX_SAFE_INTEGER));
     }
 }

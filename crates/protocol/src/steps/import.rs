@@ -24,22 +24,22 @@ pub(super) fn import(
 ) -> Result<Move<Change, StepId>, ImportRefusal> {
     let violations = check(document);
     if !violations.is_empty() {
-        return Err(ImportRefusal::Broken(violations));
+        return Err(ImportRefusal::Invalid(violations));
     }
     let document: Document = serde_json::from_value(document.clone())
-        .map_err(|error| ImportRefusal::OtherSteps(format!("it cannot be parsed: {error}")))?;
+        .map_err(|error| ImportRefusal::StepsDiffer(format!("it cannot be parsed: {error}")))?;
     let missing = definition.step_ids().find(|id| !document.steps.contains_key(id.as_str()));
     if let Some(missing) = missing {
-        return Err(ImportRefusal::OtherSteps(format!("it has no step `{missing}`")));
+        return Err(ImportRefusal::StepsDiffer(format!("it has no step `{missing}`")));
     }
     let unknown = document.steps.keys().find(|id| definition.step_ids().all(|known| known.as_str() != *id));
     if let Some(unknown) = unknown {
-        return Err(ImportRefusal::OtherSteps(format!("the workflow has no step `{unknown}`")));
+        return Err(ImportRefusal::StepsDiffer(format!("the workflow has no step `{unknown}`")));
     }
     let implausible = document.steps.iter().find(|(_, step)| step.iteration_count > MAX_ITERATIONS);
     if let Some((id, step)) = implausible {
         let count = step.iteration_count;
-        return Err(ImportRefusal::OtherSteps(format!(
+        return Err(ImportRefusal::StepsDiffer(format!(
             "step `{id}` has an implausible `iteration_count` of {count}"
         )));
     }

@@ -162,7 +162,7 @@ impl Protocol for Items {
     }
 
     fn import(_: &Definition, _: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
-        Err(ImportRefusal::OtherSteps("a run of `items` cannot be made from a document".to_owned()))
+        Err(ImportRefusal::StepsDiffer("a run of `items` cannot be made from a document".to_owned()))
     }
 
     fn sequence(_: &Document) -> Option<u64> {

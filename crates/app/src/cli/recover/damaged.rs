@@ -22,12 +22,12 @@ pub(super) async fn recover(
 ) -> Result<Exit, Failure> {
     let now = workspace.clock.now();
     let scratch = scratch(workspace)?;
-    let kept = match unfinished {
-        Some(kept) => {
+    let backup = match unfinished {
+        Some(backup) => {
             report
                 .notes
                 .push("an earlier recovery was interrupted; this one continues from its backup".to_owned());
-            Some(kept)
+            Some(backup)
         }
         None if arguments.dry_run || !Backup::has_files(&exclusive) => None,
         None => Some(
@@ -35,30 +35,30 @@ pub(super) async fn recover(
                 .map_err(|error| failed(&error))?,
         ),
     };
-    let source = match (&arguments.from, &kept) {
+    let source = match (&arguments.from, &backup) {
         (Some(file), _) => file.clone(),
-        (None, Some(kept)) => kept.database(),
+        (None, Some(backup)) => backup.database(),
         (None, None) => workspace.location.database(),
     };
-    let salvage = Salvage::read(&source, &scratch.path().join("found.db"));
+    let salvage = Salvage::read(&source, &scratch.path().join("salvage.db"));
     let salvage = salvage.map_err(|error| failed(&error))?;
-    let draft = if arguments.dry_run {
-        ReplacementDatabase::create_at(&scratch.path().join("draft.db"))
+    let replacement = if arguments.dry_run {
+        ReplacementDatabase::create_at(&scratch.path().join("replacement.db"))
     } else {
         ReplacementDatabase::create(&exclusive)
     };
-    let mut draft = draft.map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[])?;
-    report.backup = kept.as_ref().map(|kept| kept.directory().to_owned());
+    let mut replacement = replacement.map_err(|error| failed(&error))?;
+    let salvaged = salvage_all(workspace, &salvage, &mut replacement, &[])?;
+    report.backup = backup.as_ref().map(|backup| backup.directory().to_owned());
     report.runs = salvaged.iter().map(RunRecovery::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.outcome, SalvageOutcome::Unreadable { .. })) {
         return Err(nothing_readable(workspace, &report));
     }
     if arguments.dry_run {
-        draft.finish().map_err(|error| failed(&error))?;
+        replacement.finish().map_err(|error| failed(&error))?;
         return Ok(report.print());
     }
-    draft.install(&mut exclusive, kept.as_ref()).map_err(|error| failed(&error))?;
+    replacement.install(&mut exclusive, backup.as_ref()).map_err(|error| failed(&error))?;
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(exclusive);
     let mut after = RecoveryReport::new(workspace, arguments);
@@ -82,13 +82,13 @@ pub(super) async fn merge(
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let scratch = scratch(workspace)?;
-    let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
+    let salvage = Salvage::read(file, &scratch.path().join("salvage.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
-    let mut draft =
-        ReplacementDatabase::create_at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[])?;
-    draft.finish().map_err(|error| failed(&error))?;
+    let mut replacement = ReplacementDatabase::create_at(&scratch.path().join("replacement.db"))
+        .map_err(|error| failed(&error))?;
+    let salvaged = salvage_all(workspace, &salvage, &mut replacement, &[])?;
+    replacement.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, outcome } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| existing.contains(run));
         report.runs.push(match exists {
@@ -109,12 +109,12 @@ pub(super) async fn merge(
     Ok(report.print())
 }
 
-/// Writes every readable run to the target, except those in `but`, and returns the result for each.
+/// Writes every readable run to the target, except those in `except`, and returns the result for each.
 fn salvage_all(
     workspace: &Workspace,
     salvage: &Salvage,
-    ground: &mut impl SalvageTarget,
-    but: &[RunId],
+    target: &mut impl SalvageTarget,
+    except: &[RunId],
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
     for found in salvage.runs().map_err(|error| failed(&error))? {
@@ -122,11 +122,11 @@ fn salvage_all(
         // If none can read the run, the first one reports the damage.
         let kind = kind.unwrap_or(workspace.kinds.0[0]);
         let (by, now) = (workspace::person(), workspace.clock.now());
-        let one = runner::salvage(kind, salvage, &found, ground, but, &by, now);
+        let one = runner::salvage(kind, salvage, &found, target, except, &by, now);
         salvaged.extend(one.map_err(|error| failed(&error))?);
     }
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
-    salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| but.contains(run))));
+    salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| except.contains(run))));
     Ok(salvaged)
 }
 

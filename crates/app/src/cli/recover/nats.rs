@@ -1,4 +1,5 @@
-//! Recovers a store on NATS. The servers guard their own data, so only runs are verified and deleted streams reported.
+//! Recovers a store on NATS in place: moves foreign messages to objects, fills deleted buckets of documents from the
+//! journal, and verifies every run. Other deleted streams cannot be restored and are reported.
 
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
@@ -8,7 +9,7 @@ use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::workspace::Workspace;
 
-/// Verifies every run and writes missing views.
+/// Recovers what can be recovered, verifies every run and writes missing views.
 pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = workspace.nats.as_deref().expect("BUG: the store is not on NATS");
     let store = match AnyStore::connect(settings.clone(), &workspace.location, output::store_waiting).await {
@@ -50,7 +51,7 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
     let message = format!("{runs} inconsistent in the store `{}`", workspace.store_name());
     let mut failure = Failure::new(Exit::Store, message).code(Code::Damaged);
     failure.causes.extend(report.damage);
-    Err(failure.hint("restore the streams from a backup with `nats stream restore`; nothing was changed"))
+    Err(failure.hint("restore the streams from a backup with `nats stream restore`"))
 }
 
 /// Writes every document into buckets that were deleted. A run whose document cannot be rebuilt is reported and does not
@@ -66,6 +67,7 @@ async fn rebuild(
     for row in store.runs().await?.iter().filter(|row| kinds.find(&row.protocol).is_some()) {
         match runner::rebuild_document(store, &workspace.clock, kinds, &row.run).await {
             Ok(Some(Some(_))) => written += 1,
+            // The document was still there, or the run no longer exists.
             Ok(Some(None) | None) => {}
             Err(error) => report.notes.push(format!(
                 "cannot rebuild the document of run `{}`: {}",

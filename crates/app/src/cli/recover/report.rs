@@ -199,11 +199,11 @@ impl RecoveryReport {
         for view in &self.views {
             output::data(format_args!("  {} {would}", view.display()));
         }
-        for (view, kept) in &self.quarantined {
+        for (view, moved_to) in &self.quarantined {
             output::note(format_args!(
                 "another program had changed `{}`; its version was moved to `{}`",
                 view.display(),
-                kept.display()
+                moved_to.display()
             ));
         }
         self.notes.iter().for_each(output::note);

@@ -35,7 +35,7 @@ pub(super) async fn check(
             Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
                     .while_doing(format_args!("cannot verify run `{}`", row.run))
-                    .hint("use the newer version of callboard that wrote it; nothing was changed"));
+                    .hint("use the newer version of callboard that wrote it"));
             }
             Err(inconsistency) => {
                 inconsistencies += 1;

@@ -1,4 +1,4 @@
-//! `recover --from-view`: rebuilds a run from its view after the store was lost.
+//! `recover --from-view`: rebuilds a run after the store was lost, by importing its view.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::workspace::definition;
 use crate::workspace::definition::Limits;
 use crate::workspace::{self, Workspace};
 
-/// What a view does not contain.
+/// The flags for `--from-view`: the view, and what it does not contain.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "From a view")]
 pub(super) struct ViewFlags {
@@ -42,7 +42,7 @@ pub(super) struct ViewFlags {
     max_iterations: Option<std::num::NonZeroU32>,
 
     /// What happens to the other steps when a step fails
-    #[arg(long, value_name = "POLICY", default_value = "stop")]
+    #[arg(long, value_name = "POLICY", default_value = "stop", requires = "from_view")]
     on_failure: Policy,
 }
 
@@ -74,13 +74,13 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     }
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
-    let found = ViewImport { path: view.display().to_string(), document, turns };
+    let import = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
     let status = block_on(async {
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
         let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
-        let status = runner::import_document(store.as_ref(), &by, now, kind, spec, found);
-        status.await.map_err(|error| import_failure(view, &run, &error))
+        let status = runner::import_document(store.as_ref(), &by, now, kind, spec, import);
+        status.await.map_err(|error| rebuild_failure(view, &run, &error))
     })?;
     let word = run_status::word(status).1;
     if arguments.dry_run {
@@ -116,7 +116,9 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
     match damage.as_slice() {
         [] => {}
         // The backup of an interrupted recovery has the other runs, and an empty database would hide it.
-        [Damage::Missing] if Backup::unfinished(&exclusive).is_some_and(|kept| kept.database().exists()) => {
+        [Damage::Missing]
+            if Backup::unfinished(&exclusive).is_some_and(|backup| backup.database().exists()) =>
+        {
             return Err(Failure::new(
                 Exit::Store,
                 "an earlier recovery was interrupted; its backup has not been restored yet",
@@ -126,13 +128,14 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
             // The write-ahead log may still exist.
-            let kept = Backup::create(&exclusive, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
-            let draft = ReplacementDatabase::create(&exclusive).map_err(|error| failed(&error))?;
-            draft.install(&mut exclusive, Some(&kept)).map_err(|error| failed(&error))?;
+            let backup =
+                Backup::create(&exclusive, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
+            let replacement = ReplacementDatabase::create(&exclusive).map_err(|error| failed(&error))?;
+            replacement.install(&mut exclusive, Some(&backup)).map_err(|error| failed(&error))?;
         }
         [damage, ..] => {
             return Err(Failure::new(Exit::Store, format!("the store is damaged: {damage}"))
-                .hint("run `callboard recover` first; it may recover the run"));
+                .hint("run `callboard recover` first; it may restore the run"));
         }
     }
     drop(exclusive);
@@ -143,8 +146,8 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
 fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
-        let sent_back = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
-        let turn = if step["started_at"].is_null() { sent_back } else { sent_back.saturating_add(1) };
+        let iterations = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
+        let turn = if step["started_at"].is_null() { iterations } else { iterations.saturating_add(1) };
         Some((StepId::new(id).ok()?, turn.max(last_attempt_turn(workspace, run, id))))
     });
     counted.filter(|(_, turn)| *turn > 0).map(|(step, turn)| (step, Turn(turn))).collect()
@@ -157,24 +160,28 @@ fn last_attempt_turn(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
     turns.max().unwrap_or(0)
 }
 
-fn import_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
+fn rebuild_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
     let action = format!("cannot rebuild run `{run}` from `{}`", view.display());
     match error {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(action)
             .hint(format!("run `callboard show {run}`: the store has the run")),
-        DocumentImportError::Refused(ImportRefusal::Broken(violations)) => {
+        DocumentImportError::Refused(ImportRefusal::Invalid(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(action);
-            let lines = violations
-                .iter()
-                .map(|broken| format!("{}: {} ({})", broken.rule, broken.message, broken.pointer));
+            let lines = violations.iter().map(|violation| {
+                format!("{}: {} ({})", violation.rule, violation.message, violation.pointer)
+            });
             failure.causes.extend(lines);
             failure.hint(format!("run `callboard check {}` to see what to change", view.display()))
         }
-        DocumentImportError::Refused(ImportRefusal::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
-        DocumentImportError::Refused(ImportRefusal::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
-            .while_doing(action)
-            .hint("name the workflow that the run was started with"),
+        DocumentImportError::Refused(ImportRefusal::SequenceExhausted(_)) => {
+            Failure::from_error(Exit::Usage, error)
+        }
+        DocumentImportError::Refused(ImportRefusal::StepsDiffer(_)) => {
+            Failure::from_error(Exit::Usage, error)
+                .while_doing(action)
+                .hint("name the workflow that the run was started with")
+        }
         DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(action),
     }
 }
