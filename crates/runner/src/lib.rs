@@ -33,7 +33,7 @@ pub use recovery::{
     salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, History, Hold,
+    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, HaltedBy, History,
     Journal, LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt, RunAtError, RunOptions,
     RunSpec, SequenceConflict, Summary, answer, edit, for_each_entry, open, read_document, rebuild_document,
     record_refusal, request,

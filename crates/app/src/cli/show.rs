@@ -128,9 +128,9 @@ fn head(run_at: &RunAt, past: bool, engine: EnginePresence) {
 fn engine(run_at: &RunAt, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if let Some(held) = &overview.halted_by {
+    if let Some(halted_by) = &overview.halted_by {
         let (_, word) = run_status::word(run_at.state.run.status);
-        let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = halted_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if is_resumable {
             format!("; run `callboard resume {run}` to continue it")
         } else {
@@ -138,8 +138,8 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
         };
         output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
-            output::duration(overview.at.since(held.at)),
-            entry_text::author(&held.by),
+            output::duration(overview.at.since(halted_by.at)),
+            entry_text::author(&halted_by.by),
         ));
     }
     match &overview.engine {

@@ -103,7 +103,7 @@ enum LoadedCycle {
 }
 
 async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
-    match RunAt::at(store.as_ref(), crate::program().protocols, &row.run, None).await {
+    match RunAt::load(store.as_ref(), crate::program().protocols, &row.run, None).await {
         Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
         Ok(None) => Ok(LoadedCycle::Gone),
         Err(RunAtError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),

@@ -145,7 +145,7 @@ pub(crate) async fn drive(
         let failure = with_resume_hint(run, failure, was_interrupted.get());
         save_if_store_is_gone(workspace, store, failure)
     })?;
-    let run_at = RunAt::at(store.as_ref(), workspace.kinds, run, None)
+    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None)
         .await?
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     progress.conclude(store, &run_at, exit);

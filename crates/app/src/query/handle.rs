@@ -33,7 +33,7 @@ impl RunHandle {
 
     /// Returns the run at a revision, or at its newest one.
     pub(crate) async fn run_at(&self, at: Option<Revision>) -> Result<RunAt, Failure> {
-        let run_at = RunAt::at(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
+        let run_at = RunAt::load(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 

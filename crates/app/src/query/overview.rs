@@ -121,7 +121,11 @@ impl RunOverview {
                 .iter()
                 .map(|(revision, source)| Recovered { revision: *revision, from: source.to_string() })
                 .collect(),
-            halted_by: history.held.map(|runner::Hold { by, at, reason }| HaltedBy { by, at, reason }),
+            halted_by: history.halted_by.map(|runner::HaltedBy { by, at, reason }| HaltedBy {
+                by,
+                at,
+                reason,
+            }),
             steps,
             gates: gates::of(&run_at),
         };

@@ -32,7 +32,7 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::wait(RunAt::at(store.as_ref(), KINDS, &run, None)).unwrap();
+    let run_at = harness::wait(RunAt::load(store.as_ref(), KINDS, &run, None)).unwrap();
     let run_at = run_at.expect("there is such a cycle");
     let cycle = Typed::<Peer>::of(run_at.machine()).expect("a run of `peer`");
     (Definition::clone(&cycle.definition), Document::clone(&cycle.document))

@@ -23,7 +23,7 @@ pub struct History {
     /// Since when each step with an active turn and no live attempt has waited.
     pub waiting: BTreeMap<StepId, Stamp>,
     /// The request that paused or stopped the run, if it is paused or stopped.
-    pub held: Option<Hold>,
+    pub halted_by: Option<HaltedBy>,
     /// What the run was recovered from, with the revision of each recovery.
     pub recovered: Vec<(Revision, RecoverySource)>,
     /// The engine that wrote the last engine entry.
@@ -53,9 +53,9 @@ pub struct AttemptEnd {
     pub took: Option<Duration>,
 }
 
-/// A request that holds the run: a pause or a stop.
+/// The request that paused or stopped a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hold {
+pub struct HaltedBy {
     pub by: Author,
     pub at: Stamp,
     pub reason: Option<String>,
@@ -151,11 +151,12 @@ impl History {
                 RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),
                 Input::Request { reason, .. },
             ) => {
-                self.held = Some(Hold { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
+                self.halted_by =
+                    Some(HaltedBy { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
             }
-            // The last attempt of a stopping run has ended: the request that stopped it still holds.
+            // The last attempt of a stopping run has ended: the request that stopped it stays.
             (RunStatus::Stopped(_), _) => {}
-            _ => self.held = None,
+            _ => self.halted_by = None,
         }
     }
 

@@ -40,7 +40,7 @@ impl RunAt {
     /// Loads the run at a revision, or at the newest one. Returns `None` if there is no such run.
     ///
     /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
-    pub async fn at(
+    pub async fn load(
         store: &dyn Store,
         kinds: Kinds,
         run: &RunId,

@@ -8,7 +8,7 @@ use store::AnyStore;
 use testkit::TempStore;
 use testkit::harness::cycle::{commit_changes, start_attempt, start_planning};
 
-use super::harness::{opened, person};
+use super::harness::{open_run, person};
 use crate::cycle_document;
 
 fn set(pointer: &str, value: Value) -> Patch {
@@ -134,7 +134,7 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
 #[tokio::test]
 async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
     assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");

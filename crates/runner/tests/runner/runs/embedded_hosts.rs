@@ -7,7 +7,7 @@ use store::{AnyStore, Tenure};
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, opened};
+use super::harness::{engine_config, open_run};
 
 /// Opens a run whose step was started while this machine had another name.
 async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
@@ -20,7 +20,7 @@ async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
 #[tokio::test]
 async fn a_renamed_machine_adopts_its_attempts() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     start_step(&store, &run).await;
     let mut observer = ();
     let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;

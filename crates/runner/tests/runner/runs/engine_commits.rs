@@ -11,13 +11,13 @@ use testkit::TempStore;
 use testkit::harness::cycle::{commit_changes, start_planning};
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, failing_engine_config, opened};
+use super::harness::{engine_config, failing_engine_config, open_run};
 
 /// The engine exits before it can acknowledge anything, because no command is configured.
 #[tokio::test]
 async fn the_start_of_an_attempt_is_committed_with_its_action() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     let mut observer = ();
     let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();

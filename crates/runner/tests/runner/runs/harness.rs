@@ -12,12 +12,15 @@ use testkit::{TempStore, harness};
 pub(crate) use testkit::harness::person;
 
 /// Opens a run of one step.
-pub(crate) async fn opened(temp_store: &TempStore) -> anyhow::Result<(AnyStore, RunId)> {
-    opened_with(temp_store, &["a"]).await
+pub(crate) async fn open_run(temp_store: &TempStore) -> anyhow::Result<(AnyStore, RunId)> {
+    open_run_with(temp_store, &["a"]).await
 }
 
 /// Opens a run of these steps, which do not depend on each other.
-pub(crate) async fn opened_with(temp_store: &TempStore, steps: &[&str]) -> anyhow::Result<(AnyStore, RunId)> {
+pub(crate) async fn open_run_with(
+    temp_store: &TempStore,
+    steps: &[&str],
+) -> anyhow::Result<(AnyStore, RunId)> {
     let store = temp_store.store().await;
     let run = RunId::new("trial")?;
     let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));

@@ -7,13 +7,13 @@ use store::Tenure;
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, opened, person};
+use super::harness::{engine_config, open_run, person};
 
 /// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
 /// status.
 async fn overtaken_by(request: Request) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await?;
+    let (store, run) = open_run(&temp_store).await?;
     let mut observer = ();
     let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
     let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await?;

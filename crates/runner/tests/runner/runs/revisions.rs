@@ -9,12 +9,12 @@ use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
 use testkit::harness::{append, commit_decision};
 
-use super::harness::{opened, person};
+use super::harness::{open_run, person};
 
 #[tokio::test]
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     // One entry each: paused at even revisions, running at odd ones, beyond the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
@@ -26,21 +26,25 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     for revision in
         [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
     {
-        let at = RunAt::at(store.as_ref(), KINDS, &run, Some(Revision(revision))).await.unwrap().unwrap();
+        let run_at =
+            RunAt::load(store.as_ref(), KINDS, &run, Some(Revision(revision))).await.unwrap().unwrap();
         let status = if revision % 2 == 0 { RunStatus::Paused } else { RunStatus::Running };
-        assert_eq!((at.state.run.status, at.revision, at.newest), (status, Revision(revision), newest));
+        assert_eq!(
+            (run_at.state.run.status, run_at.revision, run_at.newest),
+            (status, Revision(revision), newest)
+        );
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
-            (at.state.at, Typed::<Steps>::of(at.machine()).unwrap().document.head.updated_at),
+            (run_at.state.at, Typed::<Steps>::of(run_at.machine()).unwrap().document.head.updated_at),
             (entry.at, entry.at),
             "its time is the entry's"
         );
     }
-    let at = |revision| History::read(store.as_ref(), &run, Revision(revision));
-    let held = at(2 * SNAPSHOT_EVERY + 2).await.unwrap().held.unwrap();
-    assert_eq!(held.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
-    assert!(at(newest.0).await.unwrap().held.is_none());
-    let now = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let history_at = |revision| History::read(store.as_ref(), &run, Revision(revision));
+    let halted_by = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().halted_by.unwrap();
+    assert_eq!(halted_by.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
+    assert!(history_at(newest.0).await.unwrap().halted_by.is_none());
+    let now = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
@@ -48,7 +52,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
 #[tokio::test]
 async fn a_snapshot_keeps_a_pending_backoff() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     let start = start_queued(&mut journal.state.run.clone(), 1);
     commit_decision(&mut journal, store.as_ref(), "here", start).await;
@@ -77,9 +81,9 @@ async fn a_snapshot_keeps_a_pending_backoff() {
 #[tokio::test]
 async fn a_revision_out_of_range_is_refused_with_the_range() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     for asked in [0, 2, u64::MAX] {
-        match RunAt::at(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
+        match RunAt::load(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
             Err(error @ RunAtError::OutOfRange { .. }) => {
                 assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
             }
@@ -87,33 +91,33 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
         }
     }
     let missing = protocol::RunId::new("missing").unwrap();
-    assert!(RunAt::at(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
+    assert!(RunAt::load(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn the_history_shows_the_hold_and_the_waiting_steps() {
+async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     runner::request(&mut journal, person(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
     let paused = History::read(store.as_ref(), &run, Revision(2)).await.unwrap();
-    let held = paused.held.unwrap();
-    assert_eq!((held.by, held.reason.as_deref()), (person(), Some("lunch")));
+    let halted_by = paused.halted_by.unwrap();
+    assert_eq!((halted_by.by, halted_by.reason.as_deref()), (person(), Some("lunch")));
     assert!(matches!(person(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
     assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));
     runner::request(&mut journal, person(), Request::Resume, None).await.unwrap();
     let resumed = History::read(store.as_ref(), &run, Revision(3)).await.unwrap();
-    assert!(resumed.held.is_none());
+    assert!(resumed.halted_by.is_none());
     let before = History::read(store.as_ref(), &run, Revision(1)).await.unwrap();
-    assert!(before.held.is_none(), "later entries are not read");
+    assert!(before.halted_by.is_none(), "later entries are not read");
 }
 
 #[tokio::test]
 async fn a_prompt_preview_changes_nothing() {
     let temp_store = TempStore::new();
-    let (store, run) = opened(&temp_store).await.unwrap();
-    let run_at = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let (store, run) = open_run(&temp_store).await.unwrap();
+    let run_at = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     let prompt = runner::preview_prompt(&run_at, &StepId::new("a").unwrap(), temp_store.path());
     assert_eq!(prompt.attempt.to_string(), "a#1.1");
     assert!(
@@ -123,6 +127,6 @@ async fn a_prompt_preview_changes_nothing() {
     );
     let context: serde_json::Value = serde_json::from_str(&prompt.context).unwrap();
     assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
-    let again = RunAt::at(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let again = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((again.machine().document(), again.revision), (run_at.machine().document(), run_at.revision));
 }

@@ -12,12 +12,12 @@ use testkit::harness::cycle::start_planning;
 use tokio::sync::mpsc;
 
 use super::faulty_store::{Answer, FaultyStore};
-use super::harness::{failing_engine_config, opened_with, person};
+use super::harness::{failing_engine_config, open_run_with, person};
 use crate::cycle_document;
 
 async fn scene() -> (TempStore, Arc<FaultyStore>, Journal) {
     let temp_store = TempStore::new();
-    let (store, run) = opened_with(&temp_store, &["a", "b"]).await.unwrap();
+    let (store, run) = open_run_with(&temp_store, &["a", "b"]).await.unwrap();
     let store = FaultyStore::new(store);
     let journal = store.journal(&run).await;
     (temp_store, store, journal)
