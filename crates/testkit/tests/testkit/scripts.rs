@@ -37,9 +37,9 @@ impl Project {
         path
     }
 
-    /// Puts a server on PATH that runs this line of shell.
-    fn server(&self, says: &str) -> PathBuf {
-        self.program("bin/nats-server", &format!("#!/bin/sh\n{says}\n"))
+    /// Puts a `nats-server` on PATH that runs this line of shell.
+    fn server(&self, shell_line: &str) -> PathBuf {
+        self.program("bin/nats-server", &format!("#!/bin/sh\n{shell_line}\n"))
     }
 
     fn run(&self, script: &str, arguments: &[&str]) -> Output {
@@ -62,6 +62,7 @@ impl Project {
     }
 }
 
+/// Returns stdout and stderr.
 fn text_of(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))
@@ -72,15 +73,15 @@ fn a_server_on_path_is_used_if_it_is_new_enough() {
     let project = Project::new();
     for version in ["2.10.25", "2.12.1", "3.0.0", "2.15.1-preview.2"] {
         let server = project.server(&format!("echo 'nats-server: v{version}'"));
-        let (found, _) = text_of(&project.run("tools", &["nats-server"]));
-        assert_eq!(found.trim(), server.to_str().unwrap(), "{version}");
+        let (stdout, _) = text_of(&project.run("tools", &["nats-server"]));
+        assert_eq!(stdout.trim(), server.to_str().unwrap(), "{version}");
     }
     for version in ["2.9.10", "2.10.24"] {
         project.server(&format!("echo 'nats-server: v{version}'"));
         let output = project.run("tools", &["nats-server"]);
-        let (found, why) = text_of(&output);
-        assert!(!output.status.success() && found.is_empty(), "{found}");
-        assert!(why.contains(&format!("on PATH is {version}, at least 2.10.25 is needed")), "{why}");
+        let (stdout, stderr) = text_of(&output);
+        assert!(!output.status.success() && stdout.is_empty(), "{stdout}");
+        assert!(stderr.contains(&format!("on PATH is {version}, at least 2.10.25 is needed")), "{stderr}");
     }
 }
 
@@ -89,11 +90,11 @@ fn a_server_on_path_is_used_if_it_is_new_enough() {
 fn a_server_on_path_without_a_version_is_ignored() {
     let project = Project::new();
     project.server("exit 1");
-    let (_, why) = text_of(&project.run("tools", &["nats-server"]));
-    assert!(why.contains("on PATH is of unknown version, at least 2.10.25 is needed"), "{why}");
+    let (_, stderr) = text_of(&project.run("tools", &["nats-server"]));
+    assert!(stderr.contains("on PATH is of unknown version, at least 2.10.25 is needed"), "{stderr}");
     let fetched = project.program("cache/nats-server-2.15.1", "");
-    let (found, _) = text_of(&project.run("tools", &["nats-server"]));
-    assert_eq!(Path::new(found.trim()), fetched.canonicalize().unwrap());
+    let (stdout, _) = text_of(&project.run("tools", &["nats-server"]));
+    assert_eq!(Path::new(stdout.trim()), fetched.canonicalize().unwrap());
     let linked = project.0.path().join("target/tools/nats-server");
     assert_eq!(linked.canonicalize().unwrap(), fetched.canonicalize().unwrap(), "the tests look there");
 }
@@ -106,10 +107,10 @@ fn a_tool_that_cannot_be_fetched_is_an_error_with_a_hint() {
     {
         project.program(&format!("bin/{tool}"), "#!/bin/sh\nexit 1\n");
         let output = project.run("tools", &[tool]);
-        let (found, why) = text_of(&output);
-        assert!(!output.status.success() && !found.contains("cache"), "{found}");
-        assert!(why.contains(&format!("error: cannot fetch {tool} ")), "{why}");
-        assert!(why.contains(&format!("hint: run `cargo install --locked {hint}")), "{why}");
+        let (stdout, stderr) = text_of(&output);
+        assert!(!output.status.success() && !stdout.contains("cache"), "{stdout}");
+        assert!(stderr.contains(&format!("error: cannot fetch {tool} ")), "{stderr}");
+        assert!(stderr.contains(&format!("hint: run `cargo install --locked {hint}")), "{stderr}");
     }
     assert_eq!(fs::read_dir(project.0.path().join("cache")).unwrap().count(), 0);
 }
@@ -119,28 +120,35 @@ fn verify_fails_without_a_nats_server_and_names_the_flag() {
     let project = Project::new();
     project.server("exit 1");
     let output = project.run("verify", &[]);
-    let (steps, why) = text_of(&output);
-    assert!(!output.status.success(), "{steps}");
-    assert!(why.contains("verify: FAILED at \"tools\""), "{why}");
-    assert!(why.contains("no route to any registry") && why.contains("scripts/verify --no-nats"), "{why}");
-    assert!(!steps.contains("cargo nextest"), "no tests may run: {steps}");
+    let (stdout, stderr) = text_of(&output);
+    assert!(!output.status.success(), "{stdout}");
+    assert!(stderr.contains("verify: FAILED at \"tools\""), "{stderr}");
+    assert!(
+        stderr.contains("no route to any registry") && stderr.contains("scripts/verify --no-nats"),
+        "{stderr}"
+    );
+    assert!(!stdout.contains("cargo nextest"), "no tests may run: {stdout}");
 }
 
 #[test]
 fn verify_no_nats_needs_no_server_and_reports_what_it_left_out() {
     let project = Project::new();
     let output = project.run("verify", &["--no-nats"]);
-    let (steps, why) = text_of(&output);
-    assert!(output.status.success(), "{steps}{why}");
-    let tests: Vec<_> = steps.lines().filter(|line| line.starts_with("cargo nextest")).collect();
+    let (stdout, stderr) = text_of(&output);
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let tests: Vec<_> = stdout.lines().filter(|line| line.starts_with("cargo nextest")).collect();
     assert_eq!(
         tests,
         ["cargo nextest run --no-run --workspace", "cargo nextest run --workspace --profile no-nats",]
     );
-    assert!(steps.lines().last().unwrap().contains("left out:"), "{steps}");
-    assert!(steps.lines().last().unwrap().contains("tests on NATS (--no-nats)"), "{steps}");
+    assert!(stdout.lines().last().unwrap().contains("left out:"), "{stdout}");
+    assert!(stdout.lines().last().unwrap().contains("tests on NATS (--no-nats)"), "{stdout}");
     assert_eq!(project.run("verify", &["--no-nets"]).status.code(), Some(2));
 }
+
+/// The commit since which `scripts/verify` checks the subjects of commits: its `rule_since`. A test repository does not
+/// contain it.
+const SUBJECTS_CHECKED_SINCE: &str = "7ac0553";
 
 #[test]
 fn verify_without_the_history_reports_that_commit_subjects_are_not_checked() {
@@ -150,9 +158,10 @@ fn verify_without_the_history_reports_that_commit_subjects_are_not_checked() {
             project.commit(subject);
         }
         let output = project.run("verify", &["--no-nats"]);
-        let (steps, why) = text_of(&output);
-        assert!(output.status.success(), "{steps}{why}");
-        assert!(steps.lines().last().unwrap().contains("commit subjects (7ac0553 is not in"), "{steps}");
+        let (stdout, stderr) = text_of(&output);
+        assert!(output.status.success(), "{stdout}{stderr}");
+        let left_out = format!("commit subjects ({SUBJECTS_CHECKED_SINCE} is not in");
+        assert!(stdout.lines().last().unwrap().contains(&left_out), "{stdout}");
     }
 }
 
@@ -170,8 +179,8 @@ fn a_commit_subject_has_an_area_and_at_most_72_characters() {
     ] {
         project.commit(&subject);
         let output = project.run("commit-subjects", &["HEAD~1..HEAD"]);
-        let (_, why) = text_of(&output);
-        assert!(!output.status.success() && why.contains(&format!("\"{subject}\": {fault}")), "{why}");
+        let (_, stderr) = text_of(&output);
+        assert!(!output.status.success() && stderr.contains(&format!("\"{subject}\": {fault}")), "{stderr}");
     }
     assert!(project.run("commit-subjects", &["HEAD..HEAD"]).status.success(), "an empty range passes");
 }
