@@ -46,12 +46,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Finds a code by its name, its number or a mixture: `E004`, `e4`, `4`.
 fn find(name: &str) -> Result<Code, Failure> {
     let digits = name.strip_prefix(['E', 'e']).unwrap_or(name);
-    let meant = digits.parse::<u32>().map_or_else(|_| name.to_owned(), |number| format!("E{number:03}"));
-    if let Some(code) = Code::ALL.into_iter().find(|code| code.name() == meant) {
+    let code_name = digits.parse::<u32>().map_or_else(|_| name.to_owned(), |number| format!("E{number:03}"));
+    if let Some(code) = Code::ALL.into_iter().find(|code| code.name() == code_name) {
         return Ok(code);
     }
     let failure = Failure::usage(format!("there is no error code `{name}`"));
-    Err(match closest(&meant, Code::ALL.into_iter().map(Code::name)) {
+    Err(match closest(&code_name, Code::ALL.into_iter().map(Code::name)) {
         Some(near) => {
             failure.hint(format!("did you mean `{near}`? Run `callboard explain` to list all codes"))
         }

@@ -116,7 +116,7 @@ fn of_run(arguments: &Arguments) -> Result<Graph, Failure> {
         let handle = RunHandle::of(&arguments.location, &arguments.subject).await?;
         let run_at = handle.run_at(arguments.at.map(Revision)).await?;
         let (status, now) = match arguments.at {
-            None => (Some(run_status::word(run_at.state.run.status).1), handle.workspace.clock.now()),
+            None => (Some(run_status::label(run_at.state.run.status).1), handle.workspace.clock.now()),
             Some(_) => (None, run_at.state.at),
         };
         let run = Run { run: run_at.run.to_string(), revision: run_at.revision.0, status };

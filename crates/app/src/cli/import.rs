@@ -133,7 +133,7 @@ fn print(imported: &Imported, json: bool) {
         manifest.entries,
         manifest.files.len(),
         manifest.host,
-        run_status::word(*status).1
+        run_status::label(*status).1
     ));
     if !open.is_empty() {
         output::note(format_args!("interrupted by the move: {}", open.join(", ")));

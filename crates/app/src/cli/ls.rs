@@ -253,7 +253,7 @@ fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Orderi
         Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
         Sort::Workflow => by_word(|summary| &summary.title),
-        Sort::Status => by_word(|summary| run_status::word(summary.status).1),
+        Sort::Status => by_word(|summary| run_status::label(summary.status).1),
         Sort::Progress => by(|summary| {
             let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
             done.saturating_mul(1_000_000) / total

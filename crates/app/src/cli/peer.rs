@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     timeout: Option<Duration>,
 
     #[command(flatten)]
-    show: EngineArgs,
+    engine: EngineArgs,
 
     /// Start in the background and return at once
     #[arg(long)]
@@ -102,7 +102,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
+    let flags = Flags { jobs: arguments.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&arguments.location, flags)?;
     if arguments.continues {
         block_on(continuing::run(&workspace, arguments))
@@ -204,16 +204,16 @@ impl Arguments {
         self.announce("opened", cycle, &draft.instruction, continues);
         let run = cycles::run_of(cycle);
         if self.detach {
-            return engine::detach(workspace, store, &run, &self.show, Vec::new()).await;
+            return engine::detach(workspace, store, &run, &self.engine, Vec::new()).await;
         }
         let request = EngineRequest::to_resume(None);
-        engine::drive(workspace, store, engine_config, &run, request, &self.show).await
+        engine::drive(workspace, store, engine_config, &run, request, &self.engine).await
     }
 
     /// Prints the first line: the cycle and its run.
     fn announce(&self, is: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
         let run = cycles::run_of(cycle);
-        if self.show.json {
+        if self.engine.json {
             output::json(&json!({
                 "event": "cycle", "run": run, "is": is, "cycle_id": cycle, "instruction": instruction,
                 "continues": continues,

@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     file: Option<PathBuf>,
 
-    /// Hand in an intermediate output, a JSON object from --file or standard input; the engine records the newest one
+    /// Hand in a partial output, a JSON object from --file or standard input; the engine records the newest one
     /// once per second
     #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     partial: bool,
@@ -88,9 +88,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
-    // Set for every attempt whose document can hold an intermediate output.
+    // Set for every attempt whose document can hold a partial output.
     if std::env::var_os("CALLBOARD_STATE_KEY").is_none() {
-        let what = format!("run `{}` has no intermediate outputs", attempt.expected.run_id);
+        let what = format!("run `{}` has no partial outputs", attempt.expected.run_id);
         return Err(Failure::new(Exit::Refused, what)
             .hint("run `callboard report --status COMPLETED` at the end instead"));
     }
@@ -102,7 +102,7 @@ fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failur
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_abandoned()?;
-    output::message(format_args!("accepted an intermediate output of `{}`", attempt.id));
+    output::message(format_args!("accepted a partial output of `{}`", attempt.id));
     Ok(Exit::Success)
 }
 
@@ -130,6 +130,7 @@ impl Attempt {
         let store = PathBuf::from(variable("CALLBOARD_STORE")?);
         let agent = variable("AGENT_ID")?;
         let dir = AttemptDir::new(&store.join("attempts"), &run, &id);
+        // The process that may run the attempt creates its claim, a file. It creates the exit record at the end.
         if !dir.claim().exists() {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is not running")));
         }
@@ -148,7 +149,7 @@ impl Attempt {
         if !is_abandoned {
             return Ok(());
         }
-        let what = format!("attempt `{}` of run `{run}` was given up with its host", self.id);
+        let what = format!("attempt `{}` of run `{run}` was abandoned with its host", self.id);
         Err(Failure::new(Exit::Refused, what)
             .hint("end here: the report is kept as evidence and has no effect"))
     }
@@ -161,13 +162,13 @@ impl Attempt {
         let (Some(_), Some(phase), Ok(report)) = (cycle, phase, parse(bytes, &self.expected)) else {
             return Ok(());
         };
-        check_report(phase, &report).map_err(|why| {
+        check_report(phase, &report).map_err(|reason| {
             let hint = if report.others.contains_key(OUTPUT) {
                 "correct it and hand it in again; the attempt is still running"
             } else {
                 "add the field `output` to the report, or `--output FILE` to `--status COMPLETED`"
             };
-            Failure::usage(format!("the report cannot be accepted: {why}")).hint(hint)
+            Failure::usage(format!("the report cannot be accepted: {reason}")).hint(hint)
         })
     }
 }

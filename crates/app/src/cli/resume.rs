@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    show: EngineArgs,
+    engine: EngineArgs,
 
     /// Run in the background and return at once
     #[arg(long)]
@@ -77,7 +77,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
+    let flags = Flags { jobs: arguments.engine.jobs, ..Flags::default() };
     let mut workspace = Workspace::find(&arguments.location, flags)?;
     if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
         settings.access = access_from_stdin()?;
@@ -143,10 +143,10 @@ pub(super) async fn resume(
             return Ok(exit);
         }
         if arguments.detach {
-            return engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
+            return engine::detach(workspace, store, run, &arguments.engine, arguments.flags()).await;
         }
         let (engine_config, request) = (engine_config.clone(), request.clone());
-        match engine::drive(workspace, store, engine_config, run, request, &arguments.show).await {
+        match engine::drive(workspace, store, engine_config, run, request, &arguments.engine).await {
             // Another waiting host took the engine lock first.
             Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
             result => return result,
@@ -180,7 +180,7 @@ fn require_profiles(engine_config: &EngineConfig, journal: &Journal) -> Result<(
 impl Arguments {
     /// The arguments for a run that another command has chosen.
     pub(super) fn with_flags(
-        show: EngineArgs,
+        engine: EngineArgs,
         detach: bool,
         location: LocationArgs,
         profiles: AgentFlags,
@@ -193,7 +193,7 @@ impl Arguments {
             recover,
             abandon_host,
             reason,
-            show,
+            engine,
             detach,
             at_once,
             access_from_stdin,
@@ -264,7 +264,7 @@ async fn resume_in_background(
             output::note(format_args!("{}; resume it there", failure.message));
             return Ok(());
         }
-        engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
+        engine::detach(workspace, store, run, &arguments.engine, arguments.flags()).await?;
     }
     Ok(())
 }

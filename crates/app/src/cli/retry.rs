@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    show: EngineArgs,
+    engine: EngineArgs,
 
     #[command(flatten)]
     location: LocationArgs,
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
+    let flags = Flags { jobs: arguments.engine.jobs, ..Flags::default() };
     let workspace = Workspace::find(&arguments.location, flags)?;
     let engine_config = engine::engine_config(&workspace, arguments.profiles.overrides()?)?;
     block_on(async {
@@ -52,9 +52,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
         control::refuse_agents(&mut journal, "retry", &request).await?;
-        let KindInfo { name, step: (word, _), retries, .. } = journal.kind().info();
+        let KindInfo { name, step: (step_noun, _), retries, .. } = journal.kind().info();
         if !retries {
-            let what = format!("a failed {word} of a `{name}` run cannot be retried");
+            let what = format!("a failed {step_noun} of a `{name}` run cannot be retried");
             return Err(Failure::new(Exit::Refused, what)
                 .while_doing(format_args!("cannot retry run `{run}`"))
                 .code(Code::Refused)
@@ -72,7 +72,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             &run,
             &engine_config.options(&journal.spec.options),
         )?;
-        let asked = EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
-        engine::drive(&workspace, &store, engine_config, &run, asked, &arguments.show).await
+        let engine_request =
+            EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
+        engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
 }

@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     on_failure: Policy,
 
     #[command(flatten)]
-    show: EngineArgs,
+    engine: EngineArgs,
 
     /// Start in the background and return at once
     #[arg(long)]
@@ -139,7 +139,7 @@ impl Obsolete {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.notes().iter().for_each(output::note);
-    let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
+    let flags = Flags { jobs: arguments.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&arguments.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let limits = Limits {
@@ -173,10 +173,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let opened = runner::open(&store, &workspace.clock, kind, by, spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
-            return engine::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;
+            return engine::detach(&workspace, &store, &run, &arguments.engine, Vec::new()).await;
         }
         let request = EngineRequest::to_resume(None);
-        engine::drive(&workspace, &store, engine_config, &run, request, &arguments.show).await
+        engine::drive(&workspace, &store, engine_config, &run, request, &arguments.engine).await
     })
 }
 

@@ -129,7 +129,7 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(halted_by) = &overview.halted_by {
-        let (_, word) = run_status::word(run_at.state.run.status);
+        let (_, word) = run_status::label(run_at.state.run.status);
         let reason = halted_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if is_resumable {
             format!("; run `callboard resume {run}` to continue it")
@@ -207,16 +207,16 @@ fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> Stri
             | StepActivity::Held { .. }
             | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
-        Some(StepActivity::WaitingForPerson { .. }) => step_status::word(StatusKind::Waiting),
+        Some(StepActivity::WaitingForPerson { .. }) => step_status::label(StatusKind::Waiting),
         Some(
             StepActivity::Running { .. }
             | StepActivity::Stopping { .. }
             | StepActivity::Ended { .. }
             | StepActivity::WaitingForSteps { .. },
         )
-        | None => step_status::word(shown.kind),
+        | None => step_status::label(shown.kind),
     };
-    step_status::with_document_word(word, shown)
+    step_status::with_document_status(word, shown)
 }
 
 /// The attempt, the time and the remark of a step.

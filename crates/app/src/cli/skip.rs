@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::message(format_args!("{word} `{step}` is skipped"));
         let status = workspace.load(&store, &run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
-            let (_, word) = run_status::word(status);
+            let (_, word) = run_status::label(status);
             output::note(format_args!("no step is left: the run is {word}"));
         } else {
             control::note_who_continues(&run, &taken);

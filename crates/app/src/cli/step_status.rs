@@ -2,8 +2,8 @@
 
 use protocol::present::{StatusKind, StepSummary};
 
-/// The word for a step's status.
-pub(super) const fn word(kind: StatusKind) -> &'static str {
+/// Returns the label of a step's status.
+pub(super) const fn label(kind: StatusKind) -> &'static str {
     match kind {
         StatusKind::Pending => "pending",
         StatusKind::Running => "running",
@@ -14,7 +14,8 @@ pub(super) const fn word(kind: StatusKind) -> &'static str {
     }
 }
 
-pub(super) const fn sign(kind: StatusKind) -> char {
+/// Returns the symbol in front of a step.
+pub(super) const fn symbol(kind: StatusKind) -> char {
     match kind {
         StatusKind::Pending => '·',
         StatusKind::Running => '▸',
@@ -25,11 +26,11 @@ pub(super) const fn sign(kind: StatusKind) -> char {
     }
 }
 
-/// Returns `word`, followed by the document's own word for the status if that is another one.
-pub(super) fn with_document_word(word: &str, shown: &StepSummary) -> String {
-    if word.eq_ignore_ascii_case(shown.status) {
-        word.to_owned()
+/// Returns the label, followed by the status in the document if that is another word.
+pub(super) fn with_document_status(label: &str, step: &StepSummary) -> String {
+    if label.eq_ignore_ascii_case(step.status) {
+        label.to_owned()
     } else {
-        format!("{word} ({})", shown.status)
+        format!("{label} ({})", step.status)
     }
 }

@@ -22,8 +22,8 @@ pub(crate) enum EnginePresence {
     NotChecked,
 }
 
-/// Returns the word for a status, regardless of the engine.
-pub(crate) fn word(status: RunStatus) -> (Style, &'static str) {
+/// Returns the label of a status, regardless of the engine.
+pub(crate) fn label(status: RunStatus) -> (Style, &'static str) {
     match status {
         RunStatus::Running => (CYAN, "running"),
         RunStatus::Paused => (YELLOW, "paused"),
@@ -35,12 +35,12 @@ pub(crate) fn word(status: RunStatus) -> (Style, &'static str) {
     }
 }
 
-/// Returns the word for the status of a run. A run that needs an engine and has none is interrupted.
+/// Returns the label of the status of a run. A run that needs an engine and has none is interrupted.
 pub(crate) fn shown(summary: &Summary, engine: EnginePresence) -> (Style, &'static str) {
     match engine {
         _ if summary.is_waiting => (YELLOW, WAITING),
         EnginePresence::Missing if needs_engine(summary) => (YELLOW, INTERRUPTED),
-        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotChecked => word(summary.status),
+        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotChecked => label(summary.status),
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn needs_engine(summary: &Summary) -> bool {
     }
 }
 
-/// Returns the word for JSON.
+/// Returns the label of JSON.
 pub(crate) fn name(status: RunStatus) -> &'static str {
-    word(status).1
+    label(status).1
 }

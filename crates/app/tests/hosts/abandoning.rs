@@ -15,7 +15,7 @@ fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
     fixture.scene.plan(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = "first#1.1 was interrupted: Agent process was interrupted: tester gave up its host `a`: its disk died";
+    let told = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     let entries = fixture.scene.journal("trial").len();
     gate.open();
@@ -48,7 +48,7 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
     let told = fixture.scene.wait_for_note("told");
-    assert!(told.contains("attempt `first#1.1` of run `trial` was given up with its host"), "{told}");
+    assert!(told.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{told}");
     ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
         .expect("its shim lives")
         .signal(Signal::TERM);

@@ -72,7 +72,7 @@ pub struct Overrides {
     pub workdir: Option<PathBuf>,
     /// Restore a corrupted document even if that loses changes.
     pub recover: bool,
-    /// A host that the user has given up.
+    /// A host that the user has abandoned.
     pub abandoned: Option<AbandonedHost>,
 }
 

@@ -57,7 +57,7 @@ pub enum EngineError {
     Marks(#[from] WriteError),
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
-    /// The host that was given up has no attempt of the run.
+    /// The host that was abandoned has no attempt of the run.
     #[error("no attempt of it is on `{host}`{}", list_remote(remote))]
     NothingToAbandon {
         host: String,

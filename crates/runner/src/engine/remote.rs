@@ -47,7 +47,7 @@ impl Engine<'_> {
         remote.map(|(attempt, host)| (attempt.clone(), host.to_owned())).collect()
     }
 
-    /// Checks that the host given up by the user is another one and has attempts of this run.
+    /// Checks that the host abandoned by the user is another one and has attempts of this run.
     pub(super) fn check_abandoned_host(&self) -> Result<(), EngineError> {
         let Some(AbandonedHost { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
         let remote = self.remote();
@@ -58,7 +58,7 @@ impl Engine<'_> {
         Err(EngineError::NothingToAbandon { host: host.clone(), here, remote })
     }
 
-    /// Records the attempts of the host given up by the user as interrupted, each in an entry in the user's name.
+    /// Records the attempts of the host abandoned by the user as interrupted, each in an entry in the user's name.
     pub(super) async fn interrupt_abandoned_host(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
         let theirs = self.hosts.remote(&self.journal.state);
@@ -79,6 +79,6 @@ fn evidence(AbandonedHost { host, by, reason }: &AbandonedHost) -> Evidence {
         Author::Engine { .. } => "the engine",
     };
     let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let error = format!("Agent process was interrupted: {who} gave up its host `{host}`{why}");
+    let error = format!("Agent process was interrupted: {who} abandoned its host `{host}`{why}");
     Evidence { kind: Some(FailureKind::Interrupted), error: Some(error), ..Evidence::default() }
 }

@@ -1,4 +1,4 @@
-//! Partial reports: intermediate results that an agent submits while it works.
+//! Partial reports: results that an agent submits while it works.
 //!
 //! Only the newest counts. The agent replaces one file. The engine renames it before reading, so that a newer one does
 //! not overwrite it, and an engine that is killed before its commit leaves it for the next engine.

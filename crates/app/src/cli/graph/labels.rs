@@ -7,7 +7,7 @@ use crate::output;
 /// Returns the lines below a step's name: its agent in a workflow, its status in a run.
 pub(super) fn details(step: &Step) -> Vec<String> {
     let Some(progress) = &step.progress else { return vec![step.agent.clone()] };
-    let first = format!("{} {}", step_status::sign(progress.kind), status(progress));
+    let first = format!("{} {}", step_status::symbol(progress.kind), status(progress));
     std::iter::once(first).chain(progress.iteration.map(iteration)).collect()
 }
 
@@ -16,7 +16,7 @@ pub(super) fn status(progress: &Progress) -> String {
     let Progress { kind, duration, attempts, .. } = progress;
     let duration = duration.map(|duration| format!(" {}", output::duration(duration))).unwrap_or_default();
     let attempts = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
-    format!("{}{duration}{attempts}", step_status::word(*kind))
+    format!("{}{duration}{attempts}", step_status::label(*kind))
 }
 
 pub(super) fn iteration(Iteration { current, max }: Iteration) -> String {

@@ -28,7 +28,7 @@ fn heading(graph: &Graph) -> String {
 /// The columns of a step.
 struct Row {
     style: Style,
-    sign: char,
+    symbol: char,
     id: String,
     status: String,
     needs: String,
@@ -46,7 +46,7 @@ impl Row {
             .map(|target| format!("loops back to {target}{}", iteration.unwrap_or_default()));
         Self {
             style: kind.map_or_else(Style::new, |kind| present::style(kind.tone())),
-            sign: kind.map_or('-', step_status::sign),
+            symbol: kind.map_or('-', step_status::symbol),
             id: step.id.clone(),
             status: step.progress.as_ref().map_or_else(|| step.agent.clone(), labels::status),
             needs: if step.need_ids.is_empty() {
@@ -59,7 +59,7 @@ impl Row {
     }
 
     fn line(&self, [ids, statuses, needs]: [usize; 3]) -> String {
-        let mut line = format!("{} {:<ids$}", styled(self.style, self.sign), self.id);
+        let mut line = format!("{} {:<ids$}", styled(self.style, self.symbol), self.id);
         let columns =
             [(self.style, &self.status, statuses), (DIM, &self.needs, needs), (YELLOW, &self.loop_back, 0)];
         let last = columns.iter().rposition(|(_, text, _)| !text.is_empty());

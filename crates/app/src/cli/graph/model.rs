@@ -50,9 +50,9 @@ pub(super) struct Step {
 /// How far a step of a run is.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Progress {
-    #[serde(rename = "status", serialize_with = "status_word")]
+    #[serde(rename = "status", serialize_with = "status_label")]
     pub(super) kind: StatusKind,
-    /// The document's own word for the status.
+    /// The status in the document, in the words of its format.
     pub(super) document_status: &'static str,
     /// How long the step took, or has been running.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
@@ -72,8 +72,8 @@ pub(super) struct Iteration {
     pub(super) max: u32,
 }
 
-fn status_word<S: serde::Serializer>(kind: &StatusKind, to: S) -> Result<S::Ok, S::Error> {
-    step_status::word(*kind).serialize(to)
+fn status_label<S: serde::Serializer>(kind: &StatusKind, to: S) -> Result<S::Ok, S::Error> {
+    step_status::label(*kind).serialize(to)
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
@@ -95,7 +95,7 @@ impl Graph {
     /// The steps of a run at the time `now`.
     pub(super) fn of_run(run: Run, title: &str, machine: &dyn Machine, now: Stamp) -> Self {
         let steps = machine.steps().into_iter().map(|step| {
-            let shown = machine.step_summary(&step);
+            let summary = machine.step_summary(&step);
             let loop_back = machine.loop_back(&step);
             Step {
                 id: step.to_string(),
@@ -103,15 +103,15 @@ impl Graph {
                 need_ids: machine.needs(&step).iter().map(ToString::to_string).collect(),
                 loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| to.to_string()),
                 progress: Some(Progress {
-                    kind: shown.kind,
-                    document_status: shown.status,
-                    duration: shown.elapsed(now),
-                    attempts: shown.attempts,
+                    kind: summary.kind,
+                    document_status: summary.status,
+                    duration: summary.elapsed(now),
+                    attempts: summary.attempts,
                     iteration: loop_back.map(|LoopBack { max_iterations, .. }| Iteration {
-                        current: shown.loop_backs + 1,
+                        current: summary.loop_backs + 1,
                         max: max_iterations,
                     }),
-                    last_error: shown.error,
+                    last_error: summary.error,
                 }),
                 ..Step::default()
             }

@@ -82,7 +82,7 @@ fn a_run_is_listed_with_the_status_of_each_step() {
 }
 
 #[test]
-fn json_has_the_status_of_every_protocol_and_the_documents_own_word() {
+fn json_has_the_common_status_and_the_status_in_the_document() {
     let json = serde_json::to_value(run()).unwrap();
     assert_eq!(json["status"], "failed");
     assert_eq!(json["steps"][0]["status"], "succeeded");

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use protocol::depth::{MAX_INPUT_DEPTH, exceeds_depth};
-use protocol::peer::migrate::value_of;
+use protocol::peer::migrate::parse_json_or_text;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ impl Dump {
                 let position = position_after(&bytes[..error.valid_up_to()]);
                 self.add_unreadable(file, Some(position), NOT_UTF8);
             }
-            Ok(text) => match check_depth(value_of(text)) {
+            Ok(text) => match check_depth(parse_json_or_text(text)) {
                 Ok(value) => self.items.push((key, value)),
                 Err(why) => self.add_unreadable(file, None, &why),
             },
@@ -161,7 +161,7 @@ fn parse_line(line: &[u8]) -> Result<(String, Value), (usize, String)> {
     let value = item.get_mut("value").map(Value::take);
     let value = match value.ok_or_else(|| at_start("no `value`: a line is `{\"key\": …, \"value\": …}`"))?
     {
-        Value::String(text) => value_of(&text),
+        Value::String(text) => parse_json_or_text(&text),
         value => value,
     };
     Ok((key, check_depth(value).map_err(|why| at_start(&why))?))

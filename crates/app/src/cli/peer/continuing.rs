@@ -143,7 +143,7 @@ impl Arguments {
             }
         }
         let engine_config = engine::engine_config(workspace, self.profiles.overrides()?)?;
-        let arguments = resume::Arguments::with_flags(self.show, self.detach, self.location, self.profiles);
+        let arguments = resume::Arguments::with_flags(self.engine, self.detach, self.location, self.profiles);
         resume::resume(workspace, store, &found.run, engine_config, arguments).await
     }
 }

@@ -147,7 +147,7 @@ impl RunRecovery {
             "unreadable" => RED,
             _ => DIM,
         };
-        let status = self.status.map(|status| run_status::word(status).1);
+        let status = self.status.map(|status| run_status::label(status).1);
         let mut details = Vec::new();
         match (self.revision, self.newest) {
             (Some(revision), Some(newest)) => details.push(format!("{revision} of {newest} entries")),

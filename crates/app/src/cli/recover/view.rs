@@ -82,7 +82,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         let status = runner::import_document(store.as_ref(), &by, now, kind, spec, import);
         status.await.map_err(|error| rebuild_failure(view, &run, &error))
     })?;
-    let word = run_status::word(status).1;
+    let word = run_status::label(status).1;
     if arguments.dry_run {
         output::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);

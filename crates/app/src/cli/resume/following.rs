@@ -44,7 +44,7 @@ pub(super) async fn follow(
         holder.host
     ));
     let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: run.clone() };
-    let progress = Progress::new(workspace, run, arguments.show.json);
+    let progress = Progress::new(workspace, run, arguments.engine.json);
     if let Some(exit) = Watcher::at(&handle, progress).await?.until_free().await? {
         return Ok(Some(exit));
     }
@@ -52,7 +52,7 @@ pub(super) async fn follow(
     match status {
         // The run was paused or stopped after this command started. The later request wins.
         RunStatus::Paused | RunStatus::Stopping(_) => {
-            let (_, word) = run_status::word(status);
+            let (_, word) = run_status::label(status);
             output::note(format_args!("the run is {word} now; run `callboard resume {run}` to continue it"));
             Ok(Some(Exit::NeedsPerson))
         }

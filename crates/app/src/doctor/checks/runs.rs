@@ -192,7 +192,7 @@ fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
                 .code(Code::Newer),
         ),
         (None, Some(status)) if unfinished.waits_for_resume() => {
-            let (_, word) = run_status::word(*status);
+            let (_, word) = run_status::label(*status);
             findings.push(Finding::note(CHECK, format!("run `{run}` is {word}")).command(resume));
         }
         (None, Some(_)) => {

@@ -41,7 +41,7 @@ pub struct OldCycles {
 }
 
 /// Parses the text under a key: JSON if it is an object, a list or a quoted text, else the text itself.
-pub fn value_of(text: &str) -> Value {
+pub fn parse_json_or_text(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_) | Value::String(_))) => value,
         Ok(Value::Null | Value::Bool(_) | Value::Number(_)) | Err(_) => Value::String(text.to_owned()),

@@ -4,7 +4,7 @@ mod random;
 mod shapes;
 
 use protocol::Stamp;
-use protocol::peer::migrate::{MigratedCycle, Note, OldCycles, Origin, SkippedKey, value_of};
+use protocol::peer::migrate::{MigratedCycle, Note, OldCycles, Origin, SkippedKey, parse_json_or_text};
 use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{Second, check_document};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn dump(fixture: &str, separator: &str) -> Dump {
     let lines = fixture.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let item = |line: Value| {
         let value = match &line["value"] {
-            Value::String(text) => value_of(text),
+            Value::String(text) => parse_json_or_text(text),
             value => value.clone(),
         };
         (line["key"].as_str().unwrap().replace('.', separator), value)

@@ -222,7 +222,7 @@ fn a_document_counts_more_than_keys_and_archives_and_they_are_preserved() {
 #[test]
 fn a_truncated_document_becomes_failed_and_its_text_is_preserved() {
     let broken = "{\"version\": 1, \"metadata\": {\"stat";
-    let (cycles, _) = migrate(&vec![("peer.spec.a.cycle.1".to_owned(), value_of(broken))]);
+    let (cycles, _) = migrate(&vec![("peer.spec.a.cycle.1".to_owned(), parse_json_or_text(broken))]);
     assert_eq!(cycles[0].document.phases.plan.errors()[0].kind, "unreadable");
     assert_eq!(cycles[0].document.unknown[MIGRATED_FROM]["peer.spec.a.cycle.1"], broken);
 }

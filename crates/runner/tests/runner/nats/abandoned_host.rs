@@ -25,7 +25,7 @@ async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
     assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
     let evidence = over.input.evidence().unwrap();
     assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
-    let expected = "Agent process was interrupted: tester gave up its host `a`: its disk died";
+    let expected = "Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(expected));
     // The interruption cost no attempt: the only one was made on this host.
     let again = scene.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
