@@ -32,8 +32,10 @@ pub struct Brief {
     pub state: Option<StateLocation>,
     /// Results of the steps that this one needs, in the order of `needs`.
     pub upstream: Vec<Upstream>,
-    /// How many loop-backs have reset the step.
+    /// Which execution of the step this is: 1, plus 1 for every loop-back that has reset it.
     pub iteration: u32,
+    /// Whether the step is a gate, so that a report with `gate_failure` loops back.
+    pub gate: bool,
     /// The gate failures that caused the latest loop-back to this step.
     pub findings: Vec<Finding>,
 }

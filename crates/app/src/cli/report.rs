@@ -21,48 +21,60 @@ use crate::output;
 /// Hand in the report of the current attempt
 ///
 /// Give the report as JSON with --file or on standard input, or give its parts as flags. The report is checked at once. A
-/// later report replaces it while the attempt runs.
+/// later report of the attempt replaces what it states and keeps the rest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
   callboard report --status COMPLETED --output output.json   # for a phase of a cycle
+  callboard report --gate-failure 'two tests fail'           # for a gate: send the work back
   callboard report --file report.json
   make-report | callboard report
   echo '{\"current_step\": 3}' | callboard report --partial")]
+#[command(group = clap::ArgGroup::new("result").args(["status", "gate_failure"]).multiple(true))]
 pub(super) struct Arguments {
     /// A complete report as JSON; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric", "output", "gate_failure"])]
     file: Option<PathBuf>,
 
     /// Hand in a partial output, a JSON object from --file or standard input; the engine records the newest one
     /// once per second
-    #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
+    #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric", "output", "gate_failure"])]
     partial: bool,
 
     /// The result: COMPLETED or FAILED
     #[arg(long)]
     status: Option<String>,
 
+    /// Fails the gate for this reason and sends the work back; COMPLETED is implied
+    #[arg(long, value_name = "WHY")]
+    gate_failure: Option<String>,
+
     /// A sentence about the work (repeatable)
-    #[arg(long, value_name = "TEXT", requires = "status")]
+    #[arg(long, value_name = "TEXT", requires = "result")]
     log: Vec<String>,
 
     /// A new or changed file, relative to the repository (repeatable)
-    #[arg(long, value_name = "PATH", requires = "status")]
+    #[arg(long, value_name = "PATH", requires = "result")]
     artifact: Vec<String>,
 
     /// A measurement (repeatable)
-    #[arg(long, value_name = "NAME=VALUE", requires = "status")]
+    #[arg(long, value_name = "NAME=VALUE", requires = "result")]
     metric: Vec<String>,
 
     /// The output of a phase of a cycle, as a JSON object in this file; `-` is standard input
-    #[arg(long, value_name = "FILE", requires = "status")]
+    #[arg(long, value_name = "FILE", requires = "result")]
     output: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let attempt = Attempt::of_this_process()?;
-    let bytes = match (&arguments.file, &arguments.status) {
+    if arguments.gate_failure.is_some() && !attempt.is_gate() {
+        let what = format!("step `{}` is not a gate, so it cannot send work back", attempt.id.step);
+        return Err(Failure::new(Exit::Refused, what)
+            .hint("use `--status FAILED`, or set `loop_back_to` in the workflow"));
+    }
+    let status = arguments.status.as_deref().or(arguments.gate_failure.as_ref().map(|_| "COMPLETED"));
+    let bytes = match (&arguments.file, status) {
         (Some(file), _) => read(file)?,
         (None, Some(status)) => compose(&arguments, status, &attempt.expected)?,
         (None, None) if std::io::stdin().is_terminal() => {
@@ -141,6 +153,14 @@ impl Attempt {
         Ok(Self { id, store, dir, expected })
     }
 
+    /// Whether a gate failure of this attempt has an effect, as `context.json` says.
+    fn is_gate(&self) -> bool {
+        let context = std::fs::read(self.dir.context()).ok();
+        let context: Option<Value> = context.and_then(|context| serde_json::from_slice(&context).ok());
+        // In doubt it is accepted: the engine decides.
+        context.is_none_or(|context| context["gate"] != false)
+    }
+
     /// Fails if the host of the attempt was abandoned. The check comes after the report was written, so that it also sees an
     /// attempt that was abandoned meanwhile; the report is kept as evidence.
     fn refuse_if_abandoned(&self) -> Result<(), Failure> {
@@ -212,8 +232,12 @@ fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<V
         "ended_at": now,
         "artifacts": arguments.artifact,
         "metrics": metrics,
-        "logs": arguments.log,
+        "logs": arguments.log.iter().chain(&arguments.gate_failure).collect::<Vec<_>>(),
     });
+    // A report that does not mention it does not take back an earlier gate failure.
+    if arguments.gate_failure.is_some() {
+        report["gate_failure"] = true.into();
+    }
     if let Some(file) = &arguments.output {
         report[OUTPUT] = serde_json::from_slice(&read(file)?).map_err(|error| {
             Failure::usage(format!("the output in `{}` is not JSON", file.display())).because(Some(&error))

@@ -46,10 +46,10 @@ fn claude_code_and_codex_work_with_the_examples_entries() {
     assert_eq!((status(&document, "code"), status(&document, "review")), ("COMPLETED", "COMPLETED"));
     assert_eq!(document["steps"]["review"]["iteration_count"], 1, "the first review sends the change back");
 
-    assert!(note(&scene, "code.0.prompt").contains("TASK.md"), "the task");
-    assert!(note(&scene, "code.0.prompt").contains("## How to report"));
-    assert!(note(&scene, "code.1.prompt").contains("the test is missing"), "what the review found");
-    assert!(note(&scene, "review.0.prompt").contains("change.txt"), "what the step before made");
+    assert!(note(&scene, "code.1.prompt").contains("TASK.md"), "the task");
+    assert!(note(&scene, "code.1.prompt").contains("## How to report"));
+    assert!(note(&scene, "code.2.prompt").contains("the test is missing"), "what the review found");
+    assert!(note(&scene, "review.1.prompt").contains("change.txt"), "what the step before made");
     for (step, own, other) in
         [("code", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), ("review", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")]
     {

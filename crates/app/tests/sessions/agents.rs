@@ -155,6 +155,35 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
 }
 
 #[test]
+fn a_command_can_be_a_gate() {
+    let scene = scene();
+    scene.write(
+        "wf.yaml",
+        "name: t\nsteps:\n  - {id: code, agent: coder, prompt: task.md}\n  - {id: test, agent: tests, prompt: task.md, \
+         needs: [code], loop_back_to: code, max_attempts: 1}\n",
+    );
+    let run = |name: &str, tests: &str| {
+        let coder = "[adapters.coder]\nshell = \"cp $PROMPT_PATH prompt-$STEP_ITERATION; touch made-$STEP_ITERATION\"";
+        scene.write("callboard.toml", &format!("{coder}\n[adapters.tests]\nshell = \"{tests}\"\n"));
+        let session = scene.callboard(&["run", "wf.yaml", "--run-id", name]).run();
+        (session.code, scene.document(name))
+    };
+    // Fails until the work has been done twice.
+    let (code, document) = run("twice", "echo 3 passed; echo 1 failed >&2; test -e made-2");
+    assert_eq!((code, status(&document, "test")), (0, "COMPLETED"));
+    assert_eq!(document["steps"]["test"]["iteration_count"], 1);
+    let prompt = fs::read_to_string(scene.repo().join("prompt-2")).unwrap();
+    let findings = "- 3 passed\n- 1 failed\n- exited with code 1\n";
+    assert!(prompt.contains("Sent back by `test` (iteration 2)") && prompt.contains(findings), "{prompt}");
+    // A command that could not be executed, or died, has judged nothing.
+    for (name, tests) in [("missing", "no-such-command"), ("denied", "exit 126"), ("killed", "kill -KILL $$")] {
+        let (code, document) = run(name, tests);
+        assert_eq!((code, status(&document, "test")), (1, "FAILED"), "{name}");
+        assert_eq!(document["steps"]["code"]["iteration_count"], 0, "{name}");
+    }
+}
+
+#[test]
 fn the_command_line_wins_over_the_configuration() {
     let scene = scene();
     scene.write("callboard.toml", "[adapters.coder]\ncommand = [\"false\"]\n");

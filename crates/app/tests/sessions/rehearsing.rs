@@ -70,7 +70,7 @@ fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
         assert!(scene.repo().join(artifact).is_file());
     }
     let said = fs::read_to_string(file_of(&scene, "plan", "1.1", "stdout.log")).unwrap();
-    assert_eq!(said, "rehearsing `plan`: iteration 0, try 1\nreported COMPLETED\n");
+    assert_eq!(said, "rehearsing `plan`: iteration 1, try 1\nreported COMPLETED\n");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
         ("STEP_ID", "a"),
         ("AGENT_ID", "x"),
         ("CALLBOARD_ATTEMPT", "a#1.1"),
-        ("STEP_ITERATION", "0"),
+        ("STEP_ITERATION", "1"),
         ("STEP_ATTEMPT", "1"),
         ("REPO_DIR", &path),
         ("ARTIFACTS_DIR", &path),

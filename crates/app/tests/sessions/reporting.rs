@@ -100,3 +100,22 @@ fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
     assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
+
+#[test]
+fn a_gate_can_fail_with_the_report_command() {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    scene.plan(&[
+        r#"review * do [ $STEP_ITERATION = 2 ] && hand_in COMPLETED fine || "$kit/callboard" report --gate-failure "no tests""#,
+        r#"code * do cp "$PROMPT_PATH" "$kit/prompt"; "$kit/callboard" report --gate-failure "not mine" 2>"$kit/refused"; hand_in COMPLETED done"#,
+    ]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let read = |name: &str| std::fs::read_to_string(scene.kit().join(name)).unwrap();
+    assert!(read("prompt").contains("- no tests\n"), "{}", read("prompt"));
+    assert_snapshot!(read("refused"), @"
+    error: step `code` is not a gate, so it cannot send work back
+
+    hint: use `--status FAILED`, or set `loop_back_to` in the workflow
+    ");
+}

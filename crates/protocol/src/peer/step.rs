@@ -39,7 +39,8 @@ pub(super) fn brief(
             document: definition.cycle.to_string(),
         }),
         upstream: Vec::new(),
-        iteration: 0,
+        iteration: 1,
+        gate: false,
         findings: Vec::new(),
     }
 }

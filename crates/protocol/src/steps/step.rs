@@ -61,7 +61,8 @@ pub(super) fn brief(
         form: report::Form::Plain,
         state: None,
         upstream: upstream.collect(),
-        iteration: step_document.map_or(0, |document| document.iteration_count),
+        iteration: step_document.map_or(0, |document| document.iteration_count) + 1,
+        gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
     }
 }

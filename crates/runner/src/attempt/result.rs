@@ -1,7 +1,7 @@
 //! Turns the end of a process into a fact: what the report says, or why there is none.
 
 use protocol::entry::{Evidence, FailureKind};
-use protocol::report::{Expected, Report};
+use protocol::report::Report;
 use protocol::run::Ending;
 use protocol::{Machine, ParsedReport};
 use supervisor::adapter::ReportRule;
@@ -95,12 +95,43 @@ impl Classifier<'_> {
         };
         if unfit.is_none()
             && self.spec.report_rule() == ReportRule::ExitCode
-            && let Some(report) = exit_code_report(&self.spec.dir, &self.spec.expected, record)
+            && let Some(report) = self.exit_code_report(record)
         {
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
         let (ending, kind, error) = self.failed(record, unfit);
         AttemptResult::failure(ending, kind, error, duration_ms)
+    }
+
+    /// Makes a report of the exit code of a plain command, with its last output lines and its duration. A gate that
+    /// exits with another code than 0 has failed, with these lines as findings; 126 and 127 say that the command itself
+    /// could not be executed.
+    fn exit_code_report(&self, record: &ExitRecord) -> Option<Report> {
+        let ExitStatus::Exited { code } = record.status else { return None };
+        if record.reason != EndReason::Finished {
+            return None;
+        }
+        let (dir, expected) = (&self.spec.dir, &self.spec.expected);
+        let gate_failure = self.spec.brief.gate && !matches!(code, 0 | 126 | 127);
+        let status = if code == 0 || gate_failure { "COMPLETED" } else { "FAILED" };
+        let mut logs = last_lines(&dir.stdout(), 20);
+        if code != 0 {
+            logs.extend(last_lines(&dir.stderr(), 20));
+            logs.push(format!("exited with code {code}"));
+        }
+        let report = serde_json::json!({
+            "schema": protocol::report::SCHEMA,
+            "run_id": expected.run_id,
+            "step_id": expected.step_id,
+            "agent": expected.agent,
+            "status": status,
+            "started_at": record.started_at.to_string(),
+            "ended_at": record.ended_at.to_string(),
+            "metrics": { "exit_code": code, "duration_ms": record.duration_ms },
+            "logs": logs,
+            "gate_failure": gate_failure,
+        });
+        protocol::report::parse(report.to_string().as_bytes(), expected).ok()
     }
 
     fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending, FailureKind, String) {
@@ -148,30 +179,4 @@ fn no_report_error(dir: &AttemptDir, how: &ExitStatus, unfit: Option<String>) ->
             }
         }
     }
-}
-
-/// Makes a report of the exit code of a plain command, with its last output lines and its duration.
-fn exit_code_report(dir: &AttemptDir, expected: &Expected, record: &ExitRecord) -> Option<Report> {
-    let ExitStatus::Exited { code } = record.status else { return None };
-    if record.reason != EndReason::Finished {
-        return None;
-    }
-    let status = if code == 0 { "COMPLETED" } else { "FAILED" };
-    let mut logs = last_lines(&dir.stdout(), 20);
-    if code != 0 {
-        logs.extend(last_lines(&dir.stderr(), 20));
-        logs.push(format!("exited with code {code}"));
-    }
-    let report = serde_json::json!({
-        "schema": protocol::report::SCHEMA,
-        "run_id": expected.run_id,
-        "step_id": expected.step_id,
-        "agent": expected.agent,
-        "status": status,
-        "started_at": record.started_at.to_string(),
-        "ended_at": record.ended_at.to_string(),
-        "metrics": { "exit_code": code, "duration_ms": record.duration_ms },
-        "logs": logs,
-    });
-    protocol::report::parse(report.to_string().as_bytes(), expected).ok()
 }

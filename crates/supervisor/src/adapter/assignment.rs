@@ -25,7 +25,7 @@ pub struct Assignment {
     pub dependencies: Vec<Dependency>,
     /// Where the run's document is stored, if agents may read and write it directly.
     pub state: Option<StateLocation>,
-    /// How many loop-backs the step has had.
+    /// Which execution of the step this is, from 1.
     pub iteration: u32,
     /// The gates that caused the loop-back, each with the path of its report.
     pub loop_back: Vec<(String, String)>,
@@ -62,7 +62,7 @@ pub(super) fn example() -> Assignment {
         store: "/home/me/store".to_owned(),
         dependencies: Vec::new(),
         state: None,
-        iteration: 0,
+        iteration: 1,
         loop_back: Vec::new(),
     }
 }

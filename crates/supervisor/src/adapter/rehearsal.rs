@@ -96,7 +96,7 @@ impl Default for Behaviour {
 }
 
 impl Rehearsal {
-    /// Returns what an attempt does. Iterations count from 0, attempts from 1, as in the agent's environment.
+    /// Returns what an attempt does. Iterations and attempts count from 1, as in the agent's environment.
     pub fn attempt(&self, step: &StepId, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
         let attempts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
         let index = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -105,7 +105,7 @@ impl Rehearsal {
             attempt.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
         match &attempt.behaviour {
-            Behaviour::GateFail { times, .. } if iteration >= times.get() => {
+            Behaviour::GateFail { times, .. } if iteration > times.get() => {
                 ScriptedAttempt { behaviour: Behaviour::default(), ..attempt }
             }
             Behaviour::Ok(_)
@@ -159,12 +159,12 @@ mod tests {
     #[test]
     fn each_attempt_has_its_entry_the_last_repeats_and_each_iteration_starts_over() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second")]);
-        for iteration in [0, 3] {
+        for iteration in [1, 4] {
             let attempts: Vec<_> =
                 [1, 2, 3, 9].map(|number| rehearsal.attempt(&step(), iteration, number)).into();
             assert_eq!(attempts, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().attempt(&step(), 0, 1), ScriptedAttempt::default());
+        assert_eq!(Rehearsal::default().attempt(&step(), 1, 1), ScriptedAttempt::default());
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             ..ScriptedAttempt::default()
         };
         let rehearsal = rehearsal(vec![gate.clone()]);
-        let attempts = [0, 1, 2, 3].map(|iteration| rehearsal.attempt(&step(), iteration, 1));
+        let attempts = [1, 2, 3, 4].map(|iteration| rehearsal.attempt(&step(), iteration, 1));
         assert_eq!(attempts, [gate.clone(), gate, ScriptedAttempt::default(), ScriptedAttempt::default()]);
     }
 
@@ -187,9 +187,9 @@ mod tests {
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
         let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
         rehearsal.by_default.insert(step(), said.clone());
-        let first = rehearsal.attempt(&step(), 0, 1).says;
+        let first = rehearsal.attempt(&step(), 1, 1).says;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.attempt(&step(), 0, 2), ScriptedAttempt { says: said, ..fail("late") });
+        assert_eq!(rehearsal.attempt(&step(), 1, 2), ScriptedAttempt { says: said, ..fail("late") });
     }
 
     #[test]

@@ -167,7 +167,8 @@ pub(super) fn brief(
         form: Form::Plain,
         state: None,
         upstream: Vec::new(),
-        iteration: 0,
+        iteration: 1,
+        gate: false,
         findings: Vec::new(),
     }
 }

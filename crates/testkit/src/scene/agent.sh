@@ -67,7 +67,7 @@ exit)
 failed) hand_in FAILED "$STEP_ID did not work out" ;;
 gate-failure)
     # Fails the gate until the work has been repeated that often.
-    [ "$STEP_ITERATION" -ge "$argument" ] || gate_failure=true
+    [ "$STEP_ITERATION" -gt "$argument" ] || gate_failure=true
     hand_in COMPLETED "$STEP_ID saw iteration $STEP_ITERATION"
     ;;
 do)

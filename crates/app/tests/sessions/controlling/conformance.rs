@@ -156,7 +156,7 @@ fn stream_json_gate_failure_honoured() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     // As agent CLIs print it: the report is escaped inside an event's text.
-    let say = r#"review * do [ $STEP_ITERATION = 1 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
+    let say = r#"review * do [ $STEP_ITERATION = 2 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
     scene.plan(&[say]);
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

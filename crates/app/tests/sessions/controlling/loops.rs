@@ -21,7 +21,7 @@ fn reviewed(plan: &[&str]) -> Scene {
 }
 
 /// Prints its prompt in the second iteration, and waits.
-const CODE: &str = r#"code * do [ $STEP_ITERATION = 0 ] || { env >"$kit/environment"; cp "$PROMPT_PATH" "$kit/prompt"; read -r _ <"$kit/gate"; }; hand_in COMPLETED "did code""#;
+const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$kit/environment"; cp "$PROMPT_PATH" "$kit/prompt"; read -r _ <"$kit/gate"; }; hand_in COMPLETED "did code""#;
 
 #[test]
 fn a_failed_gate_loops_back_with_its_findings() {
@@ -71,15 +71,15 @@ fn a_failed_gate_loops_back_with_its_findings() {
     let told = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
     assert_eq!(told("LOOP_BACK_FROM"), Some("review"));
     assert_eq!(told("LOOP_BACK_REPORT"), Some(report.as_str()));
-    assert_eq!((told("STEP_ITERATION"), told("STEP_ATTEMPT")), (Some("1"), Some("1")));
+    assert_eq!((told("STEP_ITERATION"), told("STEP_ATTEMPT")), (Some("2"), Some("1")));
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let findings = prompt.split("\n## ").nth(1).unwrap().replace(scene.repo().to_str().unwrap(), "[REPO]");
     assert_snapshot!(findings, @"
-    Sent back by `review` (iteration 1)
+    Sent back by `review` (iteration 2)
 
     Its whole report: `[REPO]/.agents/runs/trial/reports/trial__review.json`
 
-    - review saw iteration 0
+    - review saw iteration 1
     - file `made/review.txt`
     ");
 
@@ -113,7 +113,7 @@ fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     // While `lint` runs, nothing is reset.
     let document =
         scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
-    assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 0");
+    assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 1");
     scene.agent_log().wait_for_start("lint#1.1");
     assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 0);
     gate.open();
@@ -165,7 +165,7 @@ fn a_gates_last_failure_is_final() {
     );
     assert_eq!(
         last_error(&document, "review"),
-        "Gate failure: review saw iteration 1 (execution 2, the last)"
+        "Gate failure: review saw iteration 2 (execution 2, the last)"
     );
     assert_eq!(status(&document, "ship"), "PENDING");
 }
@@ -185,7 +185,7 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: code",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 1 ] || { read -r _ <"$kit/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$kit/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
     scene.plan(&[CODE, style, "logic * gate-failure 1"]);
     let (mut gate, mut style_gate) = (scene.gate("gate"), scene.gate("style-gate"));
     let running = scene.run(&["--jobs", "2"]).start();
@@ -198,13 +198,13 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
     let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
-    assert!(prompt.contains("style says no") && prompt.contains("logic saw iteration 0"), "{prompt}");
+    assert!(prompt.contains("style says no") && prompt.contains("logic saw iteration 1"), "{prompt}");
 }
 
 #[test]
 fn a_pause_holds_a_loop_back() {
     let scene = reviewed(&[
-        "review * do read -r _ <\"$kit/gate\"; [ $STEP_ITERATION = 1 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
+        "review * do read -r _ <\"$kit/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
     ]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
@@ -254,9 +254,9 @@ fn of_nested_loop_backs_the_longer_one_is_taken() {
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: plan",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 1 ] || { read -r _ <"$kit/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$kit/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
     let plan =
-        r#"plan * do [ $STEP_ITERATION = 0 ] || env >"$kit/environment"; hand_in COMPLETED "did plan""#;
+        r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$kit/environment"; hand_in COMPLETED "did plan""#;
     scene.plan(&[plan, style, "logic * gate-failure 1"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
