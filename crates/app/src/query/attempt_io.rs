@@ -112,7 +112,9 @@ fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> 
     let found = collect(dir, expected);
     if let Some(report) = report {
         let from = match found {
-            Collected::Valid(_, source) => source.to_string(),
+            Collected::Valid(_, sources) => {
+                sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
             Collected::Missing if has_directory => "its exit code and output".to_owned(),
             Collected::Missing => "the journal; its directory was removed".to_owned(),
             Collected::Unfit(why) => format!("the journal; the report in its directory is invalid: {why}"),

@@ -176,7 +176,8 @@ fn a_command_can_be_a_gate() {
     let findings = "- 3 passed\n- 1 failed\n- exited with code 1\n";
     assert!(prompt.contains("Sent back by `test` (iteration 2)") && prompt.contains(findings), "{prompt}");
     // A command that could not be executed, or died, has judged nothing.
-    for (name, tests) in [("missing", "no-such-command"), ("denied", "exit 126"), ("killed", "kill -KILL $$")] {
+    for (name, tests) in [("missing", "no-such-command"), ("denied", "exit 126"), ("killed", "kill -KILL $$")]
+    {
         let (code, document) = run(name, tests);
         assert_eq!((code, status(&document, "test")), (1, "FAILED"), "{name}");
         assert_eq!(document["steps"]["code"]["iteration_count"], 0, "{name}");

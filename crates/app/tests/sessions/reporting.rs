@@ -119,3 +119,31 @@ fn a_gate_can_fail_with_the_report_command() {
     hint: use `--status FAILED`, or set `loop_back_to` in the workflow
     ");
 }
+
+/// The wrapper runs its agent, waits, and writes a report of its own over the agent's, which says nothing of the gate.
+const WRAPPER: &str = r#"read -r _ <"$kit/gate"; gate_failure=true; report COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; hand_in COMPLETED "exit code 0""#;
+
+#[test]
+fn a_wrapper_that_overwrites_the_report_of_a_gate_does_not_lose_its_failure() {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    let prompt = r#"code * do cp "$PROMPT_PATH" "$kit/prompt"; hand_in COMPLETED done"#;
+    scene.plan(&[
+        &format!("review * do [ $STEP_ITERATION = 2 ] || {{ {WRAPPER}; exit; }}; hand_in COMPLETED ok"),
+        prompt,
+    ]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("review#1.1");
+    // Without an engine only the shim sees the agent's report.
+    running.kill();
+    running.wait();
+    gate.open();
+    let attempt = scene.attempt("trial", "review", "1.1");
+    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
+    let prompt = std::fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    assert!(prompt.contains("- exit code 0\n- no tests\n"), "{prompt}");
+}

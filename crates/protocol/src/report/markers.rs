@@ -5,12 +5,12 @@ pub const MARKER_OPEN: &str = "<<<RUN_REPORT_JSON";
 /// The marker after a report.
 pub const MARKER_CLOSE: &str = "RUN_REPORT_JSON>>>";
 
-/// Returns the last complete block between markers.
+/// Returns the complete blocks between markers.
 ///
 /// The opening marker must begin a line and the closing one must end a line, so that an agent can mention them or repeat the
 /// instructions. A block that is opened twice begins at the second opening; one that is never closed is ignored.
-pub fn between_markers(stdout: &str) -> Option<&str> {
-    let (mut open, mut last) = (None, None);
+pub fn between_markers(stdout: &str) -> Vec<&str> {
+    let (mut open, mut blocks) = (None, Vec::new());
     let mut line_start = 0;
     for line in stdout.split_inclusive('\n') {
         let indent = line.len() - line.trim_start().len();
@@ -20,11 +20,11 @@ pub fn between_markers(stdout: &str) -> Option<&str> {
         if let (Some(from), true) = (open, line.trim_end().ends_with(MARKER_CLOSE)) {
             let to = line_start + line.trim_end().len() - MARKER_CLOSE.len();
             if from <= to {
-                last = Some(stdout[from..to].trim());
+                blocks.push(stdout[from..to].trim());
                 open = None;
             }
         }
         line_start += line.len();
     }
-    last
+    blocks
 }

@@ -1,10 +1,11 @@
 //! The report `run_report@v0`: what an agent hands back, how the prompt asks for it, and when it is refused.
 //!
 //! Everything here is a function of bytes. The supervisor collects the bytes (report file, `callboard report`, markers in
-//! the output) and decides which source wins. [`instructions()`] asks for what [`parse()`] accepts.
+//! the output) and [`merge()`] makes one report of them. [`instructions()`] asks for what [`parse()`] accepts.
 
 mod instructions;
 mod markers;
+mod merge;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::{RunId, Stamp, StepId};
 
 pub use instructions::{Form, PLACEHOLDERS, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
+pub use merge::{MergeError, Merged, Source, Statement, merge};
 pub use parse::{InvalidReport, parse};
 
 /// The only schema of reports.

@@ -34,7 +34,11 @@ pub enum InvalidReport {
 
 /// Parses a report. Fails if it is malformed, or belongs to another attempt.
 pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, InvalidReport> {
-    let mut fields = Fields(object(bytes)?);
+    parse_object(object(bytes)?, expected)
+}
+
+pub(super) fn parse_object(object: Map<String, Value>, expected: &Expected) -> Result<Report, InvalidReport> {
+    let mut fields = Fields(object);
     let schema = fields.text("schema")?;
     if schema != SCHEMA {
         return Err(InvalidReport::UnknownSchema(schema));
@@ -62,7 +66,7 @@ pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, InvalidReport>
     check_placeholders(&report).map(|()| report)
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, InvalidReport> {
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, InvalidReport> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let message = error.to_string();

@@ -160,17 +160,17 @@ fn a_form_with_output_asks_for_output_and_not_for_gate_failure() {
 }
 
 #[test]
-fn the_last_complete_block_between_markers_is_found() {
+fn the_complete_blocks_between_markers_are_found() {
     let find = between_markers;
-    assert_eq!(find("nothing"), None);
-    assert_eq!(find("<<<RUN_REPORT_JSON\n{\"a\":1}\nRUN_REPORT_JSON>>>\n"), Some("{\"a\":1}"));
+    assert!(find("nothing").is_empty());
+    assert_eq!(find("<<<RUN_REPORT_JSON\n{\"a\":1}\nRUN_REPORT_JSON>>>\n"), ["{\"a\":1}"]);
     let blocks = |one: &str, other: &str| format!("<<<RUN_REPORT_JSON {one}\n<<<RUN_REPORT_JSON {other}\n");
-    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "2 RUN_REPORT_JSON>>>")), Some("2"));
-    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "cut")), Some("1"));
-    assert_eq!(find(&blocks("torn", "2 RUN_REPORT_JSON>>>")), Some("2"));
-    assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>>\nthen RUN_REPORT_JSON>>>"), Some("1"));
-    assert_eq!(find("RUN_REPORT_JSON>>>\n<<<RUN_REPORT_JSON"), None);
-    assert_eq!(find("<<<RUN_REPORT_JSON é RUN_REPORT_JSON>>>"), Some("é"));
+    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "2 RUN_REPORT_JSON>>>")), ["1", "2"]);
+    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "cut")), ["1"]);
+    assert_eq!(find(&blocks("torn", "2 RUN_REPORT_JSON>>>")), ["2"]);
+    assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>>\nthen RUN_REPORT_JSON>>>"), ["1"]);
+    assert!(find("RUN_REPORT_JSON>>>\n<<<RUN_REPORT_JSON").is_empty());
+    assert_eq!(find("<<<RUN_REPORT_JSON é RUN_REPORT_JSON>>>"), ["é"]);
 }
 
 #[test]
@@ -178,12 +178,121 @@ fn markers_inside_a_line_are_ignored() {
     let output = format!(
         "{MARKER_OPEN}\n{{}}\n{MARKER_CLOSE}\nI printed it between `{MARKER_OPEN}` and `{MARKER_CLOSE}`."
     );
-    assert_eq!(between_markers(&output), Some("{}"));
+    assert_eq!(between_markers(&output), ["{}"]);
     let expected = Expected {
         run_id: RunId::new("r").unwrap(),
         step_id: StepId::new("s").unwrap(),
         agent: "a".to_owned(),
     };
-    assert_eq!(between_markers(&instructions(&expected, Form::Plain, "/report.json")), None);
-    assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), Some("{}"));
+    assert!(between_markers(&instructions(&expected, Form::Plain, "/report.json")).is_empty());
+    assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), ["{}"]);
+}
+
+mod merging {
+    use super::*;
+    use Source::{File, Markers, Submitted};
+
+    fn statement(source: Source, fields: Value) -> Statement {
+        let mut report = minimal();
+        for (field, value) in fields.as_object().unwrap() {
+            report[field] = value.clone();
+        }
+        Statement { source, content: Ok(report.to_string().into_bytes()) }
+    }
+
+    fn merged(statements: &[(Source, Value)]) -> Result<Merged, String> {
+        let statements: Vec<_> =
+            statements.iter().map(|(source, fields)| statement(*source, fields.clone())).collect();
+        merge(&statements, &expected()).map(|merged| merged.unwrap()).map_err(|error| error.to_string())
+    }
+
+    /// Every order of the three sources, where one fails the gate and a later one says nothing, or `false`.
+    #[test]
+    fn a_gate_failure_stands_unless_a_later_report_or_marker_takes_it_back() {
+        for failed in Source::ALL {
+            for later in Source::ALL {
+                let said = |later_says| {
+                    let (gate, other) = (json!({"gate_failure": true}), later_says);
+                    merged(&[(failed, gate), (later, other)]).unwrap().report.gate_failure
+                };
+                assert!(said(json!({})), "{failed} fails the gate, {later} says nothing");
+                assert_eq!(
+                    said(json!({"gate_failure": false})),
+                    later == File,
+                    "{failed} true, {later} false"
+                );
+                assert!(said(json!({"gate_failure": null})) && said(json!({"gate_failure": true})));
+                // What is said before does not take back anything.
+                let before =
+                    [(later, json!({"gate_failure": false})), (failed, json!({"gate_failure": true}))];
+                assert!(merged(&before).unwrap().report.gate_failure, "{later} false, then {failed} true");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_report_replaces_only_what_it_states() {
+        let agent =
+            json!({"artifacts": ["a.md"], "logs": ["agent"], "metrics": {"tests": 3, "lines": 1}, "mood": 1});
+        let wrapper =
+            json!({"artifacts": [], "logs": ["wrapper"], "metrics": {"lines": 2}, "ended_at": "later"});
+        for (first, second) in [(Submitted, File), (File, File), (Markers, File), (File, Submitted)] {
+            let Merged { report, sources } =
+                merged(&[(first, agent.clone()), (second, wrapper.clone())]).unwrap();
+            assert_eq!(
+                (report.artifacts, report.logs),
+                (vec!["a.md".to_owned()], vec!["wrapper".to_owned()])
+            );
+            let metrics: Vec<_> = report.metrics.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            assert_eq!(metrics, [("tests", "3"), ("lines", "2")]);
+            assert_eq!((report.ended_at.as_str(), &report.others["mood"]), ("later", &json!(1)));
+            assert_eq!(sources.len(), if first == second { 1 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn the_findings_stay_with_the_gate_failure() {
+        let said = [
+            (Markers, json!({"gate_failure": true, "logs": ["no tests"]})),
+            (File, json!({"logs": ["exit 0"]})),
+        ];
+        assert_eq!(merged(&said).unwrap().report.logs, ["exit 0", "no tests"]);
+    }
+
+    #[test]
+    fn different_statuses_are_contradictory() {
+        let (done, failed) = (json!({"status": "DONE"}), json!({"status": "FAILED"}));
+        for (one, other) in [(Submitted, File), (Submitted, Markers), (File, Markers)] {
+            for said in [
+                [(one, done.clone()), (other, failed.clone())],
+                [(other, failed.clone()), (one, done.clone())],
+            ] {
+                let expected = format!("contradictory: {one} says COMPLETED, {other} says FAILED");
+                assert_eq!(merged(&said).unwrap_err(), expected);
+            }
+            assert!(merged(&[(one, done.clone()), (other, json!({"status": "ok"}))]).is_ok());
+        }
+        // A wrapper that overwrites its agent's file does not turn a failure into a success.
+        let file = merged(&[(File, failed.clone()), (File, done.clone())]);
+        assert_eq!(
+            file.unwrap_err(),
+            "contradictory: the report file says COMPLETED, an earlier version of the report file says FAILED"
+        );
+        for corrected in [Submitted, Markers] {
+            let said = [(corrected, failed.clone()), (corrected, done.clone())];
+            assert_eq!(merged(&said).unwrap().report.status, Status::Completed);
+        }
+    }
+
+    #[test]
+    fn of_a_replaced_invalid_file_only_its_gate_failure_is_believed() {
+        let broken =
+            json!({"agent": "another", "gate_failure": true, "logs": ["broken"], "status": "FAILED"});
+        let report = merged(&[(File, broken.clone()), (File, json!({"logs": ["mine"]}))]).unwrap().report;
+        assert_eq!((report.gate_failure, report.logs), (true, vec!["mine".to_owned()]));
+        // Agents print the reports of others, too.
+        assert!(!merged(&[(Markers, broken.clone()), (File, json!({}))]).unwrap().report.gate_failure);
+        let refused = merged(&[(File, json!({})), (File, broken)]).unwrap_err();
+        assert_eq!(refused, "the report file: the field `agent` is `another`, expected `code reviewer`");
+    }
 }

@@ -63,7 +63,12 @@ impl AttemptDir {
         self.0.join("report.json")
     }
 
-    /// What `callboard report` accepted.
+    /// All reports of the attempt, in the order of time, as far as they were seen.
+    pub(crate) fn kept_reports(&self) -> PathBuf {
+        self.0.join("reports.jsonl")
+    }
+
+    /// What `callboard report` accepted last.
     pub fn submitted(&self) -> PathBuf {
         self.0.join("submitted.json")
     }

@@ -103,6 +103,9 @@ pub struct AttemptHandle {
     /// The shim that holds the claim, once there is no child to wait for.
     shim: Option<AsyncFd<OwnedFd>>,
     report_written: bool,
+    /// The watch of the shim that this engine spawned. Held until the shim has ended, which would otherwise have to close
+    /// it.
+    report_watch: Option<os::ReportWatch>,
 }
 
 impl AttemptHandle {
@@ -112,12 +115,25 @@ impl AttemptHandle {
         let watched = dir.create().and_then(|()| dir_watcher.watch(dir.path(), &reports));
         let watch = watched.map_err(|source| AttachError::Watch { path: text(dir.path()), source })?;
         let report_written = reports.iter().any(|report| report.exists());
-        Ok(Self { dir, mark, watch, child: None, reaped: None, shim: None, report_written })
+        Ok(Self {
+            dir,
+            mark,
+            watch,
+            child: None,
+            reaped: None,
+            shim: None,
+            report_written,
+            report_watch: None,
+        })
     }
 
     /// Starts the attempt. A second start is harmless: only one shim gets the claim.
     pub fn start(&mut self, shim: &ShimProgram, launch: &Launch) -> Result<(), SpawnError> {
-        self.child = Some(launch::spawn(shim, &self.dir, launch)?);
+        // Without it, which is when the user has too many, earlier versions of the report file are not kept.
+        let watch = os::ReportWatch::new(self.dir.path()).ok();
+        let for_shim = watch.as_ref().and_then(|watch| watch.share().ok());
+        self.child = Some(launch::spawn(shim, &self.dir, launch, for_shim)?);
+        self.report_watch = watch;
         Ok(())
     }
 

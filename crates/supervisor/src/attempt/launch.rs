@@ -6,6 +6,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -108,8 +109,13 @@ pub enum SpawnError {
 /// get them.
 const SHIM_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
-/// Writes `launch.json` and spawns the shim.
-pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Result<Child, SpawnError> {
+/// Writes `launch.json` and spawns the shim. Its standard input is the watch on the report file, if there is one.
+pub(crate) fn spawn(
+    shim: &ShimProgram,
+    dir: &AttemptDir,
+    launch: &Launch,
+    report_watch: Option<OwnedFd>,
+) -> Result<Child, SpawnError> {
     let failed = |path: PathBuf| move |source| SpawnError::Write { path: path.display().to_string(), source };
     dir.create().map_err(failed(dir.path().to_owned()))?;
     launch.write(dir).map_err(failed(dir.launch()))?;
@@ -122,7 +128,7 @@ pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Re
         .env_clear()
         .envs(SHIM_VARIABLES.iter().filter_map(|name| Some((name, env::var_os(name)?))))
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(report_watch.map_or_else(Stdio::null, Stdio::from))
         .stdout(out)
         .stderr(err)
         .spawn()

@@ -4,13 +4,14 @@
 //! * `launch`: what the shim shall do, and how it is spawned
 //! * `claim`: decides which process may run the attempt
 //! * `exit`: how it ended
-//! * [`report`], [`partial`], `transcript`: what the agent reports, where it left it
+//! * [`report`], `kept`, [`partial`], `transcript`: what the agent reports, where it left it
 //! * `handle`: waits for events of an attempt and stops it
 
 mod claim;
 mod dir;
 mod exit;
 mod handle;
+mod kept;
 mod launch;
 pub mod partial;
 pub mod report;
@@ -21,4 +22,5 @@ pub(crate) use claim::{ClaimStatus, claim, shim_of, status};
 pub use dir::AttemptDir;
 pub use exit::{EndReason, ExitRecord, ExitStatus};
 pub use handle::{AttachError, AttemptEnd, AttemptHandle, HandleEvent, Shutdown, StopError, StopOutcome};
+pub(crate) use kept::keep_report_file;
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};

@@ -1,19 +1,20 @@
 //! Collects an attempt's report from all its sources.
 //!
-//! In descending order of trust: what `callboard report` accepted, the report file, the markers on standard output
-//! within the agent's own messages (see `transcript`). [`protocol::report`] judges the content. In doubt there is no
-//! valid report, which costs an attempt, and the files are kept as evidence.
+//! In descending order of trust: what `callboard report` accepted, the report file in all its versions (see `kept`), the
+//! markers on standard output within the agent's own messages (see `transcript`). [`protocol::report`] merges them and
+//! judges the content. In doubt there is no valid report, which costs an attempt, and the files are kept as evidence.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use protocol::report::{self as content, Expected, InvalidReport, Report};
+pub use protocol::report::Source;
+use protocol::report::{self as content, Expected, InvalidReport, Report, Statement};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::dir::AttemptDir;
+use super::kept::{self, KeptReport};
 use super::transcript;
 use crate::atomic_file;
 
@@ -22,31 +23,11 @@ pub const MAX_REPORT_SIZE: u64 = 8 * 1024 * 1024;
 /// How much of the end of the output is searched for the markers: the largest report, and some text after it.
 const MAX_SEARCHED: u64 = MAX_REPORT_SIZE + 64 * 1024;
 
-/// Where a report was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Submitted with `callboard report`.
-    Submitted,
-    /// Written to `REPORT_PATH`.
-    File,
-    /// Printed between the markers.
-    Markers,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Submitted => "the submitted report",
-            Self::File => "the report file",
-            Self::Markers => "the report between the markers",
-        })
-    }
-}
-
 /// The result of [`collect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Collected {
-    Valid(Box<Report>, Source),
+    /// The merged report, and the sources that it comes from.
+    Valid(Box<Report>, Vec<Source>),
     /// There is a report that cannot be accepted, with the reason.
     Unfit(String),
     Missing,
@@ -63,60 +44,66 @@ pub enum SubmitError {
     Write { path: String, source: io::Error },
 }
 
-/// Checks a report and stores it for the engine. A later one replaces it.
+/// Checks a report and stores it for the engine. A later one replaces what it states.
 pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(), SubmitError> {
     if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(SubmitError::TooLarge { size: bytes.len() });
     }
     content::parse(bytes, expected)?;
-    let path = dir.submitted();
-    atomic_file::replace_file(&path, bytes)
-        .map_err(|source| SubmitError::Write { path: path.display().to_string(), source })
+    let failed =
+        |path: PathBuf| move |source| SubmitError::Write { path: path.display().to_string(), source };
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    kept::keep(dir, Source::Submitted, text).map_err(failed(dir.kept_reports()))?;
+    // The engine waits for this file.
+    atomic_file::replace_file(&dir.submitted(), bytes).map_err(failed(dir.submitted()))
 }
 
-/// Reads all sources. All valid reports must agree on the verdict.
+/// Reads and merges the reports of all sources.
 pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
-    let read = |found: Result<Option<Vec<u8>>, String>| match found {
-        Ok(None) => None,
-        Ok(Some(bytes)) => Some(content::parse(&bytes, expected).map_err(|unfit| unfit.to_string())),
-        Err(reason) => Some(Err(reason)),
-    };
-    let sources = [
-        (Source::Submitted, read(read_report(&dir.submitted()))),
-        (Source::File, read(read_report(&dir.report()))),
-        (Source::Markers, read(read_markers(&dir.stdout()))),
-    ];
-    judge(sources.into_iter().filter_map(|(source, found)| Some((source, found?))))
-}
-
-/// The most trusted source that has a report must be valid: text in the output does not repair a broken file. Invalid
-/// reports of less trusted sources are ignored, because an agent that prints its instructions prints our example, too.
-fn judge(found: impl Iterator<Item = (Source, Result<Report, String>)>) -> Collected {
-    let mut best: Option<(Report, Source)> = None;
-    for (source, report) in found {
-        match (report, &best) {
-            (Ok(report), None) => best = Some((report, source)),
-            (Err(reason), None) => return Collected::Unfit(format!("{source}: {reason}")),
-            (Ok(report), Some((first, from))) if verdict(&report) != verdict(first) => {
-                let (one, other) = (describe(first), describe(&report));
-                return Collected::Unfit(format!("contradictory: {from} says {one}, {source} says {other}"));
-            }
-            (Ok(_) | Err(_), Some(_)) => {}
-        }
+    match content::merge(&statements(dir), expected) {
+        Ok(Some(merged)) => Collected::Valid(Box::new(merged.report), merged.sources),
+        Ok(None) => Collected::Missing,
+        Err(unfit) => Collected::Unfit(unfit.to_string()),
     }
-    best.map_or(Collected::Missing, |(report, source)| Collected::Valid(Box::new(report), source))
 }
 
-fn verdict(report: &Report) -> (content::Status, bool) {
-    (report.status, report.gate_failure)
+/// Returns what the sources said, in the order of time.
+fn statements(dir: &AttemptDir) -> Vec<Statement> {
+    let kept = kept::kept(dir);
+    // The newest version may have escaped the shim, if it was written just before the end.
+    let newest = [(Source::Submitted, dir.submitted()), (Source::File, dir.report())];
+    let newest = newest.into_iter().filter_map(|(source, path)| {
+        let content = read_report(&path).transpose()?;
+        let last = kept.iter().rev().find(|kept| kept.source == source).map(|kept| kept.text.as_bytes());
+        let is_kept = content.as_ref().is_ok_and(|bytes| Some(bytes.as_slice()) == last);
+        (!is_kept).then_some(Statement { source, content })
+    });
+    let mut newest: Vec<_> = newest.collect();
+    let (start, output) = read_output(&dir.stdout()).unwrap_or_else(|reason| {
+        newest.push(Statement { source: Source::Markers, content: Err(reason) });
+        (0, Vec::new())
+    });
+    let mut blocks = marked_blocks(&output).into_iter().peekable();
+    let (mut statements, mut printed) = (Vec::new(), 0);
+    for kept in kept {
+        if blocks.peek().is_some() {
+            let length = usize::try_from(kept.stdout.saturating_sub(start)).unwrap_or(usize::MAX);
+            let before = marked_blocks(&output[..length.min(output.len())]).len();
+            statements.extend(blocks.by_ref().take(before.saturating_sub(printed)));
+            printed = printed.max(before);
+        }
+        statements.push(kept.into());
+    }
+    statements.into_iter().chain(blocks).chain(newest).collect()
 }
 
-fn describe(report: &Report) -> String {
-    let gate = if report.gate_failure { " with gate_failure" } else { "" };
-    format!("{}{gate}", report.status)
+impl From<KeptReport> for Statement {
+    fn from(kept: KeptReport) -> Self {
+        Self { source: kept.source, content: Ok(kept.text.into_bytes()) }
+    }
 }
 
-fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
+pub(super) fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let Some((file, size)) = open(path)? else { return Ok(None) };
     let too_large = |size: u64| format!("it has {size} bytes or more, the limit is {MAX_REPORT_SIZE}");
     if size > MAX_REPORT_SIZE {
@@ -128,17 +115,27 @@ fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
     if bytes.len() as u64 > MAX_REPORT_SIZE { Err(too_large(MAX_REPORT_SIZE + 1)) } else { Ok(Some(bytes)) }
 }
 
-fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
-    let Some((mut file, size)) = open(stdout)? else { return Ok(None) };
+/// Returns the reports between markers in this output.
+fn marked_blocks(output: &[u8]) -> Vec<Statement> {
+    let text = String::from_utf8_lossy(output);
+    let messages = transcript::agent_messages(&text);
+    let blocks = content::between_markers(&messages).into_iter();
+    let statement = |block: &str| Statement { source: Source::Markers, content: Ok(block.into()) };
+    blocks.map(statement).collect()
+}
+
+/// Reads the end of the output that is searched for markers. Returns where it starts, too.
+fn read_output(stdout: &Path) -> Result<(u64, Vec<u8>), String> {
+    let Some((mut file, size)) = open(stdout)? else { return Ok((0, Vec::new())) };
+    let start = size.saturating_sub(MAX_SEARCHED);
     let tail = || {
-        file.seek(SeekFrom::Start(size.saturating_sub(MAX_SEARCHED)))?;
+        file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         file.take(MAX_SEARCHED).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let bytes = tail().map_err(|error: io::Error| error.to_string())?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(content::between_markers(&transcript::agent_messages(&text)).map(|block| block.as_bytes().to_vec()))
+    Ok((start, bytes))
 }
 
 /// Opens a regular file that the agent wrote. Does not follow a symbolic link and does not block on a pipe. Returns
@@ -181,7 +178,7 @@ mod tests {
         let result = json!({"type": "result", "subtype": "success", "result": said});
         std::fs::write(dir.stdout(), format!("{told}\n{result}\n")).unwrap();
         match collect(&dir, &expected) {
-            Collected::Valid(report, Source::Markers) => assert!(report.gate_failure),
+            Collected::Valid(report, sources) => assert!(report.gate_failure && sources == [Source::Markers]),
             other => panic!("{other:?}"),
         }
     }

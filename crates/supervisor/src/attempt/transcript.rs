@@ -158,7 +158,7 @@ mod tests {
 
     fn found(events: &[Value]) -> Option<String> {
         let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
-        between_markers(&agent_messages(&lines.join("\n"))).map(str::to_owned)
+        between_markers(&agent_messages(&lines.join("\n"))).last().map(|block| (*block).to_owned())
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         let line = json!({"type": "result", "result": said()}).to_string();
         let line = line.replace('<', "\\u003c").replace('>', "\\u003e");
         assert!(!line.contains(MARKER_OPEN) && !line.contains(MARKER_CLOSE));
-        assert_eq!(between_markers(&agent_messages(&line)), Some(REPORT));
+        assert_eq!(between_markers(&agent_messages(&line)), [REPORT]);
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         let chunk =
             json!({"type": "message", "role": "assistant", "content": "half a sentence", "delta": true});
         let text = format!("warning: old terminal\n{chunk}\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\n");
-        assert_eq!(between_markers(&agent_messages(&text)), Some(REPORT));
+        assert_eq!(between_markers(&agent_messages(&text)), [REPORT]);
         assert!(agent_messages(&text).contains("half a sentence\n<<<"));
     }
 }

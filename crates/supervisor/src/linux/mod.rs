@@ -6,6 +6,7 @@ mod dir_watcher;
 mod process;
 mod process_end;
 mod process_table;
+mod report_watch;
 
 pub use descriptors::raise_descriptor_limit;
 pub(crate) use descriptors::set_descriptor_limit;
@@ -15,6 +16,7 @@ pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub use process_end::ProcessEnd;
 pub(crate) use process_table::{ProcessTable, command_line, inherited, inherited_all, is_stopped};
+pub(crate) use report_watch::ReportWatch;
 
 use std::io;
 use std::os::fd::OwnedFd;

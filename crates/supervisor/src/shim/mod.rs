@@ -2,7 +2,8 @@
 //!
 //! It is started for every attempt, so it must be cheap: one thread, no runtime, no logger, no argument parser. In
 //! order: start a session of its own, become subreaper, claim the attempt (or exit), start the agent, wait, stop what is
-//! left, write `exit.json`. While it waits, only the agent's end, a child's end, a signal or a limit wakes it.
+//! left, write `exit.json`. While it waits, only the agent's end, a child's end, a signal, a limit or a new version of
+//! the report file wakes it. That version is kept, because a wrapper may overwrite its agent's report.
 //!
 //! SIGTERM stops the attempt with its grace period, SIGINT at once.
 
@@ -22,7 +23,7 @@ use self::agent::Agent;
 use self::limits::Limits;
 use self::signals::Signals;
 use crate::attempt::{self, AttemptDir, ClaimError, EndReason, ExitRecord, ExitStatus, Launch};
-use crate::os;
+use crate::os::{self, ReportWatch};
 
 /// Runs the attempt of this directory. Must be called first in the process, which must have no other thread.
 pub fn main(dir: &Path) -> ExitCode {
@@ -71,7 +72,7 @@ fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result
         Err(error) => (ExitStatus::NotStarted { error }, EndReason::Finished, 0),
         Ok(mut agent) => {
             let mut limits = Limits::new(started, launch, agent.log_sizes()?);
-            let reason = wait(&mut agent, &mut limits, signals)?;
+            let reason = wait(dir, &mut agent, &mut limits, signals)?;
             let (status, leftovers) = stop_sequence::stop(agent, reason, launch, signals)?;
             (status, reason, leftovers)
         }
@@ -89,9 +90,22 @@ fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result
 }
 
 /// Waits for the first reason to end the attempt. The agent's own end takes precedence over all others.
-fn wait(agent: &mut Agent, limits: &mut Limits, signals: &Signals) -> io::Result<EndReason> {
+fn wait(
+    dir: &AttemptDir,
+    agent: &mut Agent,
+    limits: &mut Limits,
+    signals: &Signals,
+) -> io::Result<EndReason> {
+    let mut report_watch = ReportWatch::from_stdin();
     loop {
-        let woken = signals.wait(agent, limits.deadline())?;
+        let woken = signals.wait(agent, report_watch.as_ref(), limits.deadline())?;
+        if woken.report_watch
+            && let Err(error) = keep_report(dir, report_watch.as_ref())
+        {
+            // The attempt does not depend on it.
+            let _ = writeln!(io::stderr(), "shim: earlier versions of the report are not kept: {error}");
+            report_watch = None;
+        }
         if woken.agent {
             return Ok(EndReason::Finished);
         }
@@ -105,4 +119,12 @@ fn wait(agent: &mut Agent, limits: &mut Limits, signals: &Signals) -> io::Result
             return Ok(reason);
         }
     }
+}
+
+/// Keeps the report file if it was written.
+fn keep_report(dir: &AttemptDir, watch: Option<&ReportWatch>) -> io::Result<()> {
+    if watch.map(|watch| watch.has_written(&dir.report())).transpose()? == Some(true) {
+        attempt::keep_report_file(dir)?;
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use super::agent::Agent;
-use crate::os;
+use crate::os::{self, ReportWatch};
 
 /// One socket per signal, which becomes readable when the signal arrives. INT is never read, so it stays readable.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(super) struct Woken {
     pub(super) agent: bool,
     pub(super) term: bool,
     pub(super) child: bool,
+    pub(super) report_watch: bool,
 }
 
 impl Signals {
@@ -33,14 +34,21 @@ impl Signals {
         Ok(Self { term: socket(SIGTERM)?, int: socket(SIGINT)?, child: socket(SIGCHLD)? })
     }
 
-    /// Waits for the agent's end, a signal or the deadline.
-    pub(super) fn wait(&self, agent: &Agent, deadline: Option<Instant>) -> io::Result<Woken> {
+    /// Waits for the agent's end, a signal, an event of the watch or the deadline.
+    pub(super) fn wait(
+        &self,
+        agent: &Agent,
+        report_watch: Option<&ReportWatch>,
+        deadline: Option<Instant>,
+    ) -> io::Result<Woken> {
         let fds = [agent.process.as_fd(), self.int.as_fd(), self.term.as_fd(), self.child.as_fd()];
+        let fds: Vec<_> = fds.into_iter().chain(report_watch.map(AsFd::as_fd)).collect();
         let ready = os::poll_until(&fds, deadline)?;
         Ok(Woken {
             agent: ready[0],
             term: ready[2] && drain(&self.term)?,
             child: ready[3] && drain(&self.child)?,
+            report_watch: ready.get(4).is_some_and(|ready| *ready),
         })
     }
 

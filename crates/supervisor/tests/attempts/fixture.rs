@@ -89,11 +89,15 @@ impl Fixture {
     }
 
     pub(crate) fn expected(&self) -> Expected {
-        Expected {
-            run_id: self.launch.run.clone(),
-            step_id: self.launch.attempt.step.clone(),
-            agent: "reviewer".to_owned(),
-        }
+        expected()
+    }
+}
+
+fn expected() -> Expected {
+    Expected {
+        run_id: "f8c1a491".parse().unwrap(),
+        step_id: "review".parse().unwrap(),
+        agent: "reviewer".to_owned(),
     }
 }
 
@@ -177,4 +181,16 @@ fn the_shim() {
         let code = shim::main(&last);
         std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
     }
+}
+
+/// Not a test, but what a script calls instead of `callboard report`: submits the file `to_submit` of the attempt's
+/// directory, which is the last argument.
+#[test]
+fn the_report_command() {
+    let last = PathBuf::from(std::env::args_os().next_back().unwrap());
+    let Ok(bytes) = fs::read(last.join("to_submit")) else { return };
+    let attempt: AttemptId = "review#2.1".parse().unwrap();
+    let root = last.ancestors().nth(3).unwrap();
+    let dir = AttemptDir::new(root, &RunId::new("f8c1a491").unwrap(), &attempt);
+    supervisor::report::submit(&dir, &expected(), &bytes).unwrap();
 }

@@ -7,3 +7,4 @@ mod reports;
 mod running;
 mod starting;
 mod stopping;
+mod wrappers;

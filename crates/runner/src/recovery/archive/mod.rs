@@ -26,7 +26,8 @@ const JOURNAL: &str = "journal.jsonl";
 const ATTEMPTS: &str = "attempts";
 
 /// The files of an attempt that are archived.
-const ATTEMPT_FILES: [&str; 5] = ["prompt.md", "context.json", "report.json", "submitted.json", "exit.json"];
+const ATTEMPT_FILES: [&str; 6] =
+    ["prompt.md", "context.json", "report.json", "submitted.json", "reports.jsonl", "exit.json"];
 const LOGS: [&str; 3] = ["stdout.log", "stderr.log", "shim.log"];
 
 /// The contents of an archive.
