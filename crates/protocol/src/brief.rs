@@ -54,7 +54,7 @@ pub struct StateLocation {
 pub struct Finding {
     /// The id of the gate.
     pub from: String,
-    /// The file that shows the report.
+    /// The file that shows the report; empty if a person rejected it.
     pub report_path: String,
     pub report: Report,
 }

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::people::Answer;
 use crate::report::Report;
-use crate::rules::{Answer, Erased, Payload, Protocol};
+use crate::rules::{Erased, Payload, Protocol};
 use crate::run::{Action, Change, Ending, Fact, Request};
 use crate::{AttemptId, Revision, Stamp};
 

@@ -17,6 +17,7 @@ mod kind;
 pub mod located;
 mod machine;
 pub mod peer;
+mod people;
 pub mod present;
 pub mod report;
 pub mod rules;
@@ -29,8 +30,9 @@ pub use document::Document;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
 pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
 pub use machine::{Machine, Typed};
+pub use people::{Answer, BadItemId, ItemId, ItemKind, OpenItem, Question};
 pub use rules::{
-    Answer, Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol,
-    Question, RecordError, RequestRefusal, RunLocation, StepKind, View,
+    Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol, RecordError,
+    RequestRefusal, RunLocation, StepKind, View,
 };
 pub use time::Stamp;

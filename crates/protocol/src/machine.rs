@@ -18,11 +18,12 @@ use crate::document::Document;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::kind::{Kind, KindOf};
+use crate::people::{Answer, OpenItem, Question};
 use crate::present::{Line, LoopBack, Present, StepSummary};
 use crate::report::Report;
 use crate::rules::{
-    Answer, Deferred, Effect, Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol,
-    Question, RecordError, StepKind, StepStatus,
+    Deferred, Effect, Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol,
+    RecordError, StepKind, StepStatus,
 };
 use crate::run::Refusal;
 use crate::{RunId, Stamp, StepId};
@@ -100,6 +101,7 @@ pub trait Machine: Debug + Send + Sync {
     fn result(&self) -> Vec<Line>;
     fn result_fields(&self) -> Map<String, Value>;
     fn after_failure(&self, run: &RunId) -> String;
+    fn open_items(&self) -> Vec<OpenItem>;
 }
 
 impl Clone for Box<dyn Machine> {
@@ -370,6 +372,18 @@ impl<P: Present> Machine for Typed<P> {
 
     fn after_failure(&self, run: &RunId) -> String {
         P::after_failure(run, &self.document)
+    }
+
+    fn open_items(&self) -> Vec<OpenItem> {
+        let items = P::open_items(&self.document).into_iter();
+        items
+            .map(|OpenItem { step, item, question, hint }| OpenItem {
+                step: P::step_id(&step),
+                item,
+                question,
+                hint,
+            })
+            .collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::people::OpenItem;
 use crate::rules::Protocol;
 use crate::{RunId, Stamp, StepId};
 
@@ -56,6 +57,10 @@ pub trait Present: Protocol {
     }
     /// Suggests what to type after a run has failed.
     fn after_failure(run: &RunId, document: &Self::Document) -> String;
+    /// Returns what waits for a person besides the questions of steps.
+    fn open_items(_document: &Self::Document) -> Vec<OpenItem<Self::Step>> {
+        Vec::new()
+    }
 
     // The journal.
 

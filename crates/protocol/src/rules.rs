@@ -16,6 +16,7 @@ use crate::brief::Brief;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
+use crate::people::{Answer, Question};
 use crate::report::Report;
 use crate::{RunId, Stamp, StepId};
 
@@ -370,25 +371,6 @@ pub struct RequestRefusal {
     /// For programs.
     pub code: &'static str,
     pub message: String,
-}
-
-/// What a person is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Question {
-    pub text: String,
-    /// The choices that an answer may name; empty if the answer is a text.
-    pub options: Vec<String>,
-}
-
-/// The answer of a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Answer {
-    /// One of the question's options; `None` if the answer is a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<String>,
-    /// The answer itself, or the reason for the choice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
 }
 
 /// A change of the outside world that the engine makes. The engine adds a key, which is the same for all attempts of a turn,

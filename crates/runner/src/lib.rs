@@ -33,9 +33,9 @@ pub use recovery::{
     salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, HaltedBy, History,
-    Journal, LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt, RunAtError, RunOptions,
-    RunSpec, SequenceConflict, Summary, answer, edit, for_each_entry, open, read_document, rebuild_document,
-    record_refusal, request,
+    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
+    HaltedBy, History, Journal, LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt,
+    RunAtError, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit, for_each_entry, open,
+    read_document, rebuild_document, record_refusal, request,
 };
 pub use views::marks_of_host;

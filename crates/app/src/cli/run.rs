@@ -158,7 +158,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         env: arguments.profiles.env.clone(),
     };
     let engine_config = engine::engine_config(&workspace, Overrides::default())?;
-    for step in &definition.workflow().steps {
+    for step in definition.workflow().steps.iter().filter(|step| !step.is_for_person()) {
         if engine_config.profile(&options, &step.agent).is_none() {
             return Err(engine::no_profile(&step.agent, step.id.as_str()));
         }

@@ -35,7 +35,9 @@ impl ScriptSteps {
     pub(crate) fn of_workflow(workflow: &Workflow) -> Self {
         // A newline in the name would end the comment.
         let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let steps = workflow.steps.iter().map(|step| ScriptStep {
+        // A person answers in a rehearsal, too.
+        let agents = workflow.steps.iter().filter(|step| !step.is_for_person());
+        let steps = agents.map(|step| ScriptStep {
             step: step.id.clone(),
             gate: step.loop_back_to.clone(),
             says: &[],

@@ -36,8 +36,9 @@ pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definitio
     let Some((workflow, prompts)) = whole else {
         return Err(Failure::of_problems("workflow", file, &source, &problems));
     };
-    let ids = workflow.steps.iter().map(|step| step.id.clone());
-    let prompts = ids.zip(prompts).collect();
+    // A person may be asked without a prompt.
+    let with_prompt = workflow.steps.iter().filter(|step| !step.prompt.is_empty());
+    let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
     Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
 }
 

@@ -35,6 +35,8 @@ rules! {
     /// A key that the format has and this version does not support. Ignoring it would change what the file means.
     NotSupportedYet => "not-supported-yet",
     DuplicateKey => "duplicate-key",
+    /// A key that a step of this agent cannot have.
+    NoEffect => "no-effect",
     WrongType => "wrong-type",
     MissingKey => "missing-key",
     EmptyValue => "empty-value",

@@ -7,6 +7,7 @@ use super::{
     Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
 };
 use crate::entry::FailureKind;
+use crate::people::{ItemKind, OpenItem, Question};
 use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
 use crate::rules::{Never, Protocol as _, StepStatus};
 use crate::{RunId, Stamp, StepId};
@@ -111,6 +112,19 @@ impl Present for Peer {
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
+    /// The questions of the review. The cycle has ended, so a new one takes the answers.
+    fn open_items(document: &Document) -> Vec<OpenItem<Phase>> {
+        let questions = Review::of(document).map(|review| review.questions).unwrap_or_default();
+        let hint = new_cycle(document);
+        let item = |(index, text): (usize, String)| OpenItem {
+            step: Phase::Review,
+            item: (index + 1).to_string(),
+            question: Question { kind: ItemKind::Question, text, options: Vec::new() },
+            hint: hint.clone(),
+        };
+        questions.into_iter().enumerate().map(item).collect()
+    }
+
     fn verdict_text(verdict: &Verdict) -> &'static str {
         match verdict {
             Verdict::Completed => "reported that its phase is completed",
@@ -177,22 +191,27 @@ impl Present for Peer {
 
     /// A cycle that has ended stays ended. A new cycle continues a failed one, or improves on an unsuccessful review.
     fn after_failure(_: &RunId, document: &Document) -> String {
-        let spec = document.metadata.spec_name.as_ref();
-        let spec = spec.map(|spec| format!(" --spec {}", shell_words::quote(spec.as_str())));
-        match (document.metadata.status, spec) {
-            (CycleStatus::Completed, None) => {
-                let instruction = &document.metadata.instruction;
-                format!("run `callboard peer {instruction} REQUIREMENTS` to start an improved cycle")
-            }
-            (CycleStatus::Completed, Some(spec)) => format!(
-                "run `callboard peer refine-spec{spec}` to start a new cycle with the recommendations of the review"
-            ),
-            (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
-                let scope = spec.unwrap_or_else(|| " --global".to_owned());
-                format!(
-                    "run `callboard peer --continue{scope}` to start a new cycle with the completed phases of this one"
-                )
-            }
+        new_cycle(document)
+    }
+}
+
+/// Suggests the command that starts the next cycle.
+fn new_cycle(document: &Document) -> String {
+    let spec = document.metadata.spec_name.as_ref();
+    let spec = spec.map(|spec| format!(" --spec {}", shell_words::quote(spec.as_str())));
+    match (document.metadata.status, spec) {
+        (CycleStatus::Completed, None) => {
+            let instruction = &document.metadata.instruction;
+            format!("run `callboard peer {instruction} REQUIREMENTS` to start an improved cycle")
+        }
+        (CycleStatus::Completed, Some(spec)) => format!(
+            "run `callboard peer refine-spec{spec}` to start a new cycle with the recommendations of the review"
+        ),
+        (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
+            let scope = spec.unwrap_or_else(|| " --global".to_owned());
+            format!(
+                "run `callboard peer --continue{scope}` to start a new cycle with the completed phases of this one"
+            )
         }
     }
 }

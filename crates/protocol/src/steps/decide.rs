@@ -102,6 +102,7 @@ pub(super) fn decide(
         Event::Reported { step, verdict } => match verdict {
             Verdict::Done => step_done(definition, state, Change::Done(step.clone()), &step),
             Verdict::GateFailed => gate_failed(definition, state, step),
+            Verdict::Rejected => failed(definition, state, step),
         },
         Event::Exhausted { step } => failed(definition, state, step),
         Event::Retried { steps } => {

@@ -79,7 +79,7 @@ fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) 
     failed && definition.step(id).loop_back_to.is_some()
 }
 
-/// Copies the steps of a found document. Running steps become pending. The paths of the document stay as they are.
+/// Copies the steps of a found document. Running steps become pending, except those for which the run asks a person. The paths of the document stay as they are.
 pub(super) fn copy_steps(document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
     document.head.created_at = found.head.created_at;
@@ -92,6 +92,12 @@ pub(super) fn copy_steps(document: &mut Document, found: &Value) {
                 step.attempts = step.attempts.saturating_sub(1);
             }
             Status::Pending | Status::Completed | Status::Failed | Status::Skipped => {}
+        }
+        // The run asks again.
+        if slot.status == Status::WaitingOnHuman {
+            step.status = slot.status;
+            step.manual_input_path = slot.manual_input_path.take();
+            step.started_at = slot.started_at;
         }
         *slot = step;
     }

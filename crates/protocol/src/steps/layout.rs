@@ -16,6 +16,11 @@ pub(super) fn report_path(reports_dir: &str, run_id: &str, step: &str) -> String
     format!("{reports_dir}/{run_id}__{step}.json")
 }
 
+/// Returns the path of the seed's answer file for a step that waits for a person.
+pub(super) fn manual_input_path(manual_inputs_dir: &str, run_id: &str, step: &str) -> String {
+    format!("{manual_inputs_dir}/{run_id}__{step}.json")
+}
+
 pub(super) fn state_file(document: &Document) -> View {
     let head = &document.head;
     View {

@@ -21,7 +21,7 @@ use crate::ids::StepId;
 use crate::located::{Located, Node, Problems};
 pub use crate::located::{Problem, Rule};
 
-use super::workflow::{StepSpec, Workflow};
+use super::workflow::{PERSON, StepSpec, Workflow};
 use draft::{Draft, StepDraft};
 use graph::Edges;
 
@@ -51,7 +51,7 @@ pub struct Examined {
     pub problems: Vec<Problem>,
     /// In the order of the file.
     pub warnings: Vec<Problem>,
-    /// The prompts that steps name, in the order of the steps. Every step of a valid workflow has one.
+    /// The prompts that steps name, in the order of the steps. Every step of a valid workflow has one, unless a person works on it.
     pub prompts: Vec<PromptReference>,
 }
 
@@ -103,10 +103,15 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
     let named = |references: &[Located<usize>]| {
         references.iter().map(|reference| ids[reference.value].clone()).collect::<Option<Vec<_>>>()
     };
+    let is_for_person = step.agent.as_deref() == Some(PERSON);
     Some(StepSpec {
         id: ids[index].clone()?,
         agent: step.agent?,
-        prompt: step.prompt?.value,
+        prompt: match step.prompt {
+            Some(prompt) => prompt.value,
+            None if is_for_person => String::new(),
+            None => return None,
+        },
         needs: named(&edges.needs)?,
         next_on_success: named(&edges.next_on_success)?,
         loop_back_to: named(edges.loop_back_to.as_slice())?.pop(),

@@ -24,16 +24,17 @@ pub use decide::{Change, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use step::Verdict;
-pub use workflow::{StepSpec, Workflow};
+pub use workflow::{PERSON, StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
+use crate::people::{Answer, Question};
 use crate::report::Report;
 use crate::rules::{
     Deferred, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, RecordError,
-    RequestRefusal, RunLocation, StepStatus, View,
+    RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -74,6 +75,10 @@ impl Protocol for Steps {
 
     fn apply(state: &mut State, change: &Change) {
         state.apply(change);
+    }
+
+    fn step_kind(definition: &Definition, _: &State, step: &StepId) -> StepKind {
+        if definition.step(step).is_for_person() { StepKind::Person } else { StepKind::Agent }
     }
 
     fn step_status(_: &Definition, state: &State, step: &StepId) -> StepStatus {
@@ -128,6 +133,19 @@ impl Protocol for Steps {
 
     fn brief(definition: &Definition, document: &Document, step: &StepId, counted_attempt: u32) -> Brief {
         step::brief(definition, document, step, counted_attempt)
+    }
+
+    fn question(definition: &Definition, _: &Document, step: &StepId) -> Option<Question> {
+        step::question(definition, step)
+    }
+
+    fn parse_answer(
+        definition: &Definition,
+        _: &Document,
+        step: &StepId,
+        answer: &Answer,
+    ) -> Result<Verdict, String> {
+        step::parse_answer(definition, step, answer)
     }
 
     fn import(

@@ -57,6 +57,7 @@ impl Present for Steps {
         match verdict {
             Verdict::Done => "reported success",
             Verdict::GateFailed => "reported that its gate failed",
+            Verdict::Rejected => "rejected it",
         }
     }
 

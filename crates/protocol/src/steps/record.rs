@@ -7,12 +7,14 @@ use serde_json::{Map, Value};
 use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
-use super::{Steps, import, layout};
+use super::{PERSON, Steps, Verdict, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
+use crate::people::Answer;
+use crate::report::{Expected, Report};
 use crate::rules::RunLocation;
-use crate::run::{Change, Exit};
-use crate::{Stamp, StepId};
+use crate::run::{Change, Exit, Fact};
+use crate::{RunId, Stamp, StepId};
 
 pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
     let head = Head {
@@ -61,12 +63,30 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Protocol { transition } => {
                 record_transition(document, transition, entry, evidence, &mut parts);
             }
-            Change::Status { .. }
-            | Change::Queued { .. }
-            | Change::Waiting { .. }
-            | Change::Answered { .. }
-            | Change::BackoffElapsed { .. }
-            | Change::Dequeued { .. } => {}
+            Change::Waiting { step: id } => {
+                let head = &document.head;
+                let path = layout::manual_input_path(&head.manual_inputs_dir, &head.run_id, id.as_str());
+                let step = step(document, id, &mut parts);
+                record_start(step, step.attempts, entry.at);
+                step.status = Status::WaitingOnHuman;
+                step.manual_input_path = Some(path);
+            }
+            Change::Answered { step: id } => {
+                let step = step(document, id, &mut parts);
+                step.status = Status::Completed;
+                step.ended_at = Some(entry.at);
+                step.last_error = None;
+                step.manual_input_path = None;
+                step.logs = answer_line(entry, evidence).into_iter().collect();
+            }
+            Change::Dequeued { step: id } => {
+                if document.steps[id.as_str()].status == Status::WaitingOnHuman {
+                    let step = step(document, id, &mut parts);
+                    step.status = Status::Pending;
+                    step.manual_input_path = None;
+                }
+            }
+            Change::Status { .. } | Change::Queued { .. } | Change::BackoffElapsed { .. } => {}
         }
     }
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
@@ -129,17 +149,25 @@ fn record_transition(
         ProtocolChange::GateFailed(id) => {
             let report_path = report_path(document, id);
             step(document, id, parts).last_error = Some(gate_failure(evidence));
-            if let Some(report) = evidence.and_then(|evidence| evidence.report.clone()) {
-                let finding = Finding { from: id.to_string(), report_path, report };
+            let reported = evidence.and_then(|evidence| evidence.report.clone());
+            let finding = match reported {
+                Some(report) => Some(Finding { from: id.to_string(), report_path, report }),
+                None => rejection(document, id, entry, evidence),
+            };
+            if let Some(finding) = finding {
                 document.gates.insert(id.to_string(), finding);
                 parts.touch(gate_part(id.as_str()));
             }
         }
         ProtocolChange::Failed(id) => {
             let step = step(document, id, parts);
-            // The same entry has completed it, with a gate failure that exceeds the iterations.
+            // The same entry has completed it, with a rejection or with a gate failure that exceeds the iterations.
             if step.status == Status::Completed {
                 step.status = Status::Failed;
+                if is_rejected(entry) {
+                    step.last_error = answer_line(entry, evidence);
+                    return;
+                }
                 let executions = step.iteration_count + 1;
                 step.last_error =
                     Some(format!("{} (execution {executions}, the last)", gate_failure(evidence)));
@@ -163,16 +191,59 @@ fn record_transition(
 }
 
 fn gate_failure(evidence: Option<&Evidence>) -> String {
-    let why = evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
-    format!("Gate failure: {}", why.map_or("no reason was given", String::as_str))
+    let reported =
+        evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
+    let why = reported.map(String::as_str).or_else(|| evidence?.answer.as_ref()?.text());
+    format!("Gate failure: {}", why.unwrap_or("no reason was given"))
 }
 
-fn skipped_because(entry: &Entry<Steps>) -> String {
-    let who = match &entry.by {
+/// Returns the rejection of a person as a finding. There is no file with it.
+fn rejection(
+    document: &Document,
+    id: &StepId,
+    entry: &Entry<Steps>,
+    evidence: Option<&Evidence>,
+) -> Option<Finding> {
+    let expected = Expected {
+        run_id: RunId::new(&document.head.run_id).ok()?,
+        step_id: id.clone(),
+        agent: PERSON.to_owned(),
+    };
+    let mut report = Report::completed(&expected, entry.at, Map::new());
+    report.gate_failure = true;
+    report.logs = vec![answer_line(entry, evidence)?];
+    Some(Finding { from: id.to_string(), report_path: String::new(), report })
+}
+
+/// Whether the entry is the rejection of a step that is not a gate.
+fn is_rejected(entry: &Entry<Steps>) -> bool {
+    matches!(&entry.input, Input::Fact { fact: Fact::Answered { verdict: Verdict::Rejected, .. }, .. })
+}
+
+/// Returns who answered what: `Rejected by ada: too dark`.
+fn answer_line(entry: &Entry<Steps>, evidence: Option<&Evidence>) -> Option<String> {
+    let answer = evidence?.answer.as_ref()?;
+    let done = match answer {
+        Answer::Approve => "Approved",
+        Answer::Reject { .. } => "Rejected",
+        Answer::Choose { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
+            "Answered"
+        }
+    };
+    let text = answer.text().map(|text| format!(": {text}")).unwrap_or_default();
+    Some(format!("{done} by {}{text}", author(&entry.by)))
+}
+
+fn author(by: &Author) -> &str {
+    match by {
         Author::Engine { .. } => "the engine",
         Author::Person { name, .. } => name,
         Author::Client { .. } => "another client",
-    };
+    }
+}
+
+fn skipped_because(entry: &Entry<Steps>) -> String {
+    let who = author(&entry.by);
     match &entry.input {
         Input::Request { reason: Some(reason), .. } => format!("Skipped by {who}: {reason}"),
         Input::Request { reason: None, .. }

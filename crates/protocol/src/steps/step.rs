@@ -6,16 +6,19 @@ use super::definition::Definition;
 use super::document::Document;
 use crate::StepId;
 use crate::brief::{Brief, Upstream};
+use crate::people::{Answer, Question};
 use crate::report::{self, Report};
 use crate::rules::ParsedReport;
 
-/// The possible verdicts of a report.
+/// The possible verdicts of a report or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Done,
     /// The gate failed: the run loops back.
     GateFailed,
+    /// A person rejected what was done, and the step is not a gate.
+    Rejected,
 }
 
 pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
@@ -30,6 +33,34 @@ pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Repo
             Some(last) => format!("Agent reported failure: {last}"),
             None => "Agent reported failure".to_owned(),
         }),
+    }
+}
+
+/// Returns what a person is asked: the prompt, if the step has one.
+pub(super) fn question(definition: &Definition, id: &StepId) -> Option<Question> {
+    let step = definition.step(id);
+    if !step.is_for_person() {
+        return None;
+    }
+    let prompt = definition.prompt(id).trim();
+    let needs: Vec<_> = step.needs.iter().map(|need| format!("`{need}`")).collect();
+    Some(Question::approval(match (prompt, needs.as_slice()) {
+        ("", []) => format!("May the run go on after `{id}`?"),
+        ("", needs) => format!("Do you approve what {} did?", needs.join(" and ")),
+        (prompt, _) => prompt.to_owned(),
+    }))
+}
+
+pub(super) fn parse_answer(definition: &Definition, id: &StepId, answer: &Answer) -> Result<Verdict, String> {
+    let step = definition.step(id);
+    match answer {
+        _ if !step.is_for_person() => Err(format!("`{id}` asks no person")),
+        Answer::Approve => Ok(Verdict::Done),
+        Answer::Reject { .. } if step.loop_back_to.is_some() => Ok(Verdict::GateFailed),
+        Answer::Reject { .. } => Ok(Verdict::Rejected),
+        Answer::Choose { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
+            Err(format!("`{id}` asks for an approval: answer `approve` or `reject --reason WHY`"))
+        }
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Workflow {
     pub steps: Vec<StepSpec>,
 }
 
+/// The agent of a step that a person works on.
+pub const PERSON: &str = "person";
+
 /// One step: an agent, its prompt, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +34,7 @@ pub struct StepSpec {
     pub id: StepId,
     /// The adapter that runs it: a name of `[adapters]` in the configuration.
     pub agent: String,
-    /// The path of the prompt file, as written. It is resolved when the run is opened.
+    /// The path of the prompt file, as written. It is resolved when the run is opened. Empty if a person is asked without one.
     pub prompt: String,
     /// The steps that must be done before this one. No other edges exist.
     pub needs: Vec<StepId>,
@@ -66,6 +69,11 @@ impl StepSpec {
             timeout: None,
             max_attempts: None,
         }
+    }
+
+    /// Whether a person works on the step.
+    pub fn is_for_person(&self) -> bool {
+        self.agent == PERSON
     }
 }
 

@@ -33,9 +33,9 @@ fn corpus() -> Vec<String> {
             corpus.push(format!("{}: {value}\nsteps: [{{id: a, agent: x, prompt: p}}]\n", key.name));
         }
         for key in &STEP {
-            if key.needed == Needed::Always {
+            if key.needed != Needed::Optional {
                 let others =
-                    STEP.iter().filter(|other| other.needed == Needed::Always && other.name != key.name);
+                    STEP.iter().filter(|other| other.needed != Needed::Optional && other.name != key.name);
                 let others: String = others.map(|other| format!(", {}: x", other.name)).collect();
                 corpus.push(format!("steps: [{{{}: {value}{others}}}]\n", key.name));
             } else {
@@ -61,6 +61,9 @@ fn corpus() -> Vec<String> {
         "metadata: {deep: {list: [1, {x: null}], yes: no}}\nsteps: [{id: a, agent: x, prompt: p}]\n",
         "steps: [{id: a, agent: x}]\n",
         "steps: [{id: a, prompt: p}]\n",
+        "steps: [{id: a, agent: person}]\n",
+        "steps: [{id: a, agent: person, prompt: p}]\n",
+        "steps: [{id: a, agent: person, timeout: 90}]\n",
         "steps: [{agent: x, prompt: p}]\n",
         "name: w\n",
         "steps: []\n",
@@ -83,6 +86,7 @@ fn is_structural(rule: Rule) -> bool {
         Rule::NotAMapping
         | Rule::UnknownKey
         | Rule::NotSupportedYet
+        | Rule::NoEffect
         | Rule::WrongType
         | Rule::MissingKey
         | Rule::EmptyValue
@@ -174,7 +178,11 @@ fn the_manual_describes_every_key() {
             let (_, tail) = rest.split_once(&end).expect("the manual has the mark's end");
             let mut table = "| key | value | |\n|---|---|---|\n".to_owned();
             for key in keys {
-                let needed = if key.needed == Needed::Always { ", required" } else { "" };
+                let needed = match key.needed {
+                    Needed::Always => ", required",
+                    Needed::UnlessPerson => ", required unless the agent is `person`",
+                    Needed::Optional => "",
+                };
                 writeln!(table, "| `{}` | {}{needed} | {} |", key.name, key.kind.word(), key.description)
                     .unwrap();
             }

@@ -94,12 +94,11 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
     text.push_str(brief.prompt.trim_end());
     text.push('\n');
     for Finding { from, report_path, report } in &brief.findings {
-        write!(
-            text,
-            "\n## Sent back by `{from}` (iteration {})\n\nIts whole report: `{report_path}`\n\n",
-            brief.iteration
-        )
-        .expect("BUG: a string grows");
+        writeln!(text, "\n## Sent back by `{from}` (iteration {})\n", brief.iteration)
+            .expect("BUG: a string grows");
+        if !report_path.is_empty() {
+            writeln!(text, "Its whole report: `{report_path}`\n").expect("BUG: a string grows");
+        }
         for log in &report.logs {
             writeln!(text, "- {log}").expect("BUG: a string grows");
         }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use protocol::entry::{Author, Evidence, Input};
+use protocol::entry::{Author, Entry, Evidence, Input};
 use protocol::run::{Absorbed, Fact, Run, TurnStatus, absorb};
-use protocol::{Answer, StepId, Turn};
+use protocol::{Answer, Revision, Stamp, StepId, Turn};
 
-use crate::run::{Journal, RequestError};
+use crate::run::history::for_each_entry;
+use crate::run::{Journal, LoadError, RequestError, decode};
 
 /// Why an answer was not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -15,17 +16,77 @@ pub enum AnswerError {
     NoSuchStep(StepId),
     #[error("`{0}` asks nothing")]
     NotWaiting(StepId),
-    /// The question was answered, or the step is asked again.
+    /// The question lost its turn without an answer: the step was skipped, or the run ended.
     #[error("the question `{step}#{turn}` is not open any more{}", now.map(|now| format!("; `{step}#{now}` is")).unwrap_or_default())]
     Closed { step: StepId, turn: Turn, now: Option<Turn> },
+    /// The first answer counts.
+    #[error("`{}#{}` was answered before", .0.step, .0.turn)]
+    Answered(Box<FirstAnswer>),
     #[error("{0}")]
     Invalid(String),
     #[error(transparent)]
     Commit(#[from] RequestError),
 }
 
-/// Answers the question of a step: of the given turn, or of the one that waits.
+/// The answer that a question has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstAnswer {
+    pub step: StepId,
+    pub turn: Turn,
+    pub by: Author,
+    pub at: Stamp,
+    pub answer: Answer,
+}
+
+/// Answers the question of a step: of the given turn, or of the one that waits. A second answer fails with the first one.
 pub async fn answer(
+    journal: &mut Journal,
+    by: Author,
+    step: &StepId,
+    turn: Option<Turn>,
+    answer: Answer,
+) -> Result<Turn, AnswerError> {
+    let error = match commit(journal, by, step, turn, answer).await {
+        Ok(turn) => return Ok(turn),
+        Err(error) => error,
+    };
+    let asked = match &error {
+        AnswerError::Closed { turn, .. } => Some(*turn),
+        AnswerError::NotWaiting(_) => journal.state.run.turns.get(step).copied(),
+        AnswerError::NoSuchStep(_)
+        | AnswerError::Answered(_)
+        | AnswerError::Invalid(_)
+        | AnswerError::Commit(_) => None,
+    };
+    let Some(asked) = asked else { return Err(error) };
+    let first = first_answer(journal, step, asked).await.map_err(RequestError::from)?;
+    Err(first.map_or(error, |first| AnswerError::Answered(Box::new(first))))
+}
+
+/// Finds the answer of a turn in the journal.
+async fn first_answer(
+    journal: &Journal,
+    step: &StepId,
+    turn: Turn,
+) -> Result<Option<FirstAnswer>, LoadError> {
+    let (run, last) = (&journal.run, journal.position.revision);
+    let mut found = None;
+    for_each_entry(journal.store.as_ref(), run, Revision(0), last, |stored| {
+        let Entry { at, by, input, .. } = decode(run, &stored)?;
+        if let Input::Fact { fact: Fact::Answered { step: of, turn: asked, .. }, evidence: Some(evidence) } =
+            input
+            && (&of, asked) == (step, turn)
+            && let Some(answer) = evidence.answer.clone()
+        {
+            found = Some(FirstAnswer { step: of, turn, by, at, answer });
+        }
+        Ok::<_, LoadError>(())
+    })
+    .await?;
+    Ok(found)
+}
+
+async fn commit(
     journal: &mut Journal,
     by: Author,
     step: &StepId,

@@ -15,7 +15,7 @@ mod run_at;
 mod start;
 mod summary;
 
-pub use answer::{AnswerError, answer};
+pub use answer::{AnswerError, FirstAnswer, answer};
 pub use document::{DocumentAt, read_document};
 pub use edit::{EditError, Edited, SequenceConflict, edit};
 pub use external_write::{RejectedWrite, ResolvedWrite, rebuild_document};

@@ -48,7 +48,7 @@ pub trait Explored: Present {
 
     /// An answer with this verdict, if a person works on the step.
     fn answer(_: &Self::Definition, _: &Self::Step, verdict: &Self::Verdict) -> Answer {
-        Answer { choice: Some(Self::say_verdict(verdict)), text: None }
+        Answer::Text { text: Self::say_verdict(verdict) }
     }
 
     /// The requests that only this protocol has, whether or not they make sense.

@@ -235,7 +235,7 @@ fn record_transition(
     match transition {
         ItemChange::Rejected(_) => {
             let answer = evidence.and_then(|evidence| evidence.answer.as_ref());
-            shown.rejections.extend(answer.and_then(|answer| answer.text.clone()));
+            shown.rejections.extend(answer.and_then(|answer| answer.text()).map(str::to_owned));
             (shown.make.status, shown.approve.status) = (Status::Pending, Status::Pending);
         }
         ItemChange::Reopened(_) => {

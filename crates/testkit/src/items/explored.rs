@@ -43,8 +43,12 @@ impl Explored for Items {
     }
 
     fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
-        let choice = if *verdict == Verdict::Approved { "approve" } else { "reject" };
-        Answer { choice: Some(choice.to_owned()), text: Some("because".to_owned()) }
+        match verdict {
+            Verdict::Approved => Answer::Approve,
+            Verdict::Rejected | Verdict::Planned(_) | Verdict::Made | Verdict::Recorded => {
+                Answer::Reject { reason: "because".to_owned() }
+            }
+        }
     }
 
     fn requests(_: &Definition, _: &State) -> Vec<Reopen> {

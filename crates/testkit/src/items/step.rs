@@ -176,14 +176,13 @@ pub(super) fn brief(
 pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     let Step::Approve(item) = step else { return None };
     let name = document.items.get(item).map_or(item.as_str(), |item| &item.name);
-    let options = ["approve", "reject"].map(str::to_owned).to_vec();
-    Some(Question { text: format!("Is `{name}` good?"), options })
+    Some(Question::approval(format!("Is `{name}` good?")))
 }
 
 pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
-    match (step, answer.choice.as_deref()) {
-        (Step::Approve(_), Some("approve")) => Ok(Verdict::Approved),
-        (Step::Approve(_), Some("reject")) => Ok(Verdict::Rejected),
+    match (step, answer) {
+        (Step::Approve(_), Answer::Approve) => Ok(Verdict::Approved),
+        (Step::Approve(_), Answer::Reject { .. }) => Ok(Verdict::Rejected),
         (Step::Approve(_), _) => Err("answer `approve` or `reject`".to_owned()),
         (Step::Plan | Step::Make(_) | Step::Record(_), _) => Err(format!("`{step}` asks no person")),
     }

@@ -100,8 +100,8 @@ fn answer_all(scene: &Scene, run: &RunId, done: &AtomicBool) {
                 journal.state.run.waiting_steps().map(|(step, turn)| (step.clone(), turn)).collect();
             for (step, turn) in open {
                 let rejects = step.as_str() == "b.approve" && turn.0 == 1;
-                let choice = if rejects { "reject" } else { "approve" };
-                let answer = Answer { choice: Some(choice.to_owned()), text: Some("because".to_owned()) };
+                let answer =
+                    if rejects { Answer::Reject { reason: "because".to_owned() } } else { Answer::Approve };
                 runner::answer(&mut journal, ada.clone(), &step, Some(turn), answer).await?;
             }
             Ok(())

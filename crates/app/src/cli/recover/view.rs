@@ -67,9 +67,8 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         env: arguments.profiles.env.clone(),
     };
     let engine_config = engine::engine_config(workspace, Overrides::default())?;
-    if let Some(step) =
-        definition.workflow().steps.iter().find(|s| engine_config.profile(&options, &s.agent).is_none())
-    {
+    let mut agents = definition.workflow().steps.iter().filter(|step| !step.is_for_person());
+    if let Some(step) = agents.find(|step| engine_config.profile(&options, &step.agent).is_none()) {
         return Err(engine::no_profile(&step.agent, step.id.as_str()));
     }
     let turns = turns(workspace, &run, &document);

@@ -9,7 +9,7 @@ use protocol::steps::load::{self, Examined, Problem, PromptReference, Rule};
 /// The result of reading the file and its prompts.
 #[derive(Debug)]
 pub(crate) struct Read {
-    /// The workflow and its steps' prompts, in the order of the steps; `None` if there are problems.
+    /// The workflow and the prompts of the steps that have one, in the order of the steps; `None` if there are problems.
     pub(crate) whole: Option<(Workflow, Vec<String>)>,
     /// In the order of the file.
     pub(crate) problems: Vec<Problem>,

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
+use super::super::workflow::PERSON;
 use super::field;
 use super::grammar::{self, Key};
 use crate::closest;
 use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
+
+/// Keys that are about attempts, which a person does not make.
+pub(super) const ATTEMPT_KEYS: [&str; 3] = ["model", "timeout", "max_attempts"];
 
 /// Keys of the specified format that this version refuses, and what each of them would do.
 const UNSUPPORTED_KEYS: [(&str, &str); 5] = [
@@ -102,12 +106,19 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         Some(Some(id)) => format!("step `{}`", id.value),
         Some(None) | None => "this step".to_owned(),
     };
+    let is_for_person = Entry::find(entries, "agent").is_some_and(|agent| agent.value.word() == Some(PERSON));
     for (key, example) in
         [("id", "id: plan"), ("agent", "agent: claude"), ("prompt", "prompt: prompts/plan.md")]
     {
-        if Entry::find(entries, key).is_none() {
+        if Entry::find(entries, key).is_none() && !(key == "prompt" && is_for_person) {
             let message = format!("{subject} has no `{key}`");
             problems.add(node.pos, Rule::MissingKey, message, format!("add it, such as `{example}`"));
+        }
+    }
+    for key in ATTEMPT_KEYS {
+        if let Some(entry) = Entry::find(entries, key).filter(|_| is_for_person) {
+            let message = format!("{subject} has `{key}`, which has no effect on a person");
+            problems.add(entry.key.pos, Rule::NoEffect, message, format!("remove `{key}`"));
         }
     }
     let get = |key| Entry::find(entries, key);

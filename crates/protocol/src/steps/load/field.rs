@@ -163,6 +163,6 @@ fn no_value(entry: &Entry, expected: &str, problems: &mut Problems) {
 }
 
 fn empty_hint(key: &str) -> &'static str {
-    let is_required = |known: &Key| known.name == key && known.needed == Needed::Always;
+    let is_required = |known: &Key| known.name == key && known.needed != Needed::Optional;
     if STEP.iter().any(is_required) { "give it a value" } else { "give it a value, or remove the key" }
 }

@@ -14,6 +14,8 @@ pub struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
     Always,
+    /// Required unless a person works on the step.
+    UnlessPerson,
     Optional,
 }
 
@@ -53,6 +55,10 @@ const fn always(name: &'static str, kind: Kind, description: &'static str) -> Ke
     Key { name, kind, needed: Needed::Always, description }
 }
 
+const fn unless_person(name: &'static str, kind: Kind, description: &'static str) -> Key {
+    Key { name, kind, needed: Needed::UnlessPerson, description }
+}
+
 const fn optional(name: &'static str, kind: Kind, description: &'static str) -> Key {
     Key { name, kind, needed: Needed::Optional, description }
 }
@@ -83,9 +89,9 @@ pub const STEP: [Key; 10] = [
     always(
         "agent",
         Kind::Text,
-        "The agent that runs the step: a name of `[adapters]` in `callboard.toml`, passed to a wrapper unchanged.",
+        "The agent that runs the step: a name of `[adapters]` in `callboard.toml`, passed to a wrapper unchanged. `person` asks a person for an approval.",
     ),
-    always(
+    unless_person(
         "prompt",
         Kind::Text,
         "The file with the prompt: an absolute path, else looked for by its last part in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository.",

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::workflow::PERSON;
+use super::draft::ATTEMPT_KEYS;
 use super::grammar::{Key, Kind, Needed, STEP, WORKFLOW};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -25,6 +27,14 @@ pub fn schema() -> Value {
         schema.extend(rest);
         let mut step = mapping(&STEP);
         step["description"] = "One step: an agent, its prompt, and the steps it needs.".into();
+        let prompts: Vec<_> =
+            STEP.iter().filter(|key| key.needed == Needed::UnlessPerson).map(|key| key.name).collect();
+        step["if"] =
+            json!({ "not": { "properties": { "agent": { "const": PERSON } }, "required": ["agent"] } });
+        step["then"] = json!({ "required": prompts });
+        let without_attempts: Map<_, _> =
+            ATTEMPT_KEYS.iter().map(|key| ((*key).to_owned(), json!(false))).collect();
+        step["else"] = json!({ "properties": without_attempts });
         schema.insert("$defs".to_owned(), json!({ "step": step }));
     }
     schema

@@ -7,9 +7,12 @@ use std::num::NonZeroU32;
 
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
+use protocol::run::TurnStatus;
 use protocol::steps::decide::{Change as ProtocolChange, State};
-use protocol::steps::{Definition, DefinitionSource, OnFailure, Status, StepSpec, Steps, Verdict, Workflow};
-use protocol::{RunId, StepId, Typed};
+use protocol::steps::{
+    Definition, DefinitionSource, OnFailure, PERSON, Status, StepSpec, Steps, Verdict, Workflow,
+};
+use protocol::{Answer, RunId, StepId, Typed};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
@@ -24,6 +27,8 @@ pub struct Shape {
     pub name: &'static str,
     pub steps: &'static [(&'static str, &'static [&'static str])],
     pub gates: &'static [(&'static str, &'static str)],
+    /// The steps that a person works on.
+    pub people: &'static [&'static str],
 }
 
 impl Shape {
@@ -38,7 +43,7 @@ impl Shape {
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
             needs: needs.iter().map(|need| name(need)).collect(),
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
-            ..StepSpec::new(name(id), "agent", "prompt.md")
+            ..StepSpec::new(name(id), if self.people.contains(id) { PERSON } else { "agent" }, "prompt.md")
         });
         Definition::from(DefinitionSource {
             workflow: Workflow {
@@ -58,8 +63,10 @@ impl Shape {
 
 impl Explored for Steps {
     fn verdicts(definition: &Definition, _: &State, step: &StepId) -> Vec<Verdict> {
-        match definition.step(step).loop_back_to {
+        let step = definition.step(step);
+        match step.loop_back_to {
             Some(_) => vec![Verdict::Done, Verdict::GateFailed],
+            None if step.is_for_person() => vec![Verdict::Done, Verdict::Rejected],
             None => vec![Verdict::Done],
         }
     }
@@ -83,10 +90,18 @@ impl Explored for Steps {
         }
     }
 
+    fn answer(_: &Definition, _: &StepId, verdict: &Verdict) -> Answer {
+        match verdict {
+            Verdict::Done => Answer::Approve,
+            Verdict::GateFailed | Verdict::Rejected => Answer::Reject { reason: "too dark".to_owned() },
+        }
+    }
+
     fn say_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Done => "done".to_owned(),
             Verdict::GateFailed => "gate failed".to_owned(),
+            Verdict::Rejected => "rejected".to_owned(),
         }
     }
 
@@ -123,8 +138,11 @@ impl Explored for Steps {
     fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
         let steps = definition.step_ids().filter_map(|step| {
             let shown = &document.steps[step.as_str()];
-            let expected = if run.active_turns.get(step).is_some_and(|active| active.status.holds_slot()) {
+            let active = run.active_turns.get(step).map(|active| active.status);
+            let expected = if active.is_some_and(TurnStatus::holds_slot) {
                 Status::Running
+            } else if active == Some(TurnStatus::Waiting) {
+                Status::WaitingOnHuman
             } else if state.skipped.contains(step) {
                 Status::Skipped
             } else if state.done.contains(step) || state.looping.contains(step) {

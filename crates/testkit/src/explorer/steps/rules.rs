@@ -73,30 +73,49 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
             violations.push(Violation::new("every loop-back is counted", what));
         }
     }
-    if let EntryInput::Fact {
-        fact: Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) },
-        ..
-    } = &transition.entry.input
-    {
-        let is_last = before.iteration(&attempt.step) + 1 >= max;
-        if after.failed.contains(&attempt.step) != is_last {
-            let executions = before.iteration(&attempt.step) + 1;
+    if let Some((step, Verdict::GateFailed)) = verdict(transition) {
+        let is_last = before.iteration(step) + 1 >= max;
+        if after.failed.contains(step) != is_last {
+            let executions = before.iteration(step) + 1;
             let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
             violations.push(Violation::new("gates respect max_iterations", what));
         }
     }
 }
 
-/// A step is done by a report or a skip, and stays so until a loop-back.
+/// Returns the verdict of a report or an answer, and its step.
+fn verdict<'a>(transition: &'a Transition<'_, Steps>) -> Option<(&'a StepId, Verdict)> {
+    match &transition.entry.input {
+        EntryInput::Fact { fact: Fact::Ended { attempt, ending: Ending::Reported(verdict) }, .. } => {
+            Some((&attempt.step, *verdict))
+        }
+        EntryInput::Fact { fact: Fact::Answered { step, verdict, .. }, .. } => Some((step, *verdict)),
+        EntryInput::Opened { .. }
+        | EntryInput::Fact { .. }
+        | EntryInput::Request { .. }
+        | EntryInput::Refused { .. }
+        | EntryInput::Edited { .. }
+        | EntryInput::Deferred
+        | EntryInput::Recovered { .. } => None,
+    }
+}
+
+/// A step is done by a report, an approval or a skip, and stays so until a loop-back. A rejection that cannot loop back
+/// fails it.
 fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (transition.state_before(), transition.state_after());
     let mut done = before.done.clone();
-    match &transition.entry.input {
-        EntryInput::Fact {
-            fact: Fact::Ended { attempt, ending: Ending::Reported(Verdict::Done) }, ..
-        } => {
-            done.insert(attempt.step.clone());
+    match verdict(transition) {
+        Some((step, Verdict::Done)) => {
+            done.insert(step.clone());
         }
+        Some((step, Verdict::Rejected)) if !after.failed.contains(step) => {
+            let what = format!("`{step}` was rejected and has not failed");
+            violations.push(Violation::new("a rejection without a loop-back fails the step", what));
+        }
+        Some((_, Verdict::Rejected | Verdict::GateFailed)) | None => {}
+    }
+    match &transition.entry.input {
         EntryInput::Request { request: Request::Skip { step }, .. } => {
             done.insert(step.clone());
         }

@@ -2,27 +2,34 @@
 
 use testkit::explorer::steps::Shape;
 
-pub(crate) const ONE: Shape = Shape { name: "one step", steps: &[("a", &[])], gates: &[] };
+pub(crate) const ONE: Shape = Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[] };
 
 pub(crate) const LINE: Shape =
-    Shape { name: "line", steps: &[("a", &[]), ("b", &["a"]), ("c", &["b"])], gates: &[] };
+    Shape { name: "line", steps: &[("a", &[]), ("b", &["a"]), ("c", &["b"])], gates: &[], people: &[] };
 
-pub(crate) const PAIR: Shape = Shape { name: "pair", steps: &[("a", &[]), ("b", &[])], gates: &[] };
+pub(crate) const PAIR: Shape =
+    Shape { name: "pair", steps: &[("a", &[]), ("b", &[])], gates: &[], people: &[] };
 
 pub(crate) const FORK: Shape = Shape {
     name: "fork and join",
     steps: &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])],
     gates: &[],
+    people: &[],
 };
 
 pub(crate) const JOIN: Shape = Shape {
     name: "join of three",
     steps: &[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])],
     gates: &[],
+    people: &[],
 };
 
-pub(crate) const GATE: Shape =
-    Shape { name: "gate", steps: &[("code", &[]), ("review", &["code"])], gates: &[("review", "code")] };
+pub(crate) const GATE: Shape = Shape {
+    name: "gate",
+    steps: &[("code", &[]), ("review", &["code"])],
+    gates: &[("review", "code")],
+    people: &[],
+};
 
 /// `docs` may be running when `review` loops back to `code`; `plan` is above both, and `ship` needs both.
 pub(crate) const SIBLING: Shape = Shape {
@@ -35,12 +42,14 @@ pub(crate) const SIBLING: Shape = Shape {
         ("ship", &["docs", "review"]),
     ],
     gates: &[("review", "code")],
+    people: &[],
 };
 
 pub(crate) const NESTED: Shape = Shape {
     name: "nested gates",
     steps: &[("plan", &[]), ("code", &["plan"]), ("review", &["code"]), ("accept", &["review"])],
     gates: &[("review", "code"), ("accept", "plan")],
+    people: &[],
 };
 
 /// Both gates may fail before either loop-back; one target is above the other.
@@ -48,12 +57,14 @@ pub(crate) const GATHERED: Shape = Shape {
     name: "gates side by side",
     steps: &[("plan", &[]), ("code", &["plan"]), ("near", &["code"]), ("far", &["code"])],
     gates: &[("near", "code"), ("far", "plan")],
+    people: &[],
 };
 
 pub(crate) const UNRELATED: Shape = Shape {
     name: "unrelated gates",
     steps: &[("a", &[]), ("g", &["a"]), ("x", &[]), ("h", &["x"])],
     gates: &[("g", "a"), ("h", "x")],
+    people: &[],
 };
 
 /// `far` is not reset by `near`, but resets `near`.
@@ -61,6 +72,7 @@ pub(crate) const CROSSED: Shape = Shape {
     name: "gates across",
     steps: &[("plan", &[]), ("code", &["plan"]), ("near", &["code"]), ("far", &["plan"])],
     gates: &[("near", "code"), ("far", "plan")],
+    people: &[],
 };
 
 pub(crate) const SIX: Shape = Shape {
@@ -74,6 +86,7 @@ pub(crate) const SIX: Shape = Shape {
         ("ship", &["docs", "review"]),
     ],
     gates: &[("test", "code"), ("review", "plan")],
+    people: &[],
 };
 
 /// Three branches with a gate each, all needed at the end.
@@ -92,6 +105,7 @@ pub(crate) const WIDE: Shape = Shape {
         ("tell", &["plan"]),
     ],
     gates: &[("test-a", "a"), ("test-b", "b"), ("test-c", "plan"), ("review", "plan")],
+    people: &[],
 };
 
 /// A line of gates, each looping back further.
@@ -109,4 +123,21 @@ pub(crate) const DEEP: Shape = Shape {
         ("last", &["side", "g"]),
     ],
     gates: &[("c", "b"), ("e", "d"), ("g", "a"), ("last", "f")],
+    people: &[],
+};
+
+/// A person approves what `code` did, or sends it back; another person allows the release.
+pub(crate) const APPROVAL: Shape = Shape {
+    name: "approvals",
+    steps: &[("code", &[]), ("approve", &["code"]), ("ship", &["approve"]), ("release", &["code"])],
+    gates: &[("approve", "code")],
+    people: &["approve", "release"],
+};
+
+/// A person approves one step, and sends it back.
+pub(crate) const APPROVED_GATE: Shape = Shape {
+    name: "approval",
+    steps: &[("code", &[]), ("approve", &["code"])],
+    gates: &[("approve", "code")],
+    people: &["approve"],
 };

@@ -19,6 +19,7 @@ fn about(shape: &Shape) -> String {
     let steps = shape.steps.iter().map(|(id, needs)| {
         let back = shape.gates.iter().find(|(gate, _)| gate == id);
         let back = back.map(|(_, target)| format!(" (back to {target})")).unwrap_or_default();
+        let back = if shape.people.contains(id) { format!(" (a person){back}") } else { back };
         let needs = if needs.is_empty() { String::new() } else { format!(" needs {}", needs.join(", ")) };
         format!("{id}{needs}{back}")
     });
@@ -37,6 +38,12 @@ fn a_gate() {
     let explored = explored(&shapes::GATE, OnFailure::Stop, 0);
     expect_file("protocols/steps/gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
     expect_file("protocols/steps/gate.mmd", &explored.diagram());
+}
+
+#[test]
+fn an_approval() {
+    let explored = explored(&shapes::APPROVED_GATE, OnFailure::Stop, 0);
+    expect_file("protocols/steps/approval.txt", &explored.table(&about(&shapes::APPROVED_GATE), LEGEND));
 }
 
 #[test]
