@@ -8,7 +8,7 @@ use crate::output::{self, BOLD, styled};
 /// The group of each command. Commands that this build does not have are skipped.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "peer", "demo"]),
-    ("Control", &["resume", "pause", "stop", "retry", "skip"]),
+    ("Control", &["resume", "pause", "stop", "retry", "skip", "inbox", "answer"]),
     ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report"]),
     ("Files", &["check", "export", "import", "recover"]),

@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod answer;
 mod bugs;
 mod check;
 mod completions;
@@ -12,6 +13,7 @@ mod export;
 mod graph;
 mod help;
 mod import;
+mod inbox;
 mod log;
 mod ls;
 mod man;
@@ -70,6 +72,8 @@ enum Command {
     Stop(stop::Arguments),
     Retry(retry::Arguments),
     Skip(skip::Arguments),
+    Inbox(inbox::Arguments),
+    Answer(answer::Arguments),
     Ls(ls::Arguments),
     Show(show::Arguments),
     Watch(watch::Arguments),
@@ -151,6 +155,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Stop(arguments) => stop::run(arguments),
         Command::Retry(arguments) => retry::run(arguments),
         Command::Skip(arguments) => skip::run(arguments),
+        Command::Inbox(arguments) => inbox::run(arguments),
+        Command::Answer(arguments) => answer::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Watch(arguments) => watch::run(arguments),

@@ -16,7 +16,7 @@ use super::error::{ConfigError, ErrorLocation};
 use super::store::{self, StoreAddress};
 use super::{Layer, Origin, Sourced};
 
-const KEYS: [&str; 5] = ["jobs", "max_attempts", "backoff", "store", "adapters"];
+const KEYS: [&str; 6] = ["jobs", "max_attempts", "backoff", "store", "notify", "adapters"];
 
 /// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -77,6 +77,9 @@ impl Reader<'_> {
         if let Some(value) = table.get("store") {
             (layer.store, layer.nats) = store::read(self, value, origin);
         }
+        if let Some(value) = table.get("notify") {
+            layer.notify = self.notify(value).map(|command| Sourced::new(command, origin.clone()));
+        }
         if let Some(value) = table.get("adapters")
             && let Some(adapters) = self.table("adapters", value)
         {
@@ -87,6 +90,19 @@ impl Reader<'_> {
             }
         }
         layer
+    }
+
+    /// Reads the command that is told about new items of the inbox.
+    fn notify(&mut self, value: &Value<'_>) -> Option<Vec<String>> {
+        let table = self.table("notify", value)?;
+        self.check_keys("notify.", table, &["command"]);
+        let command = table.get("command")?;
+        let words = self.strings("notify.command", command)?;
+        if words.first().is_none_or(String::is_empty) {
+            self.error(command.span(), "`notify.command` names no program");
+            return None;
+        }
+        Some(words)
     }
 
     pub(super) fn error(&mut self, at: Range<usize>, message: impl Into<String>) {

@@ -49,6 +49,8 @@ pub(crate) struct Config {
     store: Option<Sourced<StoreAddress>>,
     /// Options of a store on NATS, which are also applied to the settings in `store`.
     nats: NatsOptions,
+    /// The command that is told about new items of the inbox.
+    pub(crate) notify: Option<Sourced<Vec<String>>>,
     /// Adapters by the name in a step's `agent`.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
 }
@@ -179,6 +181,7 @@ struct Layer {
     backoff: Option<Sourced<Duration>>,
     store: Option<Sourced<StoreAddress>>,
     nats: NatsOptions,
+    notify: Option<Sourced<Vec<String>>>,
     adapters: BTreeMap<String, Sourced<Adapter>>,
 }
 
@@ -190,6 +193,7 @@ impl Layer {
         self.backoff = self.backoff.take().or(weaker.backoff);
         self.store = self.store.take().or(weaker.store);
         self.nats.merge_weaker(weaker.nats);
+        self.notify = self.notify.take().or(weaker.notify);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
@@ -229,6 +233,7 @@ impl Layer {
             backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
             store: self.store,
             nats: self.nats,
+            notify: self.notify,
             adapters: self.adapters,
         }
     }

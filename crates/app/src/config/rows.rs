@@ -45,6 +45,9 @@ impl Config {
         if let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &self.store {
             rows.extend(self.nats.rows(settings));
         }
+        if let Some(Sourced { value, origin }) = &self.notify {
+            rows.push(row("notify.command", list(value), origin));
+        }
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
                 rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));

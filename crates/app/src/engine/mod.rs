@@ -1,5 +1,6 @@
 //! Runs the engine of a run, in the foreground or in the background.
 
+pub(crate) mod notify;
 pub(crate) mod process;
 pub(crate) mod profiles;
 pub(crate) mod progress;
@@ -26,9 +27,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::control::emergency_copy::save_if_store_is_gone;
+use crate::engine::notify::{EngineObserver, Notifier};
 use crate::engine::progress::Progress;
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
+use crate::query::inbox;
 use crate::workspace::{self, Workspace};
 
 /// The flags of commands that run an engine.
@@ -37,6 +40,10 @@ pub(crate) struct EngineArgs {
     /// How many attempts may run at once [default: number of CPUs]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroU32>,
+
+    /// Exit with code 4 when only the answer of a person can move the run
+    #[arg(long)]
+    pub(crate) exit_when_waiting: bool,
 
     /// Print one JSON event per line
     #[arg(long)]
@@ -110,10 +117,12 @@ pub(crate) async fn drive(
 ) -> Result<Exit, Failure> {
     // The run continues if the reader of our output is gone.
     output::ignore_write_errors();
-    let mut progress = Progress::new(workspace, run, args.json);
+    let progress = Progress::new(workspace, run, args.json);
+    let mut observer = EngineObserver { progress, notifier: Notifier::new(workspace, store) };
     let has_other_profile = engine_config.overrides.profile.is_some();
-    let engine_config = with_local_dir(engine_config, store)?;
-    let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
+    let mut engine_config = with_local_dir(engine_config, store)?;
+    engine_config.overrides.exit_when_waiting = args.exit_when_waiting;
+    let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut observer).await;
     let engine = engine?;
     let is_rehearsal =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -135,10 +144,11 @@ pub(crate) async fn drive(
     let exit = tokio::select! {
         exit = engine.drive(request, interrupts) => exit,
         () = forced_exit => {
-            progress.clear();
+            observer.progress.clear();
             return Err(forced_exit_failure(run));
         }
     };
+    let EngineObserver { mut progress, notifier } = observer;
     progress.clear();
     let exit = exit.map_err(|error| {
         let failure = drive_failure(run, info, error, after_failure);
@@ -148,6 +158,7 @@ pub(crate) async fn drive(
     let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None)
         .await?
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));
     progress.conclude(store, &run_at, exit);
     Ok(exit_code(exit))
 }
@@ -219,7 +230,7 @@ pub(crate) fn exit_code(exit: EngineExit) -> Exit {
         EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) | EngineExit::Abandoned => {
             Exit::Interrupted
         }
-        EngineExit::Remote => Exit::NeedsPerson,
+        EngineExit::Remote | EngineExit::Waiting => Exit::NeedsPerson,
     }
 }
 
@@ -315,6 +326,9 @@ pub(crate) async fn detach(
     let mut command = Command::new(program);
     command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&workspace.repo);
     command.arg("--store").arg(store.local_dir().root()).args(profiles);
+    if args.exit_when_waiting {
+        command.arg("--exit-when-waiting");
+    }
     if let Some(jobs) = args.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }

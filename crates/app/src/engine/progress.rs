@@ -18,6 +18,7 @@ use crate::output::{self, BOLD, CYAN, YELLOW, location_flags, styled};
 use crate::present;
 use crate::present::run_status::{self, EnginePresence};
 use crate::query::hosts;
+use crate::query::inbox::InboxItem;
 use crate::workspace::Workspace;
 
 /// Shows progress as a live display on a terminal, as plain lines, or as JSON events.
@@ -136,6 +137,17 @@ impl Progress {
         }
     }
 
+    /// Shows what a person is asked, and what to type.
+    fn question(&self, item: &InboxItem) {
+        match self.format {
+            Format::Json => output::json(&events::question(item)),
+            Format::Live(_) | Format::Plain => {
+                self.print(&format!("{} {}", styled(YELLOW, "?"), item.question.trim_end()));
+                item.commands.iter().for_each(|command| self.print(&format!("    `{command}`")));
+            }
+        }
+    }
+
     /// Shows an attempt on another host, which this engine leaves alone.
     fn remote(&self, attempt: &AttemptId, host: &str) {
         match self.format {
@@ -198,6 +210,12 @@ impl Progress {
         }
         if matches!(exit, EngineExit::Stopped(_) | EngineExit::Abandoned) {
             output::note(format_args!("run `callboard resume {}` to continue", self.run));
+        }
+        if exit == EngineExit::Waiting {
+            output::note(format_args!(
+                "run `callboard inbox` to see what it waits for; after the answer, run `callboard resume {}`",
+                self.run
+            ));
         }
         if exit == EngineExit::Remote {
             for (host, attempts) in &remote {
@@ -263,6 +281,9 @@ impl Observer for Progress {
                 if let Format::Live(live) = &mut self.format {
                     adopted.iter().chain(open).for_each(|attempt| live.add(attempt, Duration::ZERO));
                 }
+            }
+            Notice::Question { spec, machine, step, turn } => {
+                self.question(&InboxItem::question(spec, machine, step, turn));
             }
             Notice::Remote { attempts } => {
                 for (attempt, host) in attempts {

@@ -7,6 +7,7 @@ pub(crate) mod entry_text;
 pub(crate) mod gates;
 mod handle;
 pub(crate) mod hosts;
+pub(crate) mod inbox;
 pub(crate) mod last_error;
 pub(crate) mod last_output;
 pub(crate) mod overview;

@@ -16,6 +16,7 @@ mod importing;
 mod inspecting;
 mod items;
 mod peer;
+mod people;
 mod protocols;
 mod recovering;
 mod rehearsing;

@@ -72,6 +72,8 @@ pub struct Overrides {
     pub workdir: Option<PathBuf>,
     /// Restore a corrupted document even if that loses changes.
     pub recover: bool,
+    /// Exit when only an answer can move the run.
+    pub exit_when_waiting: bool,
     /// A host that the user has abandoned.
     pub abandoned: Option<AbandonedHost>,
 }

@@ -16,6 +16,8 @@ use crate::run::LoadError;
 pub enum EngineExit {
     Finished(Outcome),
     Stopped(StopCause),
+    /// Only the answer of a person can move the run, and the command was told not to wait for it.
+    Waiting,
     /// All live attempts are on other hosts, and nothing is left to do on this one.
     Remote,
     /// The user interrupted it three times. Attempts may be alive, and `resume` adopts them.

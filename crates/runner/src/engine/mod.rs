@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::run::{Fact, RunStatus};
-use protocol::{AttemptId, Epoch, Revision, RunId};
+use protocol::{AttemptId, Epoch, Revision, RunId, StepId, Turn};
 use store::{EngineLock, ReadError, Store, Tenure};
 use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -56,6 +56,8 @@ pub struct Engine<'o> {
     views: RunViews,
     partial_reports: PartialReports,
     deadlines: Deadlines,
+    /// The questions that the observer knows.
+    asked: BTreeSet<(StepId, Turn)>,
     /// The journal has an entry of this engine.
     start_recorded: bool,
     interrupts: u32,
@@ -121,6 +123,7 @@ impl<'o> Engine<'o> {
             performed: BTreeSet::new(),
             partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
+            asked: BTreeSet::new(),
             start_recorded: false,
             interrupts: 0,
             _children: children,
@@ -207,6 +210,7 @@ impl<'o> Engine<'o> {
         loop {
             self.proceed().await?;
             self.perform();
+            self.notice_questions();
             self.write_views_if_due();
             if let Some(exit) = self.exit() {
                 self.write_all_views().await?;
@@ -235,12 +239,28 @@ impl<'o> Engine<'o> {
         }
     }
 
+    /// Shows the observer every question that is new to it.
+    fn notice_questions(&mut self) {
+        let Self { journal, asked, observer, .. } = self;
+        let run = &journal.state.run;
+        for (step, turn) in run.waiting_steps() {
+            if asked.insert((step.clone(), turn)) {
+                let (spec, machine) = (&journal.spec, &*run.machine);
+                observer.notice(Notice::Question { spec, machine, step, turn });
+            }
+        }
+    }
+
     /// Returns how the engine exits, or `None` while it has something to do or to wait for.
     fn exit(&mut self) -> Option<EngineExit> {
         if !self.attached.is_empty() {
             return None;
         }
-        match self.journal.state.run.status {
+        let run = &self.journal.state.run;
+        match run.status {
+            RunStatus::Running if run.is_waiting() && self.engine_config.overrides.exit_when_waiting => {
+                Some(EngineExit::Waiting)
+            }
             RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),
             RunStatus::Stopped(cause) => Some(EngineExit::Stopped(cause)),
             // The host that has the attempts needs the engine lock, so this engine does not wait for them.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::recovery::Restored;
-use crate::run::ResolvedWrite;
+use crate::run::{ResolvedWrite, RunSpec};
 use protocol::entry::Entry;
-use protocol::{AttemptId, Kind, Revision};
+use protocol::{AttemptId, Kind, Machine, Revision, StepId, Turn};
 
 /// Something to show to the user.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub enum Notice<'a> {
     Remote { attempts: &'a [(AttemptId, String)] },
     /// An entry was committed.
     Committed { kind: &'static dyn Kind, revision: Revision, entry: &'a Entry },
+    /// A step waits for a person: noticed once by each engine.
+    Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },
     /// The process of an attempt is started; its output goes to this file.
     Output { attempt: &'a AttemptId, stdout: PathBuf },
     /// A view's path held a file that this program had not written. It was moved to quarantine.

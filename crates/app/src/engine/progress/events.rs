@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::EngineNews;
 use crate::present::run_status;
+use crate::query::inbox::InboxItem;
 
 /// Returns the events of an entry.
 pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry) -> Vec<Value> {
@@ -95,6 +96,15 @@ pub(super) fn running(run: &RunId, attempt: &AttemptId, elapsed: Duration, host:
 fn with_host(mut event: Value, host: Option<&str>) -> Value {
     if let Some(host) = host {
         event["host"] = json!(host);
+    }
+    event
+}
+
+/// Returns a question for a person.
+pub(super) fn question(item: &InboxItem) -> Value {
+    let mut event = json!({ "event": "question" });
+    if let (Some(event), Value::Object(mut fields)) = (event.as_object_mut(), json!(item)) {
+        event.append(&mut fields);
     }
     event
 }

@@ -94,6 +94,7 @@ pub(super) fn outcome(exit: EngineExit) -> (Style, &'static str) {
         EngineExit::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
         EngineExit::Finished(Outcome::Failed) => (RED, "failed"),
         EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) => (YELLOW, "stopped"),
+        EngineExit::Waiting => (YELLOW, "waiting"),
         EngineExit::Remote => (YELLOW, "remote"),
         EngineExit::Abandoned => (YELLOW, "abandoned"),
     }

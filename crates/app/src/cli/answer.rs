@@ -1,0 +1,158 @@
+//! `callboard answer RUN/STEP#TURN[:ITEM]`.
+
+use protocol::run::RunStatus;
+use protocol::{Answer, ItemId, Machine, RunId};
+use runner::{AnswerError, FirstAnswer};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::control::{self, views};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::{self, run_status};
+use crate::query::entry_text;
+use crate::workspace::{self, LocationArgs, Workspace};
+
+/// Answer a question of a run: approve, reject, choose, or say it in your words
+///
+/// The first answer counts; a second one is refused and names the first. Agents cannot answer. `callboard inbox` lists
+/// the open questions with their ids.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard answer f8c1a491/approve#1 approve
+  callboard answer f8c1a491/approve reject --reason 'the tests do not cover it'
+  callboard answer f8c1a491/ask#2 --text 'use the second one'")]
+pub(super) struct Arguments {
+    /// The question, as `callboard inbox` shows it; `#TURN` may be left out
+    #[arg(value_name = "RUN/STEP#TURN[:ITEM]")]
+    id: String,
+
+    /// The answer, if the question has fixed ones
+    #[arg(value_name = "ANSWER", required_unless_present = "text")]
+    form: Option<Form>,
+
+    /// What to choose
+    #[arg(value_name = "OPTION")]
+    option: Option<String>,
+
+    /// Why: needed to reject, allowed to choose
+    #[arg(long, value_name = "WHY")]
+    reason: Option<String>,
+
+    /// The answer in your words; or how a problem was solved or is avoided
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+
+    #[command(flatten)]
+    location: LocationArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// Accept what was done
+    Approve,
+    /// Refuse what was done: a gate loops back with the reason, any other step fails
+    Reject,
+    /// Choose one of the options
+    Choose,
+    /// The problem is solved
+    Resolve,
+    /// The problem remains; `--text` says how to go on
+    Workaround,
+}
+
+impl Arguments {
+    /// Reads the answer. Fails if a part is missing, or one is given that the answer does not have.
+    fn answer(&self) -> Result<Answer, Failure> {
+        let given = (self.form, self.option.clone(), self.reason.clone(), self.text.clone());
+        match given {
+            (None, None, None, Some(text)) => Ok(Answer::Text { text }),
+            (Some(Form::Approve), None, None, None) => Ok(Answer::Approve),
+            (Some(Form::Reject), None, Some(reason), None) => Ok(Answer::Reject { reason }),
+            (Some(Form::Choose), Some(option), reason, None) => Ok(Answer::Choose { option, reason }),
+            (Some(Form::Resolve), None, None, text) => Ok(Answer::Resolve { text }),
+            (Some(Form::Workaround), None, None, Some(text)) => Ok(Answer::Workaround { text }),
+            (form, ..) => {
+                let usage = match form {
+                    None => "--text TEXT",
+                    Some(Form::Approve) => "approve",
+                    Some(Form::Reject) => "reject --reason WHY",
+                    Some(Form::Choose) => "choose OPTION [--reason WHY]",
+                    Some(Form::Resolve) => "resolve [--text HOW]",
+                    Some(Form::Workaround) => "workaround --text HOW",
+                };
+                let hint = format!("type `callboard answer {} {usage}`", self.id);
+                Err(Failure::usage("the parts of the answer do not fit together").hint(hint))
+            }
+        }
+    }
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let answer = arguments.answer()?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    let bad_id = || {
+        Failure::usage(format_args!("`{}` is not the id of a question", arguments.id))
+            .hint("type it as `callboard inbox` shows it: RUN/STEP#TURN")
+    };
+    let (run, item) = arguments.id.rsplit_once('/').ok_or_else(bad_id)?;
+    let item: ItemId = item.parse().map_err(|_| bad_id())?;
+    block_on(async {
+        let (store, run) = workspace.find_run(run).await?;
+        let mut journal = workspace.load(&store, &run).await?;
+        control::refuse_agents_without_run(&format!("answer a question of run `{run}`"))?;
+        let step = present::step(&run, journal.machine(), item.step.as_str())?;
+        if item.item.is_some() {
+            return Err(not_answerable(&run, &item, journal.machine()));
+        }
+        let answered =
+            runner::answer(&mut journal, workspace::person(), &step, item.turn, answer.clone()).await;
+        let turn = answered.map_err(|error| refused(&run, &item, error))?;
+        output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
+        // Without an engine, this command writes the views.
+        let has_engine = views::write(&workspace, &store, &run).await?.is_none();
+        let status = workspace.load(&store, &run).await?.state.run.status;
+        match status {
+            RunStatus::Finished(_) => {
+                output::note(format_args!("the run is over: {}", run_status::label(status).1));
+            }
+            _ if has_engine => output::note("its engine continues"),
+            _ => output::note(format_args!("run `callboard resume {run}` to continue")),
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// The failure for an item that the protocol lists and that is not the question of a step.
+fn not_answerable(run: &RunId, item: &ItemId, machine: &dyn Machine) -> Failure {
+    let open = machine
+        .open_items()
+        .into_iter()
+        .find(|open| open.step == item.step && Some(&open.item) == item.item.as_ref());
+    let failure = Failure::new(Exit::Refused, format_args!("cannot answer `{run}/{item}`"));
+    match open {
+        Some(open) => failure.hint(open.hint),
+        None => failure.hint("run `callboard inbox` to list the open questions"),
+    }
+}
+
+fn refused(run: &RunId, item: &ItemId, error: AnswerError) -> Failure {
+    let action = format!("cannot answer `{run}/{item}`");
+    match error {
+        AnswerError::Answered(first) => {
+            let FirstAnswer { step, turn, by, at, answer } = *first;
+            let by = entry_text::author(&by);
+            Failure::new(
+                Exit::Refused,
+                format_args!("`{step}#{turn}` was answered by {by} at {at}: {answer}"),
+            )
+            .while_doing(action)
+            .hint(format_args!("run `callboard log {run} --step {step}` to see what followed"))
+        }
+        AnswerError::NotWaiting(_) | AnswerError::Closed { .. } => Failure::new(Exit::Refused, error)
+            .while_doing(action)
+            .hint("run `callboard inbox` to list the open questions"),
+        AnswerError::NoSuchStep(_) | AnswerError::Invalid(_) => Failure::usage(error).while_doing(action),
+        AnswerError::Commit(error) => Failure::from(error).while_doing(action),
+    }
+}

@@ -1,0 +1,132 @@
+//! `callboard inbox`.
+
+use std::collections::BTreeSet;
+
+use protocol::brief::Upstream;
+use protocol::run::RunStatus;
+use protocol::{ItemKind, Stamp};
+use runner::{RunAt, Summary};
+use store::{AnyStore, RunRow};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, BOLD, DIM, YELLOW, styled};
+use crate::query::RunHandle;
+use crate::query::inbox::{self, InboxItem};
+use crate::workspace::{self, LocationArgs, Workspace};
+
+/// List what waits for you in all runs, oldest first, with what you need to decide
+///
+/// Approvals and questions of steps, open questions of reviews, and failed runs. Each item shows what was done, what is
+/// asked, and the command to type.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard inbox
+  callboard inbox --json | jq -r '.[] | select(.kind == \"approval\") | .id'
+  callboard answer f8c1a491/approve#1 approve")]
+pub(super) struct Arguments {
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    location: LocationArgs,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    let mut items = block_on(async {
+        match workspace.existing_store().await? {
+            Some(store) => all(&workspace, &store).await,
+            None => Ok(Vec::new()),
+        }
+    })?;
+    items.sort_by_key(|item| item.since);
+    if arguments.json {
+        output::json_pretty(&items);
+        return Ok(Exit::Success);
+    }
+    if items.is_empty() {
+        output::note("nothing waits for you");
+    }
+    let now = workspace.clock.now();
+    for (number, item) in items.iter().enumerate() {
+        if number > 0 {
+            output::data("");
+        }
+        print(item, now);
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns the items of all runs. A run that cannot be read is left out with a note.
+async fn all(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, Failure> {
+    let rows = store.runs().await?;
+    let mut items = Vec::new();
+    let mut newer = BTreeSet::new();
+    for row in rows.iter().rev() {
+        let Some(summary) = workspace::summary(row) else { continue };
+        let is_newest = newer.insert((row.protocol.clone(), summary.title.clone(), summary.repo_dir.clone()));
+        if !may_have_items(workspace, row, &summary, is_newest) {
+            continue;
+        }
+        let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: row.run.clone() };
+        match of_run(&handle).await {
+            Ok(found) => items.extend(found),
+            Err(failure) => {
+                output::note(format_args!("run `{}` cannot be read: {}", row.run, failure.message))
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Whether the run is worth loading. A finished run that cannot be retried is done with once a newer one has its title.
+fn may_have_items(workspace: &Workspace, row: &RunRow, summary: &Summary, is_newest: bool) -> bool {
+    let retries = workspace.kinds.find(&row.protocol).is_some_and(|kind| kind.info().retries);
+    match summary.status {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => false,
+        RunStatus::Finished(_) => retries || is_newest,
+    }
+}
+
+async fn of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
+    let run_at: RunAt = handle.run_at(None).await?;
+    let mut questions: Vec<_> = inbox::questions(&run_at).collect();
+    if !questions.is_empty() {
+        let history = handle.history(&run_at).await?;
+        for item in &mut questions {
+            item.since = item.step.as_ref().and_then(|step| history.waiting.get(step)).copied();
+        }
+    }
+    questions.extend(inbox::of_ended_run(&run_at));
+    Ok(questions)
+}
+
+fn print(item: &InboxItem, now: Stamp) {
+    let ago = item.since.map(|since| format!(", {} ago", output::duration(now.since(since))));
+    output::data(format_args!(
+        "{}  {}  {}",
+        styled(BOLD, &item.id),
+        styled(YELLOW, item.kind.word()),
+        styled(DIM, format_args!("{}{}", item.title, ago.unwrap_or_default())),
+    ));
+    for Upstream { step, artifacts, logs } in &item.upstream {
+        output::data(format_args!("  {step}"));
+        artifacts.iter().for_each(|artifact| output::data(format_args!("    file {artifact}")));
+        logs.iter().for_each(|log| output::data(format_args!("    {}", output::single_line(log))));
+    }
+    let sign = if item.kind == ItemKind::FailedRun { " " } else { "?" };
+    for (number, line) in item.question.trim_end().lines().enumerate() {
+        let sign = if number == 0 { sign } else { " " };
+        output::data(format_args!("  {} {line}", styled(YELLOW, sign)));
+    }
+    for command in &item.commands {
+        output::advice(format_args!("  `{command}`"));
+    }
+    if let Some(hint) = &item.hint {
+        output::advice(format_args!("  {hint}"));
+    }
+}

@@ -1,0 +1,113 @@
+//! What waits for a person, across runs.
+
+use protocol::brief::Upstream;
+use protocol::run::RunStatus;
+use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, Stamp, StepId, Turn};
+use runner::{RunAt, RunSpec};
+use serde::Serialize;
+
+/// One thing that waits for a person, with what is needed to decide. For people, programs, and `[notify]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct InboxItem {
+    /// `RUN/STEP#TURN[:ITEM]`, or `RUN` for a failed run.
+    pub(crate) id: String,
+    pub(crate) kind: ItemKind,
+    pub(crate) run: RunId,
+    pub(crate) protocol: &'static str,
+    pub(crate) title: String,
+    pub(crate) repo_dir: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<StepId>,
+    /// Unknown to an engine that finds the question open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Stamp>,
+    pub(crate) question: String,
+    /// What was done: the artifacts and log lines of the steps before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) upstream: Vec<Upstream>,
+    /// The commands that answer it; words in capitals are to be replaced.
+    pub(crate) commands: Vec<String>,
+    /// What to do about it, if it cannot be answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+impl InboxItem {
+    /// Returns the question of a step that waits for a person.
+    pub(crate) fn question(spec: &RunSpec, machine: &dyn Machine, step: &StepId, turn: Turn) -> Self {
+        let id = ItemId { step: step.clone(), turn: Some(turn), item: None };
+        let question = machine.question(step);
+        let kind = question.as_ref().map_or(ItemKind::Question, |question| question.kind);
+        let mut item = Self::new(spec, machine, format!("/{id}"), kind);
+        item.step = Some(step.clone());
+        item.upstream = machine.brief(step, 1).upstream;
+        if let Some(question) = question {
+            let answers = question.answers().into_iter();
+            item.commands = answers.map(|answer| format!("callboard answer {} {answer}", item.id)).collect();
+            item.question = question.text;
+        }
+        item
+    }
+
+    fn open_item(run_at: &RunAt, open: OpenItem) -> Self {
+        let OpenItem { step, item, question, hint } = open;
+        let turn = run_at.state.run.turns.get(&step).copied();
+        let id = ItemId { step: step.clone(), turn, item: Some(item) };
+        let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), question.kind);
+        item.step = Some(step);
+        item.since = Some(run_at.state.at);
+        item.question = question.text;
+        item.hint = Some(hint);
+        item
+    }
+
+    fn failed_run(run_at: &RunAt) -> Self {
+        let machine = run_at.machine();
+        let mut item = Self::new(&run_at.spec, machine, String::new(), ItemKind::FailedRun);
+        item.since = Some(run_at.state.at);
+        let steps = machine.steps().into_iter().map(|step| (machine.step_summary(&step), step));
+        let errors = steps.filter_map(|(summary, step)| Some(format!("{step}: {}", summary.error?)));
+        item.question = errors.collect::<Vec<_>>().join("\n");
+        if machine.kind().info().retries {
+            item.commands = vec![format!("callboard retry {}", item.run)];
+        } else {
+            item.hint = Some(machine.after_failure(&item.run));
+        }
+        item
+    }
+
+    fn new(spec: &RunSpec, machine: &dyn Machine, suffix: String, kind: ItemKind) -> Self {
+        let location = &spec.options.location;
+        Self {
+            id: format!("{}{suffix}", location.run),
+            kind,
+            run: location.run.clone(),
+            protocol: machine.kind().info().name,
+            title: spec.title.clone(),
+            repo_dir: location.repo_dir.clone(),
+            step: None,
+            since: None,
+            question: String::new(),
+            upstream: Vec::new(),
+            commands: Vec::new(),
+            hint: None,
+        }
+    }
+}
+
+/// Returns the open questions of the run's steps.
+pub(crate) fn questions(run_at: &RunAt) -> impl Iterator<Item = InboxItem> {
+    let waiting = run_at.state.run.waiting_steps();
+    waiting.map(|(step, turn)| InboxItem::question(&run_at.spec, run_at.machine(), step, turn))
+}
+
+/// Returns what a run leaves to a person when it has ended: its failure, and what its protocol has left open.
+pub(crate) fn of_ended_run(run_at: &RunAt) -> Vec<InboxItem> {
+    let RunStatus::Finished(outcome) = run_at.state.run.status else { return Vec::new() };
+    let failed = match outcome {
+        Outcome::Failed => Some(InboxItem::failed_run(run_at)),
+        Outcome::Succeeded | Outcome::Incomplete => None,
+    };
+    let open = run_at.machine().open_items().into_iter();
+    failed.into_iter().chain(open.map(|item| InboxItem::open_item(run_at, item))).collect()
+}

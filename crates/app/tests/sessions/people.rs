@@ -1,0 +1,283 @@
+//! People: approvals, the inbox, answers, `[notify]`.
+
+use serde_json::{Value, json};
+use testkit::{Running, Scene, Session};
+
+use crate::sessions::{last_error, scene, status};
+
+/// `code`, then the approval of a person, then `ship`.
+const APPROVAL: &str = "\
+name: trial
+steps:
+  - {id: code, agent: coder, prompt: task.md}
+  - {id: approve, agent: person, needs: [code]}
+  - {id: ship, agent: coder, prompt: task.md, needs: [approve]}
+";
+
+/// The same with a loop-back to `code`.
+const GATE: &str = "\
+name: trial
+steps:
+  - {id: code, agent: coder, prompt: task.md}
+  - {id: approve, agent: person, prompt: ask.md, needs: [code], loop_back_to: code}
+  - {id: ship, agent: coder, prompt: task.md, needs: [approve]}
+";
+
+fn with(workflow: &str) -> Scene {
+    let scene = scene();
+    scene.write("wf.yaml", workflow);
+    scene.write("ask.md", "Is it good enough to ship?\n");
+    scene
+}
+
+/// Waits until the run asks, with its engine alive.
+fn wait_for_question(scene: &Scene) -> Value {
+    scene.wait_for_view("trial", "it asks", |view| status(view, "approve") == "WAITING_ON_HUMAN")
+}
+
+fn started(scene: &Scene) -> Running<'_> {
+    let engine = scene.run(&[]).start();
+    wait_for_question(scene);
+    engine
+}
+
+fn answers(scene: &Scene, arguments: &[&str]) -> Session {
+    scene.callboard(&[&["answer"], arguments].concat()).run()
+}
+
+#[test]
+fn a_person_approves_and_the_run_goes_on() {
+    let scene = with(APPROVAL);
+    let engine = started(&scene);
+    let view = scene.document("trial");
+    assert_eq!(status(&view, "ship"), "PENDING");
+    assert!(view["steps"]["approve"]["manual_input_path"].as_str().is_some(), "{view:#}");
+    let inbox = scene.callboard(&["inbox"]).run();
+    insta::assert_snapshot!(inbox.transcript(), @"
+    $ callboard inbox
+    trial/approve#1  approval  trial, [TIME] ago
+      code
+        file made/code.txt
+        did code
+      ? Do you approve what `code` did?
+      `callboard answer trial/approve#1 approve`
+      `callboard answer trial/approve#1 reject --reason WHY`
+    [exit 0]
+    ");
+    let answered = answers(&scene, &["trial/approve#1", "approve"]);
+    assert_eq!(answered.code, 0, "{}", answered.transcript());
+    let ended = engine.wait();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert!(ended.stderr.contains("? Do you approve what `code` did?"), "{}", ended.transcript());
+    assert!(ended.stderr.contains("`callboard answer trial/approve#1 approve`"), "{}", ended.transcript());
+    let view = scene.document("trial");
+    assert_eq!(status(&view, "approve"), "COMPLETED");
+    let log = view["steps"]["approve"]["logs"][0].as_str().unwrap();
+    assert!(log.starts_with("Approved by "), "{log}");
+    assert_eq!(scene.callboard(&["inbox", "--json"]).run().json(), json!([]));
+}
+
+#[test]
+fn a_rejection_loops_back_with_the_reason() {
+    let scene = with(GATE);
+    let engine = started(&scene);
+    let rejected = answers(&scene, &["trial/approve", "reject", "--reason", "the tests are missing"]);
+    assert_eq!(rejected.code, 0, "{}", rejected.transcript());
+    let view = scene.wait_for_view("trial", "it asks again", |view| {
+        status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
+    });
+    assert_eq!(view["steps"]["code"]["iteration_count"], 1);
+    let prompt = scene.callboard(&["prompt", "trial", "code"]).run();
+    assert!(prompt.stdout.contains("the tests are missing"), "{}", prompt.transcript());
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    assert_eq!(inbox[0]["id"], "trial/approve#2");
+    assert_eq!(inbox[0]["question"], "Is it good enough to ship?");
+    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+    assert_eq!(scene.agent_log().started(), ["code#1.1", "code#2.1", "ship#1.1"]);
+}
+
+#[test]
+fn a_rejection_without_a_loop_back_fails_the_run_and_a_retry_asks_again() {
+    let scene = with(APPROVAL);
+    let engine = started(&scene);
+    assert_eq!(answers(&scene, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    assert_eq!(engine.wait().code, 1);
+    let view = scene.document("trial");
+    assert_eq!(status(&view, "approve"), "FAILED");
+    assert!(last_error(&view, "approve").starts_with("Rejected by "), "{view:#}");
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    assert_eq!((&inbox[0]["id"], &inbox[0]["kind"]), (&json!("trial"), &json!("failed_run")), "{inbox:#}");
+    assert_eq!(inbox[0]["commands"], json!(["callboard retry trial"]));
+    let engine = scene.with_agent(&["retry", "trial"]).start();
+    wait_for_question(&scene);
+    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_second_answer_is_refused_and_names_the_first() {
+    let scene = with(APPROVAL);
+    let engine = started(&scene);
+    let wrong = answers(&scene, &["trial/approve#1", "--text", "well"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.transcript());
+    assert!(wrong.stderr.contains("answer `approve` or `reject --reason WHY`"), "{}", wrong.transcript());
+    assert_eq!(answers(&scene, &["trial/code", "approve"]).code, 3);
+    assert_eq!(answers(&scene, &["trial/nothing", "approve"]).code, 2);
+    assert_eq!(answers(&scene, &["trial/approve#1", "reject"]).code, 2, "a rejection needs a reason");
+    assert_eq!(answers(&scene, &["trial/approve#1", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+    for id in ["trial/approve#1", "trial/approve"] {
+        let second = answers(&scene, &[id, "reject", "--reason", "too late"]);
+        assert_eq!(second.code, 3, "{}", second.transcript());
+        let named =
+            second.stderr.contains("`approve#1` was answered by ") && second.stderr.contains(": approve\n");
+        assert!(named, "{}", second.transcript());
+    }
+}
+
+#[test]
+fn an_agent_cannot_answer() {
+    let scene = with(
+        "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",
+    );
+    scene.plan(&[
+        "code * do \"$kit/callboard\" answer trial/approve#1 approve 2>\"$kit/said\"; echo $? >\"$kit/code\"; hand_in COMPLETED tried",
+    ]);
+    let engine = scene.run(&[]).start();
+    let code = scene.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
+    assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
+    assert_eq!(scene.wait_for_note("code").trim(), "3");
+    assert!(scene.wait_for_note("said").contains("from inside attempt `code#1.1`"));
+    assert_eq!(answers(&scene, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_question_survives_kill_9_and_is_answered_without_an_engine() {
+    let scene = with(APPROVAL);
+    let engine = started(&scene);
+    engine.kill();
+    engine.wait();
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    assert_eq!(inbox[0]["id"], "trial/approve#1");
+    let answered = answers(&scene, &["trial/approve#1", "approve"]);
+    assert_eq!(answered.code, 0, "{}", answered.transcript());
+    assert!(
+        answered.stderr.contains("run `callboard resume trial` to continue"),
+        "{}",
+        answered.transcript()
+    );
+    assert_eq!(status(&scene.document("trial"), "approve"), "COMPLETED", "the view shows the answer at once");
+    let ended = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert_eq!(scene.agent_log().started(), ["code#1.1", "ship#1.1"]);
+}
+
+#[test]
+fn a_command_that_is_told_so_exits_when_only_a_person_can_go_on() {
+    let scene = with(APPROVAL);
+    let first = scene.run(&["--exit-when-waiting"]).run();
+    assert_eq!(first.code, 4, "{}", first.transcript());
+    assert!(first.stdout.contains("run `trial` waiting: 1 of 3 steps done"), "{}", first.transcript());
+    assert_eq!(status(&scene.document("trial"), "approve"), "WAITING_ON_HUMAN");
+    let again = scene.callboard(&["resume", "trial", "--exit-when-waiting", "--json"]).run();
+    assert_eq!(again.code, 4, "{}", again.transcript());
+    let asked: Vec<_> = again.events().into_iter().filter(|event| event["event"] == "question").collect();
+    assert_eq!(asked[0]["id"], "trial/approve#1");
+    assert_eq!(answers(&scene, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run().code, 0);
+}
+
+#[test]
+fn a_command_is_notified_once_of_each_item() {
+    let scene = with(GATE);
+    scene.write_program("../kit/tell.sh", "#!/bin/sh\ncat >>\"${0%/*}/told\"\necho x >>\"${0%/*}/calls\"\n");
+    let tell = scene.kit().join("tell.sh");
+    scene.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    let engine = started(&scene);
+    let calls = |number: usize| {
+        testkit::until(&scene.kit(), "the command is called", || {
+            let calls = std::fs::read_to_string(scene.kit().join("calls")).ok()?;
+            (calls.lines().count() == number).then_some(())
+        });
+    };
+    calls(1);
+    // Another engine finds the same question.
+    engine.kill();
+    engine.wait();
+    let engine = scene.callboard(&["resume", "trial"]).start();
+    assert_eq!(answers(&scene, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    calls(2);
+    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+    let told = std::fs::read_to_string(scene.kit().join("told")).unwrap();
+    let items: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<_> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["trial/approve#1", "trial/approve#2"]);
+    assert_eq!(items[0]["upstream"][0]["artifacts"], json!(["made/code.txt"]));
+    let config = scene.callboard(&["config"]).run();
+    assert!(config.stdout.contains("notify.command"), "{}", config.transcript());
+}
+
+#[test]
+fn a_command_that_cannot_be_notified_does_not_stop_the_run() {
+    let scene = with(APPROVAL);
+    scene.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/tell\"]\n");
+    let session = scene.run(&["--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.stderr.contains("cannot notify `/nowhere/tell`"), "{}", session.transcript());
+}
+
+#[test]
+fn the_inbox_lists_what_waits_in_all_runs_oldest_first() {
+    let scene = with(APPROVAL);
+    for run in ["one", "two"] {
+        let session = scene.with_agent(&["run", "wf.yaml", "--run-id", run, "--exit-when-waiting"]).run();
+        assert_eq!(session.code, 4, "{}", session.transcript());
+    }
+    scene.plan(&["* * exit 1"]);
+    assert_eq!(
+        scene.with_agent(&["run", "wf.yaml", "--run-id", "three", "--max-attempts", "1"]).run().code,
+        1
+    );
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let ids: Vec<_> = inbox.as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["one/approve#1", "two/approve#1", "three"]);
+    assert_eq!(
+        inbox[0]["commands"],
+        json!([
+            "callboard answer one/approve#1 approve",
+            "callboard answer one/approve#1 reject --reason WHY"
+        ])
+    );
+    assert_eq!(inbox[0]["upstream"][0]["logs"], json!(["did code"]));
+}
+
+#[test]
+fn the_questions_of_a_review_are_listed_until_the_next_cycle() {
+    let scene = scene();
+    let script =
+        "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?, Why?]}}]}";
+    scene.write("../kit/script.yaml", script);
+    let rehearse = format!("--rehearse={}", scene.kit().join("script.yaml").display());
+    let cycle = |instruction: &str, rehearse: &str| {
+        scene.callboard(&["peer", instruction, "--spec", "mail", rehearse]).run()
+    };
+    assert_eq!(cycle("create-spec", &rehearse).code, 1);
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let asked: Vec<_> =
+        inbox.as_array().unwrap().iter().map(|item| (&item["id"], &item["question"])).collect();
+    let (first, second) =
+        (json!("peer.spec.mail.cycle.1/review#1:1"), json!("peer.spec.mail.cycle.1/review#1:2"));
+    assert_eq!(asked, [(&first, &json!("Which mail server?")), (&second, &json!("Why?"))]);
+    assert!(
+        inbox[0]["hint"].as_str().unwrap().contains("`callboard peer refine-spec --spec mail`"),
+        "{inbox:#}"
+    );
+    let refused = answers(&scene, &[first.as_str().unwrap(), "--text", "the blue one"]);
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("peer refine-spec --spec mail"), "{}", refused.transcript());
+    assert_eq!(cycle("refine-spec", "--rehearse").code, 0);
+    assert_eq!(scene.callboard(&["inbox", "--json"]).run().json(), json!([]));
+}
