@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::machine::{Machine, Typed};
 use crate::present::{Line, Present};
 use crate::rules::RunLocation;
-use crate::{Stamp, StepId};
+use crate::{RunId, Stamp, StepId};
 
 /// What is the same for all runs of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub trait Kind: Debug + Send + Sync {
     ) -> Result<Option<Box<dyn Machine>>, serde_json::Error>;
     /// Assembles a document without its definition; `None` if the protocol needs it, or a part is missing or malformed.
     fn assemble(&self, parts: &[(String, String)]) -> Option<Document>;
+
+    /// Returns the name of the series that the run belongs to.
+    fn series(&self, run: &RunId) -> Option<String>;
 
     // The journal. Each returns nothing for JSON of another protocol or version.
 
@@ -126,6 +129,10 @@ impl<P: Present> Kind for KindOf<P> {
 
     fn assemble(&self, parts: &[(String, String)]) -> Option<Document> {
         P::assemble_without_definition(parts).map(|document| Document::new::<P>(Arc::new(document)))
+    }
+
+    fn series(&self, run: &RunId) -> Option<String> {
+        P::series(run)
     }
 
     fn verdict_text(&self, verdict: &Value) -> Option<&'static str> {

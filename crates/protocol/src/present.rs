@@ -57,7 +57,12 @@ pub trait Present: Protocol {
     }
     /// Suggests what to type after a run has failed.
     fn after_failure(run: &RunId, document: &Self::Document) -> String;
-    /// Returns what waits for a person besides the questions of steps.
+    /// Returns the name of the series that the run belongs to. Its next run takes over what this one has left open.
+    fn series(_run: &RunId) -> Option<String> {
+        None
+    }
+    /// Returns what waits for a person besides the questions of steps. After the end of a run it is listed only if the run
+    /// belongs to a [series](Self::series) or has failed.
     fn open_items(_document: &Self::Document) -> Vec<OpenItem<Self::Step>> {
         Vec::new()
     }

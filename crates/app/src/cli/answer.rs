@@ -7,7 +7,7 @@ use runner::{AnswerError, FirstAnswer};
 use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, views};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::present::{self, run_status};
 use crate::query::entry_text;
@@ -146,10 +146,12 @@ fn refused(run: &RunId, item: &ItemId, error: AnswerError) -> Failure {
                 Exit::Refused,
                 format_args!("`{step}#{turn}` was answered by {by} at {at}: {answer}"),
             )
+            .code(Code::Refused)
             .while_doing(action)
             .hint(format_args!("run `callboard log {run} --step {step}` to see what followed"))
         }
         AnswerError::NotWaiting(_) | AnswerError::Closed { .. } => Failure::new(Exit::Refused, error)
+            .code(Code::Refused)
             .while_doing(action)
             .hint("run `callboard inbox` to list the open questions"),
         AnswerError::NoSuchStep(_) | AnswerError::Invalid(_) => Failure::usage(error).while_doing(action),

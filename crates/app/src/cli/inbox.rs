@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use protocol::brief::Upstream;
 use protocol::run::RunStatus;
-use protocol::{ItemKind, Stamp};
+use protocol::{ItemKind, Outcome, Stamp};
 use runner::{RunAt, Summary};
-use store::{AnyStore, RunRow};
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -67,8 +67,10 @@ async fn all(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, 
     let mut newer = BTreeSet::new();
     for row in rows.iter().rev() {
         let Some(summary) = workspace::summary(row) else { continue };
-        let is_newest = newer.insert((row.protocol.clone(), summary.title.clone(), summary.repo_dir.clone()));
-        if !may_have_items(workspace, row, &summary, is_newest) {
+        let series = workspace.kinds.find(&row.protocol).and_then(|kind| kind.series(&row.run));
+        let has_successor =
+            series.clone().is_some_and(|series| !newer.insert((series, summary.repo_dir.clone())));
+        if has_successor || !may_have_items(&summary, series.is_some()) {
             continue;
         }
         let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: row.run.clone() };
@@ -82,13 +84,13 @@ async fn all(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, 
     Ok(items)
 }
 
-/// Whether the run is worth loading. A finished run that cannot be retried is done with once a newer one has its title.
-fn may_have_items(workspace: &Workspace, row: &RunRow, summary: &Summary, is_newest: bool) -> bool {
-    let retries = workspace.kinds.find(&row.protocol).is_some_and(|kind| kind.info().retries);
+/// Whether the run is worth loading. What an ended run has left open is taken over by the next run of its series.
+fn may_have_items(summary: &Summary, is_in_series: bool) -> bool {
     match summary.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
         RunStatus::Draining(_) | RunStatus::Finishing(_) => false,
-        RunStatus::Finished(_) => retries || is_newest,
+        RunStatus::Finished(Outcome::Failed) => true,
+        RunStatus::Finished(Outcome::Succeeded | Outcome::Incomplete) => is_in_series,
     }
 }
 

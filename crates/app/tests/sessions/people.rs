@@ -137,6 +137,25 @@ fn a_second_answer_is_refused_and_names_the_first() {
 }
 
 #[test]
+fn of_two_answers_at_once_one_counts() {
+    let scene = with(GATE);
+    let engine = started(&scene);
+    let both = [&["approve"][..], &["reject", "--reason", "no"]]
+        .map(|form| scene.callboard(&[&["answer", "trial/approve#1"], form].concat()).start());
+    let sessions = both.map(Running::wait);
+    let mut codes = sessions.each_ref().map(|session| session.code);
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 3], "{} {}", sessions[0].transcript(), sessions[1].transcript());
+    if sessions[1].code == 0 {
+        scene.wait_for_view("trial", "it asks again", |view| {
+            status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
+        });
+        assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    }
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
 fn an_agent_cannot_answer() {
     let scene = with(
         "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",

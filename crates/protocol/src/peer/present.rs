@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::output::{self, Judgement, Score};
 use super::{
-    Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
+    Change, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State,
+    Verdict,
 };
 use crate::entry::FailureKind;
 use crate::people::{ItemKind, OpenItem, Question};
@@ -110,6 +111,11 @@ impl Present for Peer {
         let summary = review.as_ref().and(document.cycle_summary.clone());
         let fields = [("review", review), (output::CYCLE_SUMMARY, summary)];
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
+    /// The cycles of one spec.
+    fn series(run: &RunId) -> Option<String> {
+        Some(CycleId::from_key(run.as_str()).ok()?.scope.key_prefix())
     }
 
     /// The questions of the review. The cycle has ended, so a new one takes the answers.
