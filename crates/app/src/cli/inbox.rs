@@ -77,7 +77,7 @@ async fn all(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, 
         match of_run(&handle).await {
             Ok(found) => items.extend(found),
             Err(failure) => {
-                output::note(format_args!("run `{}` cannot be read: {}", row.run, failure.message))
+                output::note(format_args!("run `{}` cannot be read: {}", row.run, failure.message));
             }
         }
     }
