@@ -15,6 +15,7 @@
 //! * `attempt`: the directory of an attempt, its claim, launch, exit record and report; the engine's handle on it
 //! * [`shim`]: the process between engine and agent
 //! * `processes`: finding and killing the processes of an attempt; asking a program for its version
+//! * [`git`]: the worktrees, branches and merges of a run
 //! * `linux`: pidfds, `/proc`, inotify
 //!
 //! Which attempt runs, what a report means and what is retried is decided in `protocol` and carried out by `runner`.
@@ -22,6 +23,7 @@
 pub mod adapter;
 mod atomic_file;
 mod attempt;
+pub mod git;
 #[cfg(target_os = "linux")]
 mod linux;
 mod os_text;

@@ -1,0 +1,235 @@
+//! The merge queue: one branch after the other gets into the integration branch, and that at last into the base branch.
+
+use std::path::PathBuf;
+
+use protocol::StepId;
+
+use super::trees::Tree;
+use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
+
+/// The trailer that names an effect in the commit that it made.
+const EFFECT: &str = "Callboard-Effect";
+
+/// How many lines of a conflict are shown.
+const SHOWN_LINES: usize = 200;
+
+/// The result of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merged {
+    /// This commit of the integration branch has the changes.
+    Commit(String),
+    /// The branch has no commits of its own.
+    Nothing,
+    Conflict(Conflict),
+}
+
+/// What cannot be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub files: Vec<String>,
+    /// The conflicting hunks as `git diff` shows them, or what the checks of the merged tree say.
+    pub evidence: String,
+}
+
+/// The result of a fast-forward of the base branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FastForward {
+    /// The base branch has all commits of the run.
+    Done,
+    /// It must be merged by hand, with the reason.
+    NotPossible(String),
+}
+
+impl RunTrees {
+    /// Returns the commit that an earlier merge with this key has made.
+    pub fn find_merge(&self, key: &str) -> Result<Option<String>, TreeError> {
+        let repo = self.repo_git();
+        let integration = self.integration_branch();
+        if !repo.has_branch(&integration)? {
+            return Ok(None);
+        }
+        let format = format!("--format=%H %(trailers:key={EFFECT},valueonly,separator=%x2C)");
+        let log = repo.run(["log", &format, &integration, "--not", &self.options.start])?;
+        let found = log.lines().filter_map(|line| line.split_once(' '));
+        Ok(found
+            .filter(|(_, keys)| keys.split(',').any(|found| found == key))
+            .map(|(id, _)| id.to_owned())
+            .next())
+    }
+
+    /// Merges the branch of a step into the integration branch. The commit gets the key as a trailer. `check` judges the
+    /// merged tree before the branch moves.
+    pub fn merge(
+        &self,
+        step: &StepId,
+        key: &str,
+        check: impl FnOnce(&std::path::Path) -> Result<(), String>,
+    ) -> Result<Merged, TreeError> {
+        self.ensure_integration()?;
+        // Serial: the next merge starts when this one has moved the branch.
+        let lock = self.lock(Tree::Merge)?;
+        let repo = Git::locked(&self.repo, &lock);
+        let (branch, integration) = (self.step_branch(step), self.integration_branch());
+        if !repo.has_branch(&branch)? || repo.is_ancestor(&branch, &integration)? {
+            return Ok(Merged::Nothing);
+        }
+        let old = repo.commit_id(&integration)?;
+        let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), old.clone()]))?;
+        clean(&git)?;
+        let trailer = format!("{EFFECT}: {key}");
+        let git = git.committing()?;
+        let conflict = match self.options.strategy {
+            MergeStrategy::Merge => {
+                git.run(["checkout", "--quiet", "--detach", &old])?;
+                let subject = format!("Merge step `{step}`");
+                let merge =
+                    ["merge", "--no-ff", "--no-verify", "--quiet", "-m", &subject, "-m", &trailer, &branch];
+                conflict(&git, &merge)?
+            }
+            MergeStrategy::Rebase => {
+                git.run(["checkout", "--quiet", "--detach", &branch])?;
+                // After a conflict the step has merged the integration branch itself. A rebase would drop that.
+                let conflict = match git.is_ancestor(&old, "HEAD")? {
+                    true => None,
+                    false => conflict(&git, &["rebase", "--quiet", &old])?,
+                };
+                if conflict.is_none() && git.is_ancestor("HEAD", &old)? {
+                    return Ok(Merged::Nothing);
+                }
+                if conflict.is_none() {
+                    git.run([
+                        "commit",
+                        "--amend",
+                        "--quiet",
+                        "--no-edit",
+                        "--no-verify",
+                        "--trailer",
+                        &trailer,
+                    ])?;
+                }
+                conflict
+            }
+        };
+        if let Some(conflict) = conflict {
+            clean(&git)?;
+            return Ok(Merged::Conflict(conflict));
+        }
+        if let Err(reason) = check(git.dir()) {
+            return Ok(Merged::Conflict(Conflict { files: Vec::new(), evidence: reason }));
+        }
+        let new = git.commit_id("HEAD")?;
+        self.advance(&new)?;
+        Ok(Merged::Commit(new))
+    }
+
+    /// Moves the integration branch and its worktree to a commit. Fails if the branch has moved: the commit is then not a
+    /// descendant.
+    ///
+    /// `git merge --ff-only` compares and sets the branch like `git update-ref`, and holds the index of the worktree
+    /// meanwhile: a step that commits there at the same moment cannot revert the merge.
+    fn advance(&self, new: &str) -> Result<(), TreeError> {
+        let lock = self.lock(Tree::Integration)?;
+        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
+        git.run(["merge", "--ff-only", "--quiet", new])?;
+        Ok(())
+    }
+
+    /// Returns the command with which a user merges the run.
+    pub fn merge_command(&self) -> String {
+        match &self.options.base {
+            Some(base) => format!("git switch {base} && git merge {}", self.integration_branch()),
+            None => format!("git merge {}", self.integration_branch()),
+        }
+    }
+
+    /// Returns whether the user wants to merge the run into the base branch by hand.
+    pub fn is_left_to_the_user(&self) -> bool {
+        self.options.no_merge
+    }
+
+    /// Returns whether the base branch has all commits of the integration branch.
+    pub fn is_delivered(&self) -> Result<bool, TreeError> {
+        let Some(base) = &self.options.base else { return Ok(false) };
+        let (repo, integration) = (self.repo_git(), self.integration_branch());
+        if !repo.has_branch(&integration)? {
+            return Ok(true);
+        }
+        Ok(repo.has_branch(base)? && repo.is_ancestor(&integration, base)?)
+    }
+
+    /// Fast-forwards the base branch, if git can do that without touching local changes.
+    pub fn fast_forward(&self) -> Result<FastForward, TreeError> {
+        let Some(base) = &self.options.base else {
+            return Ok(FastForward::NotPossible("the run was started without a branch".to_owned()));
+        };
+        if self.is_delivered()? {
+            return Ok(FastForward::Done);
+        }
+        let lock = self.lock(Tree::Merge)?;
+        let (repo, integration) = (Git::locked(&self.repo, &lock), self.integration_branch());
+        if !repo.has_branch(base)? {
+            return Ok(FastForward::NotPossible(format!("branch `{base}` does not exist any more")));
+        }
+        if !repo.is_ancestor(base, &integration)? {
+            return Ok(FastForward::NotPossible(format!("branch `{base}` has new commits")));
+        }
+        let done = match checked_out(&repo, base)? {
+            Some(path) => Git::locked(&path, &lock).run(["merge", "--ff-only", "--quiet", &integration]),
+            None => {
+                let (old, new) = (repo.commit_id(base)?, repo.commit_id(&integration)?);
+                repo.run(["update-ref", &format!("refs/heads/{base}"), &new, &old])
+            }
+        };
+        match done {
+            Ok(_) => Ok(FastForward::Done),
+            Err(GitError::Failed { message, .. }) => Ok(FastForward::NotPossible(message)),
+            Err(error @ GitError::Spawn { .. }) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the worktree in which a branch is checked out.
+fn checked_out(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
+    let list = repo.run(["worktree", "list", "--porcelain", "-z"])?;
+    let wanted = format!("branch refs/heads/{branch}");
+    let mut path = None;
+    for line in list.split('\0') {
+        if let Some(worktree) = line.strip_prefix("worktree ") {
+            path = Some(PathBuf::from(worktree));
+        } else if line == wanted {
+            return Ok(path);
+        }
+    }
+    Ok(None)
+}
+
+/// Undoes what an earlier merge has left in the merge worktree. Nothing else works there.
+fn clean(git: &Git) -> Result<(), TreeError> {
+    let index_lock = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?).join("index.lock");
+    match std::fs::remove_file(&index_lock) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            return Err(TreeError::Io { path: index_lock, source });
+        }
+        Err(_) | Ok(()) => {}
+    }
+    git.check(["rebase", "--abort"])?;
+    git.run(["reset", "--hard", "--quiet"])?;
+    git.run(["clean", "-f", "-d", "--quiet"])?;
+    Ok(())
+}
+
+/// Runs a merge or a rebase. Returns the conflict that stopped it.
+fn conflict(git: &Git, command: &[&str]) -> Result<Option<Conflict>, GitError> {
+    let failed = match git.run(command) {
+        Ok(_) => return Ok(None),
+        Err(failed) => failed,
+    };
+    let files = git.run(["diff", "--name-only", "--diff-filter=U", "-z"])?;
+    let files: Vec<_> = files.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+    if files.is_empty() {
+        return Err(failed);
+    }
+    let hunks = git.run(["diff", "--diff-filter=U"])?;
+    let shown: Vec<_> = hunks.lines().take(SHOWN_LINES).collect();
+    Ok(Some(Conflict { files, evidence: shown.join("\n") }))
+}

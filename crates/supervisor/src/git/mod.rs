@@ -1,0 +1,44 @@
+//! git, through its command line: the worktrees and branches of a run, and its merge queue.
+//!
+//! A run with worktrees has an integration branch, `callboard/RUN`, made from the base branch. Steps of the run work in its
+//! worktree, or in one of their own on the branch `callboard/RUN@STEP`. [`RunTrees`] makes these worktrees, commits what
+//! attempts leave in them, and merges.
+//!
+//! Every function can be repeated after a crash. A git process that outlives its engine keeps the lock of its worktree, so
+//! the next engine waits for it.
+
+mod command;
+mod merge;
+#[cfg(test)]
+mod tests;
+mod trees;
+
+pub use command::GitError;
+use command::{Git, TreeLock};
+pub use merge::{Conflict, FastForward, Merged};
+pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
+
+use std::path::Path;
+
+/// Returns the branch that is checked out in a work tree, or `None` if its HEAD is detached, and the commit.
+pub fn head(work_tree: &Path) -> Result<(Option<String>, String), GitError> {
+    let git = Git::new(work_tree);
+    let commit = git.run(["rev-parse", "--verify", "HEAD^{commit}"])?;
+    let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+    Ok((branch, commit))
+}
+
+/// Returns whether tracked files of a work tree have changes that are not committed.
+pub fn is_dirty(work_tree: &Path) -> Result<bool, GitError> {
+    Ok(!Git::new(work_tree).run(["status", "--porcelain", "--untracked-files=no"])?.is_empty())
+}
+
+/// Returns whether the branch exists.
+pub fn has_branch(repo: &Path, branch: &str) -> Result<bool, GitError> {
+    Git::new(repo).has_branch(branch)
+}
+
+/// Returns the run that a worktree was made for, given the reason of its lock.
+pub fn run_of_lock(reason: &str) -> Option<&str> {
+    reason.trim_end().strip_prefix(trees::LOCK_REASON)
+}

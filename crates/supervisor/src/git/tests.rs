@@ -1,0 +1,218 @@
+//! On real repositories.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use protocol::{AttemptId, AttemptNo, RunId, StepId, Turn};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A repository with one commit, in a directory with spaces.
+struct Scratch {
+    root: TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self { root: tempfile::tempdir().unwrap() };
+        fs::create_dir(scratch.repo()).unwrap();
+        scratch.git(&["init", "--quiet", "--initial-branch=main"]);
+        scratch.git(&["config", "user.name", "Owner"]);
+        scratch.git(&["config", "user.email", "owner@example.org"]);
+        fs::write(scratch.repo().join("page.txt"), "head\nbody\n").unwrap();
+        scratch.git(&["add", "."]);
+        scratch.git(&["commit", "--quiet", "--message=begin"]);
+        scratch
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.root.path().join("my repo")
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        git(&self.repo(), args)
+    }
+
+    fn trees(&self, strategy: MergeStrategy, setup: &[&str]) -> RunTrees {
+        let options = WorktreeOptions {
+            dir: self.root.path().join("work trees/trial"),
+            base: Some("main".to_owned()),
+            start: self.git(&["rev-parse", "main"]),
+            strategy,
+            setup: setup.iter().map(|&word| word.to_owned()).collect(),
+            no_merge: false,
+        };
+        RunTrees::new(RunId::new("trial").unwrap(), self.repo(), options)
+    }
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(dir).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+fn step(id: &str) -> StepId {
+    StepId::new(id).unwrap()
+}
+
+fn attempt(id: &str) -> AttemptId {
+    AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) }
+}
+
+/// A step writes `page.txt` in its worktree.
+fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
+    let tree = trees.prepare(Some(&step(id))).unwrap();
+    fs::write(tree.join("page.txt"), page).unwrap();
+    trees.commit(Some(&step(id)), &attempt(id)).unwrap();
+    tree
+}
+
+fn merge(trees: &RunTrees, id: &str) -> Merged {
+    trees.merge(&step(id), &format!("trial/{id}.merge#1"), |_| Ok(())).unwrap()
+}
+
+#[test]
+fn what_an_attempt_leaves_is_committed_with_its_id_and_merged_once() {
+    let scratch = Scratch::new();
+    let config = fs::read(scratch.repo().join(".git/config")).unwrap();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = work(&trees, "a", "head\nbody of a\n");
+    assert_eq!(trees.prepare(Some(&step("a"))).unwrap(), tree, "it is found again");
+    assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a");
+    let trailer = git(&tree, &["log", "-1", "--format=%(trailers:key=Callboard-Attempt,valueonly)"]);
+    assert_eq!(trailer, "trial/a#1.1");
+    assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), None);
+    let Merged::Commit(commit) = merge(&trees, "a") else { panic!("nothing is in the way") };
+    assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), Some(commit.clone()));
+    assert_eq!(trees.find_merge("trial/a.merge#11").unwrap(), None);
+    assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), commit);
+    assert_eq!(merge(&trees, "a"), Merged::Nothing);
+    let integrated = trees.path(None).join("page.txt");
+    assert_eq!(
+        fs::read_to_string(integrated).unwrap(),
+        "head\nbody of a\n",
+        "its worktree follows the branch"
+    );
+    assert_eq!(fs::read(scratch.repo().join(".git/config")).unwrap(), config, "no setting was written");
+}
+
+#[test]
+fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
+    for strategy in [MergeStrategy::Merge, MergeStrategy::Rebase] {
+        let scratch = Scratch::new();
+        let trees = scratch.trees(strategy, &[]);
+        work(&trees, "a", "head\nbody of a\n");
+        let tree = work(&trees, "b", "head\nbody of b\n");
+        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)));
+        let before = scratch.git(&["rev-parse", "callboard/trial"]);
+        let Merged::Conflict(conflict) = merge(&trees, "b") else { panic!("both changed the body") };
+        assert_eq!(conflict.files, ["page.txt"]);
+        assert!(conflict.evidence.contains("body of a") && conflict.evidence.contains("body of b"));
+        assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before, "the branch did not move");
+        // The next turn: the step merges and leaves the markers, then resolves them.
+        assert_eq!(trees.prepare(Some(&step("b"))).unwrap(), tree);
+        let merged =
+            Command::new("git").arg("-C").arg(&tree).args(["merge", "callboard/trial"]).output().unwrap();
+        assert!(!merged.status.success());
+        let markers = trees.commit(Some(&step("b")), &attempt("b")).unwrap_err();
+        assert!(matches!(markers, TreeError::Markers { .. }), "{markers}");
+        fs::write(tree.join("page.txt"), "head\nbody of a and b\n").unwrap();
+        trees.commit(Some(&step("b")), &attempt("b")).unwrap();
+        let result = trees.merge(&step("b"), "trial/b.merge#2", |_| Ok(())).unwrap();
+        assert!(matches!(result, Merged::Commit(_)), "{strategy:?}: {result:?}");
+        assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
+        assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
+    }
+}
+
+#[test]
+fn a_red_check_of_the_merged_tree_leaves_the_branch_where_it_is() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    work(&trees, "a", "head\nred\n");
+    let before = scratch.git(&["rev-parse", "callboard/trial"]);
+    let check = |tree: &Path| Err(fs::read_to_string(tree.join("page.txt")).unwrap());
+    let result = trees.merge(&step("a"), "trial/a.merge#1", check).unwrap();
+    let refused = Conflict { files: Vec::new(), evidence: "head\nred\n".to_owned() };
+    assert_eq!(result, Merged::Conflict(refused), "it sees the merged tree");
+    assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before);
+    assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "the next merge is not disturbed");
+}
+
+#[test]
+fn the_base_branch_is_fast_forwarded_only_without_touching_local_changes() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    work(&trees, "a", "head\nbody of a\n");
+    merge(&trees, "a");
+    assert!(!trees.is_delivered().unwrap());
+    fs::write(scratch.repo().join("page.txt"), "the user is typing\n").unwrap();
+    assert!(matches!(trees.fast_forward().unwrap(), FastForward::NotPossible(_)));
+    assert_eq!(fs::read_to_string(scratch.repo().join("page.txt")).unwrap(), "the user is typing\n");
+    scratch.git(&["checkout", "--quiet", "page.txt"]);
+    fs::write(scratch.repo().join("notes.txt"), "unrelated\n").unwrap();
+    assert_eq!(trees.fast_forward().unwrap(), FastForward::Done);
+    assert_eq!(fs::read_to_string(scratch.repo().join("page.txt")).unwrap(), "head\nbody of a\n");
+    assert!(scratch.repo().join("notes.txt").exists() && trees.is_delivered().unwrap());
+}
+
+#[test]
+fn a_base_branch_with_new_commits_is_left_alone_and_one_that_is_not_checked_out_moves() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    work(&trees, "a", "head\nbody of a\n");
+    merge(&trees, "a");
+    scratch.git(&["switch", "--quiet", "--create", "elsewhere"]);
+    assert_eq!(trees.fast_forward().unwrap(), FastForward::Done);
+    assert_eq!(scratch.git(&["rev-parse", "main"]), scratch.git(&["rev-parse", "callboard/trial"]));
+    scratch.git(&["branch", "--force", "main", "elsewhere"]);
+    scratch.git(&["switch", "--quiet", "main"]);
+    scratch.git(&["commit", "--quiet", "--allow-empty", "--message=meanwhile"]);
+    let result = trees.fast_forward().unwrap();
+    assert_eq!(result, FastForward::NotPossible("branch `main` has new commits".to_owned()));
+}
+
+#[test]
+fn the_setup_command_runs_once_in_each_worktree_and_its_output_is_kept() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &["sh", "-c", "echo ready; echo x >>../count"]);
+    for _ in 0..2 {
+        trees.prepare(Some(&step("a"))).unwrap();
+    }
+    let dir = scratch.root.path().join("work trees/trial");
+    assert_eq!(fs::read_to_string(dir.join("count")).unwrap(), "x\nx\n", "integration and step");
+    assert_eq!(fs::read_to_string(dir.join("state/step-a.setup.log")).unwrap(), "ready\n");
+    let failing = scratch.trees(MergeStrategy::Merge, &["false"]);
+    fs::remove_file(dir.join("state/step-a.setup.done")).unwrap();
+    assert!(matches!(failing.prepare(Some(&step("a"))).unwrap_err(), TreeError::Setup { .. }));
+}
+
+#[test]
+fn a_worktree_is_removed_only_when_clean_and_merged() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let (merged, open) = (work(&trees, "a", "head\nbody of a\n"), work(&trees, "b", "head\nbody of b\n"));
+    merge(&trees, "a");
+    let locked = fs::read_to_string(scratch.repo().join(".git/worktrees/step-a/locked")).unwrap();
+    assert_eq!(run_of_lock(&locked), Some("trial"));
+    fs::write(trees.path(None).join("page.txt"), "not committed\n").unwrap();
+    assert_eq!(trees.remove().unwrap(), [open.clone(), trees.path(None)]);
+    assert!(!merged.exists() && open.exists() && trees.path(None).exists());
+    let branches = scratch.git(&["branch", "--format=%(refname:short)"]);
+    assert_eq!(branches, "callboard/trial\ncallboard/trial@b\nmain");
+    let again = trees.prepare(Some(&step("a"))).unwrap();
+    assert_eq!(fs::read_to_string(again.join("page.txt")).unwrap(), "head\nbody of a\n");
+}
+
+#[test]
+fn a_worktree_whose_directory_was_deleted_is_made_again() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = work(&trees, "a", "head\nbody of a\n");
+    fs::remove_dir_all(&tree).unwrap();
+    assert_eq!(trees.prepare(Some(&step("a"))).unwrap(), tree);
+    assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
+}

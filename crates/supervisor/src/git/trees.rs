@@ -1,0 +1,320 @@
+//! The worktrees of a run: made, set up, committed in, removed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use protocol::{AttemptId, RunId, StepId};
+use serde::{Deserialize, Serialize};
+
+use super::{Git, GitError, TreeLock};
+
+/// The reason of a worktree's lock, followed by the run.
+pub(super) const LOCK_REASON: &str = "callboard run ";
+
+/// How the worktrees of a run are made and merged. Fixed when the run starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeOptions {
+    /// The directory of this run's worktrees.
+    pub dir: PathBuf,
+    /// The branch that the run starts from and that is fast-forwarded at its end; `None` if HEAD was detached.
+    pub base: Option<String>,
+    /// The commit that the run starts from.
+    pub start: String,
+    pub strategy: MergeStrategy,
+    /// The command that prepares a new worktree; empty if there is none.
+    pub setup: Vec<String>,
+    /// Leave the base branch alone.
+    pub no_merge: bool,
+}
+
+/// How a step's branch gets into the integration branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeStrategy {
+    /// By a merge commit.
+    #[default]
+    Merge,
+    /// By its own commits, on top of the integration branch.
+    Rebase,
+}
+
+/// Why a worktree is not ready, or cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("cannot use `{}`", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the setup command of the worktree failed ({status}); its output is in `{}`", log.display())]
+    Setup { status: String, log: PathBuf },
+    #[error("`{}` still has conflict markers: {files}", tree.display())]
+    Markers { tree: PathBuf, files: String },
+}
+
+/// The worktrees of one run.
+#[derive(Debug, Clone)]
+pub struct RunTrees {
+    pub(super) run: RunId,
+    /// The main repository.
+    pub(super) repo: PathBuf,
+    pub(super) options: WorktreeOptions,
+}
+
+/// One worktree of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tree<'a> {
+    Integration,
+    /// Where merges are made, with a detached HEAD.
+    Merge,
+    Step(&'a StepId),
+}
+
+impl Tree<'_> {
+    fn name(self) -> String {
+        match self {
+            Self::Integration => "integration".to_owned(),
+            Self::Merge => "merge".to_owned(),
+            Self::Step(step) => format!("step-{step}"),
+        }
+    }
+}
+
+impl<'a> From<Option<&'a StepId>> for Tree<'a> {
+    fn from(step: Option<&'a StepId>) -> Self {
+        step.map_or(Self::Integration, Self::Step)
+    }
+}
+
+impl RunTrees {
+    pub fn new(run: RunId, repo: PathBuf, options: WorktreeOptions) -> Self {
+        Self { run, repo, options }
+    }
+
+    /// Returns the name of the run's integration branch.
+    pub fn integration_branch(&self) -> String {
+        integration_branch(&self.run)
+    }
+
+    /// Returns the branch of a step. A branch below `callboard/RUN` is impossible, because that is a branch, too.
+    pub fn step_branch(&self, step: &StepId) -> String {
+        format!("{}@{step}", self.integration_branch())
+    }
+
+    /// Returns the directory of a step's worktree, or of the integration branch's. It need not exist.
+    pub fn path(&self, step: Option<&StepId>) -> PathBuf {
+        self.tree_path(step.into())
+    }
+
+    pub(super) fn tree_path(&self, tree: Tree<'_>) -> PathBuf {
+        self.options.dir.join(tree.name())
+    }
+
+    pub(super) fn repo_git(&self) -> Git {
+        Git::new(&self.repo)
+    }
+
+    fn state_file(&self, tree: Tree<'_>, suffix: &str) -> PathBuf {
+        self.options.dir.join("state").join(format!("{}.{suffix}", tree.name()))
+    }
+
+    /// Waits until no git process of this or an earlier engine works on the tree.
+    pub(super) fn lock(&self, tree: Tree<'_>) -> Result<TreeLock, TreeError> {
+        let path = self.state_file(tree, "lock");
+        let state = self.options.dir.join("state");
+        fs::create_dir_all(&state)
+            .and_then(|()| TreeLock::take(&path))
+            .map_err(|source| TreeError::Io { path, source })
+    }
+
+    /// Makes the worktree of an attempt ready and returns its directory. The branch of a step starts at the integration
+    /// branch, again after it was merged.
+    pub fn prepare(&self, step: Option<&StepId>) -> Result<PathBuf, TreeError> {
+        self.ensure_integration()?;
+        let Some(step) = step else { return Ok(self.path(None)) };
+        let tree = Tree::Step(step);
+        let lock = self.lock(tree)?;
+        let (branch, integration) = (self.step_branch(step), self.integration_branch());
+        let git = self.ensure(tree, &lock, &branch, &integration)?;
+        if git.is_ancestor(&branch, &integration)? {
+            git.run(["merge", "--ff-only", "--quiet", &integration])?;
+        }
+        Ok(self.path(Some(step)))
+    }
+
+    /// Returns variables with an identity for the commits of an agent, if the user has configured none.
+    pub fn identity(&self) -> Result<Vec<(String, String)>, TreeError> {
+        Ok(self.repo_git().missing_identity()?)
+    }
+
+    /// Makes the integration branch and its worktree, if they do not exist.
+    pub(super) fn ensure_integration(&self) -> Result<(), TreeError> {
+        let lock = self.lock(Tree::Integration)?;
+        self.ensure(Tree::Integration, &lock, &self.integration_branch(), &self.options.start).map(drop)
+    }
+
+    fn ensure(&self, tree: Tree<'_>, lock: &TreeLock, branch: &str, start: &str) -> Result<Git, TreeError> {
+        self.add(tree, lock, |repo| {
+            if !repo.has_branch(branch)? {
+                repo.run(["branch", "--no-track", branch, start])?;
+            }
+            Ok(vec![branch.to_owned()])
+        })
+    }
+
+    /// Adds the worktree, locks it against `git worktree prune`, and runs the setup command, as far as that is not done.
+    /// `checkout` returns what is checked out in a new worktree.
+    pub(super) fn add(
+        &self,
+        tree: Tree<'_>,
+        lock: &TreeLock,
+        checkout: impl FnOnce(&Git) -> Result<Vec<String>, GitError>,
+    ) -> Result<Git, TreeError> {
+        let path = self.tree_path(tree);
+        let text = path.to_string_lossy();
+        let git = Git::locked(&path, lock);
+        let git_dir = || git.run(["rev-parse", "--absolute-git-dir"]).map(PathBuf::from);
+        let is_added = path.join(".git").exists() && git_dir()?.join("locked").exists();
+        if !is_added {
+            let lock = self.lock_repo()?;
+            let repo = Git::locked(&self.repo, &lock);
+            let mut checkout = checkout(&repo)?;
+            if !path.join(".git").exists() {
+                // Twice: even if git has it registered as a locked worktree whose directory was deleted.
+                let mut add =
+                    ["worktree", "add", "--quiet", "--force", "--force"].map(str::to_owned).to_vec();
+                let what = checkout.pop();
+                add.extend(checkout.into_iter().chain([text.to_string()]).chain(what));
+                repo.run(add)?;
+            }
+            if !git_dir()?.join("locked").exists() {
+                let reason = format!("--reason={LOCK_REASON}{}", self.run);
+                repo.run(["worktree", "lock", &reason, &text])?;
+            }
+        }
+        self.set_up(tree, &path, lock)?;
+        Ok(git)
+    }
+
+    /// Waits until no other worktree of the repository is added or removed. git fails if it finds one half made.
+    fn lock_repo(&self) -> Result<TreeLock, TreeError> {
+        let path = self.options.dir.with_file_name(".lock");
+        TreeLock::take(&path).map_err(|source| TreeError::Io { path, source })
+    }
+
+    /// Runs the setup command once. Its output is kept.
+    fn set_up(&self, tree: Tree<'_>, path: &Path, lock: &TreeLock) -> Result<(), TreeError> {
+        let [program, args @ ..] = self.options.setup.as_slice() else { return Ok(()) };
+        let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, "setup.done"));
+        if done.exists() {
+            return Ok(());
+        }
+        let run = || {
+            let output = fs::File::create(&log)?;
+            Command::new(program)
+                .args(args)
+                .current_dir(path)
+                .stdin(lock.stdin()?)
+                .stdout(Stdio::from(output.try_clone()?))
+                .stderr(Stdio::from(output))
+                .status()
+        };
+        let status =
+            run().map_err(|error| TreeError::Setup { status: error.to_string(), log: log.clone() })?;
+        if !status.success() {
+            return Err(TreeError::Setup { status: status.to_string(), log });
+        }
+        fs::write(&done, "").map_err(|source| TreeError::Io { path: done, source })
+    }
+
+    /// Commits what an attempt has left uncommitted in its worktree.
+    pub fn commit(&self, step: Option<&StepId>, attempt: &AttemptId) -> Result<(), TreeError> {
+        let tree = step.into();
+        let path = self.tree_path(tree);
+        if !path.join(".git").exists() {
+            return Ok(());
+        }
+        let lock = self.lock(tree)?;
+        let git = Git::locked(&path, &lock);
+        if git.run(["status", "--porcelain"])?.is_empty()
+            && git.check(["rev-parse", "--quiet", "--verify", "MERGE_HEAD"])?.is_none()
+        {
+            return Ok(());
+        }
+        self.check_markers(&git)?;
+        git.run(["add", "--all"])?;
+        let subject = format!("{}: what {attempt} left uncommitted", attempt.step);
+        let trailer = format!("Callboard-Attempt: {}/{attempt}", self.run);
+        git.committing()?.run([
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--allow-empty",
+            "-m",
+            &subject,
+            "-m",
+            &trailer,
+        ])?;
+        Ok(())
+    }
+
+    /// Fails if a file that git could not merge still has conflict markers.
+    fn check_markers(&self, git: &Git) -> Result<(), TreeError> {
+        let unmerged = git.run(["diff", "--name-only", "--diff-filter=U"])?;
+        let with_markers = unmerged.lines().filter(|file| {
+            let text = fs::read(git.dir().join(file)).unwrap_or_default();
+            text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"<<<<<<< "))
+        });
+        let files = with_markers.collect::<Vec<_>>().join(", ");
+        if files.is_empty() {
+            return Ok(());
+        }
+        Err(TreeError::Markers { tree: git.dir().to_owned(), files })
+    }
+
+    /// Removes the worktrees that are clean and whose commits the integration branch has, and their branches. Returns the
+    /// others.
+    pub fn remove(&self) -> Result<Vec<PathBuf>, TreeError> {
+        let mut left = Vec::new();
+        let found = fs::read_dir(&self.options.dir).into_iter().flatten().flatten();
+        let names: Vec<_> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let steps = names.iter().filter_map(|name| StepId::new(name.strip_prefix("step-")?).ok());
+        let steps: Vec<_> = steps.collect();
+        let trees = steps.iter().map(Tree::Step).chain([Tree::Merge, Tree::Integration]);
+        for tree in trees {
+            let path = self.tree_path(tree);
+            if path.join(".git").exists() && !self.remove_tree(tree, &path)? {
+                left.push(path);
+            }
+        }
+        Ok(left)
+    }
+
+    fn remove_tree(&self, tree: Tree<'_>, path: &Path) -> Result<bool, TreeError> {
+        let lock = self.lock(tree)?;
+        let repo_lock = self.lock_repo()?;
+        let (git, repo) = (Git::locked(path, &lock), Git::locked(&self.repo, &repo_lock));
+        let is_clean = git.run(["status", "--porcelain"])?.is_empty();
+        if !is_clean || !git.is_ancestor("HEAD", &self.integration_branch())? {
+            return Ok(false);
+        }
+        let text = path.to_string_lossy();
+        repo.check(["worktree", "unlock", &text])?;
+        repo.run(["worktree", "remove", &text])?;
+        if let Tree::Step(step) = tree {
+            let branch = self.step_branch(step);
+            // `-d` asks whether HEAD of the main repository has it; we have asked for the integration branch.
+            let commit = repo.commit_id(&branch)?;
+            if repo.is_ancestor(&commit, &self.integration_branch())? {
+                repo.run(["update-ref", "-d", &format!("refs/heads/{branch}"), &commit])?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns the name of a run's integration branch.
+pub(super) fn integration_branch(run: &RunId) -> String {
+    format!("callboard/{run}")
+}
