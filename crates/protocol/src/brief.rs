@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::StepId;
 use crate::report::{Form, Report};
 
 /// What an attempt is given.
@@ -38,6 +39,9 @@ pub struct Brief {
     pub gate: bool,
     /// The gate failures that caused the latest loop-back to this step.
     pub findings: Vec<Finding>,
+    /// The worktree of its own in which the attempt works; `None` if it works where the run does.
+    #[serde(skip)]
+    pub worktree: Option<StepId>,
 }
 
 /// Where the document of a run is stored. The runner adds the address of the store.

@@ -115,6 +115,9 @@ pub struct RunLocation {
     pub run: RunId,
     /// Absolute path of the repository, without a trailing slash.
     pub repo_dir: String,
+    /// Absolute path of the run's worktree, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
 }
 
 impl RunLocation {

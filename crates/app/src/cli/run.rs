@@ -57,6 +57,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     engine: EngineArgs,
 
+    /// With worktrees: do not fast-forward the base branch at the end, print the command to merge instead
+    #[arg(long)]
+    no_merge: bool,
+
     /// Start in the background and return at once
     #[arg(long)]
     detach: bool,
@@ -148,8 +152,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         on_failure: arguments.on_failure.into(),
     };
     let definition = definition::read(&workspace.repo, &file, limits)?;
+    let run = run_id(arguments.run_id.as_deref())?;
+    let (worktrees, worktree) = match definition.workflow().has_worktrees() {
+        true => {
+            let (options, path) = workspace::worktrees::options(&workspace, &run, arguments.no_merge)?;
+            (Some(options), Some(path))
+        }
+        false => (None, None),
+    };
     let options = RunOptions {
-        location: RunLocation { run: run_id(arguments.run_id.as_deref())?, repo_dir: workspace.repo_dir()? },
+        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
+        worktrees,
         workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: match arguments.rehearse.profile(&ScriptSteps::of_workflow(definition.workflow()))? {
             Some(profile) => Some(profile),
@@ -158,12 +171,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         env: arguments.profiles.env.clone(),
     };
     let engine_config = engine::engine_config(&workspace, Overrides::default())?;
-    for step in definition.workflow().steps.iter().filter(|step| !step.is_for_person()) {
+    for step in definition.workflow().agent_steps() {
         if engine_config.profile(&options, &step.agent).is_none() {
             return Err(engine::no_profile(&step.agent, step.id.as_str()));
         }
     }
-    let run = options.location.run.clone();
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     block_on(async {
         workspace.lost_store_hints().iter().for_each(output::note);

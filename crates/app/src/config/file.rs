@@ -14,9 +14,9 @@ use toml::de::{DeTable, DeValue};
 use super::adapter;
 use super::error::{ConfigError, ErrorLocation};
 use super::store::{self, StoreAddress};
-use super::{Layer, Origin, Sourced};
+use super::{Layer, Origin, Sourced, worktree};
 
-const KEYS: [&str; 6] = ["jobs", "max_attempts", "backoff", "store", "notify", "adapters"];
+const KEYS: [&str; 7] = ["jobs", "max_attempts", "backoff", "store", "notify", "adapters", "worktree"];
 
 /// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -79,6 +79,9 @@ impl Reader<'_> {
         }
         if let Some(value) = table.get("notify") {
             layer.notify = self.notify(value).map(|command| Sourced::new(command, origin.clone()));
+        }
+        if let Some(value) = table.get("worktree") {
+            layer.worktree = worktree::read(self, value, origin);
         }
         if let Some(value) = table.get("adapters")
             && let Some(adapters) = self.table("adapters", value)

@@ -15,6 +15,7 @@ mod rows;
 mod store;
 #[cfg(test)]
 mod tests;
+mod worktree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ pub(crate) use error::{ConfigError, ConfigErrors};
 pub(crate) use origin::{Origin, Sourced};
 use store::NatsOptions;
 pub(crate) use store::StoreAddress;
+use worktree::Worktree;
 
 const PROJECT_FILE: &str = "callboard.toml";
 
@@ -53,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) notify: Option<Sourced<Vec<String>>>,
     /// Adapters by the name in a step's `agent`.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
+    pub(crate) worktree: Worktree,
 }
 
 /// The sources of values.
@@ -183,6 +186,7 @@ struct Layer {
     nats: NatsOptions,
     notify: Option<Sourced<Vec<String>>>,
     adapters: BTreeMap<String, Sourced<Adapter>>,
+    worktree: Worktree,
 }
 
 impl Layer {
@@ -194,6 +198,7 @@ impl Layer {
         self.store = self.store.take().or(weaker.store);
         self.nats.merge_weaker(weaker.nats);
         self.notify = self.notify.take().or(weaker.notify);
+        self.worktree.merge_weaker(weaker.worktree);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
@@ -235,6 +240,7 @@ impl Layer {
             nats: self.nats,
             notify: self.notify,
             adapters: self.adapters,
+            worktree: self.worktree,
         }
     }
 }

@@ -48,6 +48,7 @@ impl Config {
         if let Some(Sourced { value, origin }) = &self.notify {
             rows.push(row("notify.command", list(value), origin));
         }
+        rows.extend(self.worktree.rows());
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
                 rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
@@ -57,7 +58,7 @@ impl Config {
     }
 }
 
-fn row(key: &str, value: String, origin: &Origin) -> Row {
+pub(super) fn row(key: &str, value: String, origin: &Origin) -> Row {
     Row { key: key.to_owned(), value, origin: origin.clone() }
 }
 
@@ -86,7 +87,7 @@ pub(super) fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-fn list(items: &[String]) -> String {
+pub(super) fn list(items: &[String]) -> String {
     toml::Value::from(items.to_vec()).to_string()
 }
 

@@ -90,12 +90,13 @@ pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &S
 
 impl Draft {
     fn numbered(&self, cycle: CycleId) -> RunSpec {
-        let location = RunLocation { run: run_of(&cycle), repo_dir: self.repo_dir.clone() };
+        let location = RunLocation { run: run_of(&cycle), repo_dir: self.repo_dir.clone(), worktree: None };
         let options = RunOptions {
             location,
             workdir: self.workdir.clone(),
             profile: self.profile.clone(),
             env: self.env.clone(),
+            worktrees: None,
         };
         let definition = Definition {
             cycle,

@@ -12,12 +12,16 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId};
-use runner::{Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Overrides, RunAt, RunOptions};
+use runner::{
+    Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase, Merge, Overrides,
+    RunAt, RunOptions,
+};
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
 use supervisor::ShimProgram;
@@ -84,11 +88,19 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         store_root: workspace.location.root().to_owned(),
         clock: workspace.clock.clone(),
         kinds: workspace.kinds,
-        effects: crate::program().effects.clone(),
+        effects: effects(),
         boot_id,
         descriptors: supervisor::raise_descriptor_limit(),
         author,
     })
+}
+
+/// Returns the effects of every program, and those that this one adds.
+fn effects() -> Effects {
+    let mut effects = crate::program().effects.clone();
+    effects.insert("merge", Arc::new(Merge));
+    effects.insert("fast-forward", Arc::new(FastForwardBase));
+    effects
 }
 
 /// Sets the local directory of the store, and creates it.
@@ -138,6 +150,7 @@ pub(crate) async fn drive(
             info.opened_by, info.opened_with
         )));
     }
+    let options = engine.journal().spec.options.clone();
     let after_failure = engine.journal().machine().after_failure(run);
     let was_interrupted = Cell::new(false);
     let (interrupts, forced_exit) = forward_interrupts(interrupts()?, &was_interrupted);
@@ -160,6 +173,9 @@ pub(crate) async fn drive(
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));
     progress.conclude(store, &run_at, exit);
+    if exit == EngineExit::Finished(Outcome::Succeeded) {
+        workspace::worktrees::conclude(&options);
+    }
     Ok(exit_code(exit))
 }
 

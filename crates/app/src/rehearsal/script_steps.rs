@@ -36,8 +36,7 @@ impl ScriptSteps {
         // A newline in the name would end the comment.
         let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         // A person answers in a rehearsal, too.
-        let agents = workflow.steps.iter().filter(|step| !step.is_for_person());
-        let steps = agents.map(|step| ScriptStep {
+        let steps = workflow.agent_steps().map(|step| ScriptStep {
             step: step.id.clone(),
             gate: step.loop_back_to.clone(),
             says: &[],

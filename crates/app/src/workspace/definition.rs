@@ -37,7 +37,7 @@ pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definitio
         return Err(Failure::of_problems("workflow", file, &source, &problems));
     };
     // A person may be asked without a prompt.
-    let with_prompt = workflow.steps.iter().filter(|step| !step.prompt.is_empty());
+    let with_prompt = workflow.written_steps().filter(|step| !step.prompt.is_empty());
     let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
     Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
 }

@@ -29,6 +29,7 @@ mod succeeding;
 mod terminal;
 mod views;
 mod workflows;
+mod worktrees;
 
 use testkit::{Scene, last_error, status};
 

@@ -42,6 +42,7 @@ pub(super) fn brief(
         iteration: 1,
         gate: false,
         findings: Vec::new(),
+        worktree: None,
     }
 }
 

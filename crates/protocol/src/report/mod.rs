@@ -85,9 +85,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns a report of success with fields of the protocol's own.
-    pub fn completed(expected: &Expected, at: Stamp, others: Map<String, Value>) -> Self {
-        Self {
+    /// Returns a report of success with more fields: those of every report (`logs`, `gate_failure`), or the protocol's own.
+    pub fn completed(expected: &Expected, at: Stamp, fields: Map<String, Value>) -> Self {
+        let report = Self {
             schema: SCHEMA.to_owned(),
             run_id: expected.run_id.clone(),
             step_id: expected.step_id.clone(),
@@ -101,8 +101,11 @@ impl Report {
             next_suggested_steps: Vec::new(),
             gate_failure: false,
             memory_updates: Vec::new(),
-            others,
-        }
+            others: Map::new(),
+        };
+        let mut report = serde_json::to_value(report).expect("BUG: a report is plain data");
+        report.as_object_mut().expect("BUG: a report is an object").extend(fields);
+        serde_json::from_value(report).expect("BUG: an effect states a field of a report in another type")
     }
 }
 

@@ -13,6 +13,7 @@ mod graph;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
 pub use schema::schema;
@@ -90,12 +91,15 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
     graph::check_successors(&draft.steps, &edges, warnings);
     graph::check_cycles(&draft.steps, &edges, problems);
     graph::check_loop_backs(&draft.steps, &edges, problems);
+    worktrees::check_ids(&draft.steps, problems);
     let steps = draft.steps.into_iter().zip(&edges).enumerate();
     Some(Workflow {
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
         description: draft.description.unwrap_or_default(),
         metadata: draft.metadata,
-        steps: steps.map(|(index, (step, edges))| build(index, step, edges, &ids)).collect::<Option<_>>()?,
+        steps: worktrees::add_effects(
+            steps.map(|(index, (step, edges))| build(index, step, edges, &ids)).collect::<Option<_>>()?,
+        ),
     })
 }
 
@@ -119,5 +123,7 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
         model: step.model,
         timeout: step.timeout,
         max_attempts: step.max_attempts,
+        worktree: step.worktree,
+        effect: None,
     })
 }

@@ -24,7 +24,7 @@ pub use decide::{Change, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use step::Verdict;
-pub use workflow::{PERSON, StepSpec, Workflow};
+pub use workflow::{PERSON, StepEffect, StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
@@ -33,8 +33,8 @@ use crate::entry::Entry;
 use crate::people::{Answer, Question};
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, RecordError,
-    RequestRefusal, RunLocation, StepKind, StepStatus, View,
+    Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
+    RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -78,7 +78,7 @@ impl Protocol for Steps {
     }
 
     fn step_kind(definition: &Definition, _: &State, step: &StepId) -> StepKind {
-        if definition.step(step).is_for_person() { StepKind::Person } else { StepKind::Agent }
+        definition.step(step).kind()
     }
 
     fn step_status(_: &Definition, state: &State, step: &StepId) -> StepStatus {
@@ -146,6 +146,10 @@ impl Protocol for Steps {
         answer: &Answer,
     ) -> Result<Verdict, String> {
         step::parse_answer(definition, step, answer)
+    }
+
+    fn effect(definition: &Definition, _: &Document, step: &StepId) -> Option<Effect> {
+        definition.step(step).effect.as_ref().map(step::effect)
     }
 
     fn import(

@@ -20,7 +20,7 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -
     let head = Head {
         run_id: location.run.to_string(),
         workflow_name: definition.workflow().name.clone(),
-        repo_dir: location.repo_dir.clone(),
+        repo_dir: location.worktree.as_ref().unwrap_or(&location.repo_dir).clone(),
         reports_dir: layout::reports_dir(location),
         manual_inputs_dir: layout::manual_inputs_dir(location),
         created_at: at,

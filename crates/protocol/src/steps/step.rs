@@ -1,14 +1,16 @@
 //! The brief of a step, and the verdict of its report.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::definition::Definition;
 use super::document::Document;
+use super::workflow::StepEffect;
 use crate::StepId;
 use crate::brief::{Brief, Upstream};
 use crate::people::{Answer, Question};
 use crate::report::{self, Report};
-use crate::rules::ParsedReport;
+use crate::rules::{Effect, ParsedReport};
 
 /// The possible verdicts of a report or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +74,12 @@ pub(super) fn brief(
 ) -> Brief {
     let step = definition.step(id);
     let step_document = document.steps.get(id.as_str());
-    let upstream = step.needs.iter().filter_map(|need| {
+    // The results of a merged step are its own, not those of the merge.
+    let needs = step.needs.iter().map(|need| match &definition.step(need).effect {
+        Some(StepEffect::Merge(merged)) => merged,
+        Some(StepEffect::FastForward) | None => need,
+    });
+    let upstream = needs.filter_map(|need| {
         let needed = document.steps.get(need.as_str())?;
         Some(Upstream {
             step: need.to_string(),
@@ -95,5 +102,14 @@ pub(super) fn brief(
         iteration: step_document.map_or(0, |document| document.iteration_count) + 1,
         gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
+        worktree: step.worktree.then(|| id.clone()),
+    }
+}
+
+/// Returns the effect of a step that the engine performs.
+pub(super) fn effect(effect: &StepEffect) -> Effect {
+    match effect {
+        StepEffect::Merge(step) => Effect { name: "merge", arguments: json!({ "worktree": step }) },
+        StepEffect::FastForward => Effect { name: "fast-forward", arguments: json!({}) },
     }
 }

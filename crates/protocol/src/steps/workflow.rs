@@ -27,6 +27,23 @@ pub struct Workflow {
 /// The agent of a step that a person works on.
 pub const PERSON: &str = "person";
 
+impl Workflow {
+    /// Returns whether a run of it has worktrees.
+    pub fn has_worktrees(&self) -> bool {
+        self.steps.iter().any(|step| step.worktree)
+    }
+
+    /// Returns the steps of the file, without those that the loader has added.
+    pub fn written_steps(&self) -> impl Iterator<Item = &StepSpec> {
+        self.steps.iter().filter(|step| step.effect.is_none())
+    }
+
+    /// Returns the steps that agents work on.
+    pub fn agent_steps(&self) -> impl Iterator<Item = &StepSpec> {
+        self.written_steps().filter(|step| !step.is_for_person())
+    }
+}
+
 /// One step: an agent, its prompt, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +69,22 @@ pub struct StepSpec {
     /// How many attempts the step has in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// It works in a git worktree of its own, which is merged afterwards.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worktree: bool,
+    /// What the engine does instead of an agent. The file has no such steps: the loader adds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<StepEffect>,
+}
+
+/// A step that the engine performs itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepEffect {
+    /// Merges the branch of this step into the integration branch of the run.
+    Merge(StepId),
+    /// Fast-forwards the base branch to the integration branch.
+    FastForward,
 }
 
 impl StepSpec {
@@ -68,6 +101,17 @@ impl StepSpec {
             model: None,
             timeout: None,
             max_attempts: None,
+            worktree: false,
+            effect: None,
+        }
+    }
+
+    /// Returns what works on the step.
+    pub fn kind(&self) -> StepKind {
+        match &self.effect {
+            Some(_) => StepKind::Effect,
+            None if self.is_for_person() => StepKind::Person,
+            None => StepKind::Agent,
         }
     }
 
@@ -116,6 +160,8 @@ mod tests {
             model: None,
             timeout: Some(Duration::from_secs(90)),
             max_attempts: NonZeroU32::new(3),
+            worktree: true,
+            effect: None,
         }
     }
 

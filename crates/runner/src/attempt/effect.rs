@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use protocol::{AttemptId, Effect, RunId, Turn};
 use serde_json::{Map, Value};
+use supervisor::git::RunTrees;
 use tokio::sync::mpsc;
 
 use super::task::{AttemptEvent, TaskHandle};
@@ -34,6 +35,8 @@ pub struct EffectOrder {
     pub attempt: AttemptId,
     pub arguments: Value,
     pub repo_dir: PathBuf,
+    /// The worktrees of the run, if it has any.
+    pub trees: Option<RunTrees>,
     /// The run is a rehearsal: nothing that belongs to the user may change.
     pub rehearsal: bool,
 }

@@ -3,6 +3,7 @@
 
 mod effect;
 mod log_tail;
+mod merge;
 mod prompt;
 mod result;
 mod spec;
@@ -11,6 +12,7 @@ mod task;
 pub(crate) use effect::{EffectEnd, spawn_effect};
 pub use effect::{EffectOrder, Effects, PerformEffect};
 pub use log_tail::{last_line, last_lines};
+pub use merge::{FastForwardBase, Merge};
 pub use prompt::{PromptFiles, preview_prompt};
 pub(crate) use result::{AttemptResult, Classifier};
 pub(crate) use spec::{AttemptSpec, Provenance};

@@ -57,6 +57,14 @@ impl Classifier<'_> {
             ProcessEnd::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
+            ProcessEnd::NotCommitted(error) => {
+                return AttemptResult::failure(
+                    Ending::Failed,
+                    FailureKind::EffectFailed,
+                    error.clone(),
+                    None,
+                );
+            }
             ProcessEnd::Unclaimed => {
                 return AttemptResult::failure(
                     Ending::Interrupted,

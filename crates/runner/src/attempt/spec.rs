@@ -1,14 +1,15 @@
 //! What an attempt needs: its directory, its prompt, its environment and its limits.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::AttemptId;
 use protocol::brief::{Brief, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
+use protocol::{AttemptId, RunLocation};
 use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
+use supervisor::git::{RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::prompt::PromptFiles;
@@ -25,6 +26,8 @@ pub(crate) struct AttemptSpec {
     pub(super) provenance: Provenance,
     pub(crate) dir: AttemptDir,
     options: RunOptions,
+    /// The worktrees of the run; the attempt works in one of them.
+    trees: Option<RunTrees>,
     artifacts_dir: String,
     pub(super) mark: Mark,
     shim: ShimProgram,
@@ -64,6 +67,7 @@ impl AttemptSpec {
             profile: engine_config.profile(&options, &brief.agent).cloned(),
             descriptors: engine_config.descriptors,
             provenance,
+            trees: options.trees(),
             options,
             artifacts_dir,
             shim: engine_config.shim.clone(),
@@ -77,9 +81,10 @@ impl AttemptSpec {
     /// Makes the report's artifact paths relative to the repository, as in the document. Fails if one is outside of
     /// it.
     pub(crate) fn relative_artifacts(&self, mut report: Report) -> Result<Report, String> {
-        let root = format!("{}/", self.options.location.repo_dir);
+        let roots = [self.work_tree(), self.options.location.repo_dir.clone()];
         for artifact in &mut report.artifacts {
-            if let Some(inside) = artifact.strip_prefix(&root) {
+            let inside = roots.iter().find_map(|root| artifact.strip_prefix(root)?.strip_prefix('/'));
+            if let Some(inside) = inside {
                 *artifact = inside.to_owned();
             }
             if let Some(problem) = artifact_path_problem(artifact) {
@@ -89,6 +94,35 @@ impl AttemptSpec {
             }
         }
         Ok(report)
+    }
+
+    /// Returns the top of the tree in which the agent works: the repository, or a worktree.
+    fn work_tree(&self) -> String {
+        match &self.trees {
+            Some(trees) => text(&trees.path(self.brief.worktree.as_ref())),
+            None => self.options.location.repo_dir.clone(),
+        }
+    }
+
+    /// Returns the directory in which the agent is started.
+    fn cwd(&self) -> PathBuf {
+        match self.options.workdir.strip_prefix(&self.options.location.repo_dir) {
+            Ok(inside) => Path::new(&self.work_tree()).join(inside),
+            Err(_) => self.options.workdir.clone(),
+        }
+    }
+
+    /// Makes the worktree of the attempt, and returns the variables that git needs there. May block.
+    pub(super) fn prepare_tree(&self) -> Result<Vec<(String, String)>, TreeError> {
+        let Some(trees) = &self.trees else { return Ok(Vec::new()) };
+        trees.prepare(self.brief.worktree.as_ref())?;
+        trees.identity()
+    }
+
+    /// Commits what the attempt has left in its worktree. May block.
+    pub(super) fn commit_tree(&self) -> Result<(), TreeError> {
+        let Some(trees) = &self.trees else { return Ok(()) };
+        trees.commit(self.brief.worktree.as_ref(), &self.attempt)
     }
 
     /// Returns how long the agent may run.
@@ -102,14 +136,18 @@ impl AttemptSpec {
     }
 
     /// Prepares the attempt and starts it.
-    pub(super) fn start(&self, handle: &mut AttemptHandle) -> Result<(), NotStarted> {
+    pub(super) fn start(
+        &self,
+        handle: &mut AttemptHandle,
+        git: Vec<(String, String)>,
+    ) -> Result<(), NotStarted> {
         let profile = self.profile.as_ref().ok_or(NotStarted::NoProfile)?;
-        let launch = self.prepare(profile)?;
+        let launch = self.prepare(profile, git)?;
         Ok(handle.start(&self.shim, &launch)?)
     }
 
     /// Writes the attempt's input files and returns how to launch it.
-    fn prepare(&self, profile: &AgentProfile) -> io::Result<Launch> {
+    fn prepare(&self, profile: &AgentProfile, mut set: Vec<(String, String)>) -> io::Result<Launch> {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
         // Replaced atomically, because an earlier shim may be starting the same attempt.
@@ -119,13 +157,13 @@ impl AttemptSpec {
         supervisor::replace_file(&self.dir.context(), files.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
-        let set: Vec<_> = profile.env.iter().chain(&self.options.env).cloned().collect();
+        set.extend(profile.env.iter().chain(&self.options.env).cloned());
         Ok(Launch {
             run: self.mark.run.clone(),
             attempt: self.attempt.clone(),
             store: self.mark.store.clone(),
             argv: profile.adapter.argv(&assignment),
-            cwd: self.options.workdir.clone(),
+            cwd: self.cwd(),
             env: environment(&profile.pass, std::env::vars_os(), &set, &assignment),
             timeout: self.timeout(),
             silence: profile.silence,
@@ -136,9 +174,15 @@ impl AttemptSpec {
 
     fn assignment(&self, report: String) -> Assignment {
         let repo = &self.options.location.repo_dir;
+        let tree = self.work_tree();
+        // Files of the run's directory are in the repository, all others in the tree.
+        let absolute = |artifact: &String| match format!("/{artifact}").starts_with(RunLocation::EXCLUDED) {
+            true => format!("{repo}/{artifact}"),
+            false => format!("{tree}/{artifact}"),
+        };
         let dependency = |upstream: &Upstream| Dependency {
             step: upstream.step.clone(),
-            artifacts: upstream.artifacts.iter().map(|artifact| format!("{repo}/{artifact}")).collect(),
+            artifacts: upstream.artifacts.iter().map(absolute).collect(),
         };
         Assignment {
             run: self.mark.run.clone(),
@@ -149,10 +193,10 @@ impl AttemptSpec {
             step_attempt: self.brief.counted_attempt,
             prompt: text(&self.dir.prompt()),
             report,
-            repo: repo.clone(),
+            repo: tree.clone(),
             artifacts_dir: self.artifacts_dir.clone(),
             manual_input: None,
-            root: repo.clone(),
+            root: tree.clone(),
             store: text(&self.mark.store),
             dependencies: self.brief.upstream.iter().map(dependency).collect(),
             iteration: self.brief.iteration,
@@ -174,6 +218,8 @@ impl AttemptSpec {
 pub(super) enum NotStarted {
     #[error("no command is configured for its agent")]
     NoProfile,
+    #[error("cannot prepare its worktree")]
+    Tree(#[from] TreeError),
     #[error("cannot prepare the attempt")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
@@ -185,7 +231,7 @@ impl NotStarted {
     /// attempt.
     pub(super) fn is_shortage(&self) -> bool {
         match self {
-            Self::NoProfile => false,
+            Self::NoProfile | Self::Tree(_) => false,
             Self::Prepare(error) => supervisor::is_shortage(error),
             Self::Spawn(error) => error.is_shortage(),
         }

@@ -1,8 +1,10 @@
 //! The task that watches one attempt from its start to its end.
 
 use std::io;
+use std::sync::Arc;
 
 use protocol::AttemptId;
+use supervisor::git::TreeError;
 use supervisor::report::{Collected, collect};
 use supervisor::{
     AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, Voided, void,
@@ -24,6 +26,8 @@ pub(crate) enum ProcessEnd {
     Unclaimed,
     /// The attempt could not be prepared, or no shim could be spawned, and the claim is void.
     NotStarted(String),
+    /// It ended, and what it left in its worktree cannot be committed.
+    NotCommitted(String),
 }
 
 /// What the task of an attempt tells the engine.
@@ -31,7 +35,7 @@ pub(crate) enum ProcessEnd {
 pub(crate) enum AttemptEvent {
     Ended {
         attempt: AttemptId,
-        spec: Box<AttemptSpec>,
+        spec: Arc<AttemptSpec>,
         end: ProcessEnd,
     },
     /// The attempt has written a partial report.
@@ -104,7 +108,7 @@ pub(crate) fn spawn_task(
         let id = spec.attempt.clone();
         // Counted from here, so later than the shim's own deadline: the shim is responsible for the timeout.
         let wake_shim_at = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut task = AttemptTask { spec, shutdowns, linger_deadline: None, wake_shim_at };
+        let mut task = AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at };
         let report_progress = |progress| {
             // If the engine is gone, the next one finds the event on disk.
             let _ = events.send(match progress {
@@ -113,9 +117,9 @@ pub(crate) fn spawn_task(
             });
         };
         let event = match task.run_to_end(report_progress).await {
-            Ok(end) => AttemptEvent::Ended { attempt, spec: Box::new(task.spec), end },
+            Ok(end) => AttemptEvent::Ended { attempt, spec: task.spec, end },
             Err(WatchFailed::NoProfile) => {
-                AttemptEvent::NoProfile { attempt: id.clone(), agent: task.spec.expected.agent }
+                AttemptEvent::NoProfile { attempt: id.clone(), agent: task.spec.expected.agent.clone() }
             }
             Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
         };
@@ -133,7 +137,7 @@ enum Progress {
 }
 
 struct AttemptTask {
-    spec: AttemptSpec,
+    spec: Arc<AttemptSpec>,
     shutdowns: mpsc::UnboundedReceiver<Shutdown>,
     /// When an attempt that has reported is stopped.
     linger_deadline: Option<Instant>,
@@ -170,7 +174,7 @@ impl AttemptTask {
                             return Ok(end);
                         }
                     }
-                    HandleEvent::Ended(end) => return Ok(ProcessEnd::Ended(end)),
+                    HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
                 () = until(self.wake_shim_at) => {
                     self.wake_shim_at = None;
@@ -190,7 +194,8 @@ impl AttemptTask {
         if self.kill_unclaimed().await? {
             return Ok(Some(ProcessEnd::Ended(AttemptEnd::Vanished)));
         }
-        match self.spec.start(handle) {
+        let prepared = self.blocking(AttemptSpec::prepare_tree).await;
+        match prepared.map_err(NotStarted::from).and_then(|git| self.spec.start(handle, git)) {
             Ok(()) => Ok(None),
             Err(NotStarted::NoProfile) => Err(WatchFailed::NoProfile),
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
@@ -198,6 +203,23 @@ impl AttemptTask {
             // An earlier shim was slow and has the claim after all.
             Err(_) => Ok(None),
         }
+    }
+
+    /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
+    async fn commit_tree(&self, end: AttemptEnd) -> ProcessEnd {
+        match self.blocking(AttemptSpec::commit_tree).await {
+            Ok(()) => ProcessEnd::Ended(end),
+            Err(error) => ProcessEnd::NotCommitted(with_causes(&error)),
+        }
+    }
+
+    /// Runs git in a thread of its own.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        action: fn(&AttemptSpec) -> Result<T, TreeError>,
+    ) -> Result<T, TreeError> {
+        let spec = Arc::clone(&self.spec);
+        tokio::task::spawn_blocking(move || action(&spec)).await.expect("BUG: git has panicked")
     }
 
     /// Returns whether processes of an attempt without a claim were alive: its files may have been removed. Kills

@@ -108,6 +108,7 @@ impl Engine<'_> {
             attempt: attempt.clone(),
             arguments: effect.as_ref().map(|effect| effect.arguments.clone()).unwrap_or_default(),
             repo_dir: PathBuf::from(&spec.options.location.repo_dir),
+            trees: spec.options.trees(),
             rehearsal: spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal()),
         };
         spawn_effect(&self.engine_config.effects, effect, order, self.event_sender.clone())

@@ -9,6 +9,7 @@ use protocol::{Kind, RunId, RunLocation};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use store::{CommitError, Position, Store, WriteError};
+use supervisor::git::{RunTrees, WorktreeOptions};
 
 use crate::clock::Clock;
 use crate::engine::AgentProfile;
@@ -40,6 +41,17 @@ pub struct RunOptions {
     pub profile: Option<AgentProfile>,
     /// Variables for every agent.
     pub env: Vec<(String, String)>,
+    /// How its git worktrees are made; `None` if it works in the repository itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktrees: Option<WorktreeOptions>,
+}
+
+impl RunOptions {
+    /// Returns the worktrees of the run, if it has any.
+    pub fn trees(&self) -> Option<RunTrees> {
+        let options = self.worktrees.clone()?;
+        Some(RunTrees::new(self.location.run.clone(), PathBuf::from(&self.location.repo_dir), options))
+    }
 }
 
 /// Why a run could not be started.

@@ -62,13 +62,17 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
-            let location =
-                RunLocation { run: RunId::new(format!("bench-{number:05}"))?, repo_dir: repo_dir.clone() };
+            let location = RunLocation {
+                run: RunId::new(format!("bench-{number:05}"))?,
+                repo_dir: repo_dir.clone(),
+                worktree: None,
+            };
             let options = RunOptions {
                 location,
                 workdir: repo.scene().repo().to_owned(),
                 profile: None,
                 env: Vec::new(),
+                worktrees: None,
             };
             let spec = RunSpec::new("bench".to_owned(), &definition, options);
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };

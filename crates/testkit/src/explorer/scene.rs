@@ -130,6 +130,7 @@ impl<P: Explored> Scene<P> {
             let location = RunLocation {
                 run: RunId::new("explored").expect("BUG: the name is safe"),
                 repo_dir: "/repo".to_owned(),
+                worktree: None,
             };
             let at = Stamp::from_micros(1_750_000_000_000_000);
             let machine = Typed::<P> {

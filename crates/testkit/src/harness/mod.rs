@@ -105,8 +105,10 @@ pub fn spec(
     directory: &Path,
     profile: Option<AgentProfile>,
 ) -> RunSpec {
-    let location = RunLocation { run: run.clone(), repo_dir: directory.display().to_string() };
-    let options = RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new() };
+    let location =
+        RunLocation { run: run.clone(), repo_dir: directory.display().to_string(), worktree: None };
+    let options =
+        RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new(), worktrees: None };
     RunSpec::new("trial".to_owned(), &definition, options)
 }
 

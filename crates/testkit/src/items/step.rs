@@ -170,6 +170,7 @@ pub(super) fn brief(
         iteration: 1,
         gate: false,
         findings: Vec::new(),
+        worktree: None,
     }
 }
 

@@ -147,7 +147,7 @@ fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
     let warnings = warnings.into_iter().map(|warning| Finding::of(Severity::Warning, warning));
     let mut findings: Vec<_> = errors.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (whole.map(|(workflow, _)| Whole::Steps(workflow.steps.len())), findings)
+    (whole.map(|(workflow, _)| Whole::Steps(workflow.written_steps().count())), findings)
 }
 
 /// The result of checking a document against the rules of its format.

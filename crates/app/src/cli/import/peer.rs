@@ -183,11 +183,12 @@ impl Import<'_> {
             timeout: None,
         };
         let options = RunOptions {
-            location: RunLocation { run: run.clone(), repo_dir: self.workspace.repo_dir()? },
+            location: RunLocation { run: run.clone(), repo_dir: self.workspace.repo_dir()?, worktree: None },
             workdir: self.workspace.repo.clone(),
             // `resume` or the configuration chooses the agents.
             profile: None,
             env: Vec::new(),
+            worktrees: None,
         };
         Ok(RunSpec::new(metadata.instruction.clone(), &definition, options))
     }

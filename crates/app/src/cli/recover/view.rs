@@ -60,14 +60,22 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         on_failure: flags.on_failure.into(),
     };
     let definition = definition::read(&workspace.repo, workflow, limits)?;
+    let (worktrees, worktree) = match definition.workflow().has_worktrees() {
+        true => {
+            let (options, path) = workspace::worktrees::options(workspace, &run, false)?;
+            (Some(options), Some(path))
+        }
+        false => (None, None),
+    };
     let options = RunOptions {
-        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()? },
+        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
         workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),
+        worktrees,
     };
     let engine_config = engine::engine_config(workspace, Overrides::default())?;
-    let mut agents = definition.workflow().steps.iter().filter(|step| !step.is_for_person());
+    let mut agents = definition.workflow().agent_steps();
     if let Some(step) = agents.find(|step| engine_config.profile(&options, &step.agent).is_none()) {
         return Err(engine::no_profile(&step.agent, step.id.as_str()));
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::runs::Runs;
 use super::{DoctorContext, Finding};
 use crate::output::{count, shell_word};
 
@@ -11,7 +12,7 @@ const CHECK: &str = "git";
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding> {
     let version = match supervisor::probe(Path::new("git"), &["--version"], TIMEOUT) {
         Ok(answer) => answer.trim().trim_start_matches("git version ").to_owned(),
         Err(error) => {
@@ -36,7 +37,33 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
                 .command(format!("git -C {} worktree prune", shell_word(&context.repo))),
         );
     }
+    findings.extend(runs.and_then(|runs| remaining(context, common, runs)));
     findings
+}
+
+/// Names the worktrees of runs that have ended. They have changes that no other branch has, or the run has failed.
+fn remaining(context: &DoctorContext, common: &Path, runs: &Runs) -> Option<Finding> {
+    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let remaining = linked.filter_map(|entry| {
+        let reason = fs::read_to_string(entry.path().join("locked")).ok()?;
+        let run = supervisor::git::run_of_lock(&reason)?;
+        let has_ended = !runs.unfinished.iter().any(|unfinished| unfinished.run.as_str() == run);
+        let path = fs::read_to_string(entry.path().join("gitdir")).ok()?;
+        let path = PathBuf::from(path.trim_end()).parent()?.to_owned();
+        (has_ended && path.exists()).then(|| (path, run.to_owned()))
+    });
+    let mut remaining: Vec<_> = remaining.collect();
+    remaining.sort();
+    let (first, _) = remaining.first()?;
+    let (repo, first) = (shell_word(&context.repo), shell_word(first));
+    let command = format!("git -C {repo} worktree unlock {first} && git -C {repo} worktree remove {first}");
+    let worktrees = count(remaining.len(), "worktree remains", "worktrees remain");
+    let details = remaining.iter().map(|(path, run)| format!("{} of run `{run}`", path.display()));
+    Some(
+        Finding::note(CHECK, format!("{worktrees} of runs that have ended"))
+            .details(details)
+            .command(command),
+    )
 }
 
 /// Returns the number of linked worktrees that exist, and the paths of those that do not.

@@ -50,7 +50,7 @@ pub(crate) async fn run_all(mut context: DoctorContext) -> Vec<Finding> {
     findings.extend(runs.iter().flat_map(|runs| runs::check(context, runs)));
     findings.extend(orphans::check(context, marked, runs.as_ref()));
     findings.extend(files::check(context, runs.as_ref()));
-    findings.extend(git::check(context));
+    findings.extend(git::check(context, runs.as_ref()));
     findings.extend(configuration::check(context));
     findings.extend(agents::check());
     findings.extend(limits::check());

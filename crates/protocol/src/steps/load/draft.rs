@@ -44,6 +44,7 @@ pub(super) struct StepDraft {
     pub(super) model: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_attempts: Option<NonZeroU32>,
+    pub(super) worktree: bool,
 }
 
 pub(super) fn read(root: &Node, problems: &mut Problems) -> Option<Draft> {
@@ -139,6 +140,7 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         model: model.map(|model| model.value),
         timeout: get("timeout").and_then(|entry| field::duration(entry, problems)),
         max_attempts: get("max_attempts").and_then(|entry| field::max_attempts(entry, problems)),
+        worktree: get("worktree").is_some_and(|entry| field::flag(entry, problems)),
     })
 }
 

@@ -128,6 +128,21 @@ pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<Non
     None
 }
 
+/// `true` or `false`; `false` if it is neither, which is reported.
+pub(super) fn flag(entry: &Entry, problems: &mut Problems) -> bool {
+    let hint = format!("write `{}: true`", entry.key.value);
+    match &entry.value.value {
+        Value::Bool { value, .. } => return *value,
+        Value::Null => no_value(entry, "`true` or `false`", problems),
+        Value::AmbiguousBool(_)
+        | Value::Number { .. }
+        | Value::Text(_)
+        | Value::List(_)
+        | Value::Mapping(_) => wrong_type(entry, "`true` or `false`", &hint, problems),
+    }
+    false
+}
+
 /// A length of time: a number of seconds, or `1h30m`.
 pub(super) fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duration> {
     let Some(word) = entry.value.word() else {

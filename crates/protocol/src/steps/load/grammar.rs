@@ -33,6 +33,7 @@ pub enum Kind {
     Time,
     /// A whole number from 1.
     Count,
+    Flag,
     Steps,
 }
 
@@ -46,6 +47,7 @@ impl Kind {
             Self::Mapping => "mapping",
             Self::Time => "length of time",
             Self::Count => "whole number from 1",
+            Self::Flag => "`true` or `false`",
             Self::Steps => "list of steps",
         }
     }
@@ -80,7 +82,7 @@ pub const WORKFLOW: [Key; 4] = [
 ];
 
 /// The keys of a step.
-pub const STEP: [Key; 10] = [
+pub const STEP: [Key; 11] = [
     always(
         "id",
         Kind::Id,
@@ -126,5 +128,10 @@ pub const STEP: [Key; 10] = [
         "max_attempts",
         Kind::Count,
         "How many attempts the step has before it fails; `--max-attempts` if left out.",
+    ),
+    optional(
+        "worktree",
+        Kind::Flag,
+        "With `true` the step works in a git worktree and on a branch of its own, which is merged into the integration branch of the run when it is done.",
     ),
 ];

@@ -70,6 +70,7 @@ fn value(kind: Kind) -> Value {
             { "type": "string", "pattern": TIME },
         ] }),
         Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
+        Kind::Flag => json!({ "type": "boolean" }),
         Kind::Steps => json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/step" } }),
     }
 }

@@ -56,7 +56,11 @@ impl Journal {
             max_iterations: DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
         });
-        let location = RunLocation { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
+        let location = RunLocation {
+            run: RunId::new("f8c1a491").unwrap(),
+            repo_dir: "/repo".to_owned(),
+            worktree: None,
+        };
         let at = Stamp::from_micros(0);
         let document = Steps::open_document(&definition, &location, at);
         let blank = Typed::<Steps>::new(definition, document);

@@ -175,6 +175,9 @@ fn relocate(spec: &mut RunSpec, import_target: &ImportTarget) -> bool {
         Ok(inside) => Path::new(&import_target.repo_dir).join(inside),
         Err(_) => PathBuf::from(&import_target.repo_dir),
     };
+    // Its worktrees stay where they are; the imported run works in the repository.
+    options.worktrees = None;
+    options.location.worktree = None;
     options.location.run = name;
     options.location.repo_dir.clone_from(&import_target.repo_dir);
     true

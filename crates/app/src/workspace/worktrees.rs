@@ -1,0 +1,85 @@
+//! The worktrees of a run: chosen when it starts, removed when it has succeeded.
+
+use etcetera::BaseStrategy as _;
+use protocol::RunId;
+use runner::RunOptions;
+use store::Digest;
+use supervisor::git::{self, RunTrees, TreeError, WorktreeOptions};
+
+use super::Workspace;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Returns how the worktrees of a new run are made, and the path of its own worktree.
+pub(crate) fn options(
+    workspace: &Workspace,
+    run: &RunId,
+    no_merge: bool,
+) -> Result<(WorktreeOptions, String), Failure> {
+    let cannot = |error: git::GitError| {
+        Failure::usage("cannot make worktrees: `worktree: true` needs a git repository with a commit")
+            .because(Some(&error))
+    };
+    let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
+    let settings = &workspace.config.worktree;
+    let dir = match &settings.dir {
+        Some(dir) => dir.value.clone(),
+        None => default_dir(workspace)?,
+    };
+    let options = WorktreeOptions {
+        dir: dir.join(run.as_str()),
+        base,
+        start,
+        strategy: settings.strategy.as_ref().map(|strategy| strategy.value).unwrap_or_default(),
+        setup: settings.setup.as_ref().map(|setup| setup.value.clone()).unwrap_or_default(),
+        no_merge,
+    };
+    let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
+    let branch = trees.integration_branch();
+    if git::has_branch(&workspace.repo, &branch).map_err(cannot)? {
+        return Err(Failure::new(Exit::Refused, format!("branch `{branch}` exists already"))
+            .hint("choose another name with `--run-id`")
+            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")));
+    }
+    if git::is_dirty(&workspace.repo).map_err(cannot)? {
+        output::note(
+            "the worktrees start at the last commit; changes that are not committed are not in them",
+        );
+    }
+    Ok((options, crate::engine::profiles::utf8(&trees.path(None))?))
+}
+
+/// Returns a directory outside of the checkout. Agents refuse to write below `.git`, so the store is no place for it.
+fn default_dir(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
+    let directories = etcetera::choose_base_strategy().map_err(|error| {
+        Failure::usage("cannot determine the home directory for worktrees")
+            .because(Some(&error))
+            .hint("set `dir` in `[worktree]` of `callboard.toml`")
+    })?;
+    let name = workspace.repo.file_name().unwrap_or_default().to_string_lossy();
+    let digest = Digest::of(workspace.repo.as_os_str().as_encoded_bytes());
+    let digest = digest.as_str().rsplit(':').next().unwrap_or_default();
+    let name = format!("{name}-{}", &digest[..digest.len().min(8)]);
+    Ok(directories.data_dir().join("callboard/worktrees").join(name))
+}
+
+/// Removes the worktrees of a run that has succeeded, and says how to merge it if the base branch does not have it.
+pub(crate) fn conclude(options: &RunOptions) {
+    let Some(trees) = options.trees() else { return };
+    let concluded = || -> Result<(), TreeError> {
+        for left in trees.remove()? {
+            output::note(format_args!(
+                "kept `{}`: it has changes that branch `{}` does not have",
+                left.display(),
+                trees.integration_branch()
+            ));
+        }
+        if !trees.is_delivered()? {
+            output::note(format_args!("run `{}` to merge the result", trees.merge_command()));
+        }
+        Ok(())
+    };
+    if let Err(error) = concluded() {
+        output::note(format_args!("cannot remove the worktrees of the run: {error}"));
+    }
+}

@@ -1,0 +1,206 @@
+//! Steps with worktrees of their own, and the merge queue.
+
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use testkit::{Scene, Session};
+
+use crate::sessions::{scene, status};
+
+/// Two features that change the same line, and a step that reads the result. Neither feature is done before the other has
+/// begun. The one whose branch conflicts with the integration branch keeps both changes and leaves the commit to the engine.
+const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
+
+const PLAN: [&str; 2] = [
+    r#"read * do cp page.txt "$kit/read"; pwd >"$kit/directory"; hand_in COMPLETED "read it""#,
+    r#"* * do meet() { case $STEP_ID in a) echo >"$kit/ab"; read -r _ <"$kit/ba" ;; b) read -r _ <"$kit/ab"; echo >"$kit/ba" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
+];
+
+fn features() -> Scene {
+    let scene = scene();
+    scene.write("page.txt", "empty\n");
+    scene.git(&["add", "page.txt"]);
+    scene.git(&["commit", "--quiet", "--message=page"]);
+    scene.workflow_of(&FEATURES);
+    scene.plan(&PLAN);
+    for name in ["ab", "ba"] {
+        scene.gate(name);
+    }
+    scene
+}
+
+fn trees(scene: &Scene) -> PathBuf {
+    let all = scene.home().join(".local/share/callboard/worktrees");
+    let mut found = std::fs::read_dir(all).unwrap();
+    found.next().unwrap().unwrap().path().join("trial")
+}
+
+/// Returns the effects that the commits of a branch name.
+fn effects(scene: &Scene, branch: &str) -> Vec<String> {
+    let format = "--format=%(trailers:key=Callboard-Effect,valueonly,separator=%x2C)";
+    let log = scene.git(&["log", "--reverse", format, branch]);
+    log.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn expect_both_merged(scene: &Scene, session: &Session) {
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.git(&["show", "main:page.txt"]), "by a and b\n");
+    assert_eq!(std::fs::read_to_string(scene.kit().join("read")).unwrap(), "by a and b\n");
+    assert_eq!(std::fs::read_to_string(scene.repo().join("page.txt")).unwrap(), "by a and b\n");
+    // The one that came second was merged in its second turn.
+    let effects = effects(scene, "main");
+    assert!(
+        effects == ["trial/a.merge#1", "trial/b.merge#2"]
+            || effects == ["trial/b.merge#1", "trial/a.merge#2"],
+        "{effects:?}"
+    );
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
+    let scene = features();
+    let session = scene.run(&["--jobs", "2"]).run();
+    expect_both_merged(&scene, &session);
+    let document = scene.document("trial");
+    let integration = trees(&scene).join("integration");
+    assert_eq!(document["repo_dir"], integration.to_str().unwrap());
+    assert_eq!(
+        std::fs::read_to_string(scene.kit().join("directory")).unwrap().trim_end(),
+        integration.to_str().unwrap()
+    );
+    for step in ["a", "a.merge", "b", "b.merge", "read", "fast-forward"] {
+        assert_eq!(status(&document, step), "COMPLETED", "{step}");
+    }
+    let second = if effects(&scene, "main")[0].starts_with("trial/a.") { "b" } else { "a" };
+    let prompt = std::fs::read_to_string(scene.attempt("trial", second, "2.1").join("prompt.md")).unwrap();
+    assert!(prompt.contains("conflict with `callboard/trial` in page.txt"), "{prompt}");
+    assert!(prompt.contains("++<<<<<<< HEAD"), "{prompt}");
+    let left: Vec<_> =
+        std::fs::read_dir(trees(&scene)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["state"], "the worktrees are removed");
+    assert_eq!(scene.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
+}
+
+#[test]
+fn without_merge_the_command_to_type_is_printed() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, worktree: true"]);
+    scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    let session = scene.run(&["--no-merge"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --no-merge
+    run trial in [REPO]
+    ▸ a#1.1 started
+    ✓ a#1.1 finished [TIME]
+    ▸ a.merge#1.1 started
+    ✓ a.merge#1.1 finished [TIME]
+    ▸ fast-forward#1.1 started
+    ✓ fast-forward#1.1 finished [TIME]
+
+    note: run `git switch main && git merge callboard/trial` to merge the result
+    run `trial` succeeded: 3 of 3 steps done, [TIME]
+    [exit 0]
+    ");
+    assert!(!scene.repo().join("made.txt").exists());
+    scene.git(&["merge", "--quiet", "callboard/trial"]);
+    assert!(scene.repo().join("made.txt").exists());
+}
+
+#[test]
+fn a_rehearsal_merges_on_its_own_branches_only() {
+    let scene = features();
+    // The rehearsed agents change nothing, so the setup command does.
+    scene.write(
+        "callboard.toml",
+        "[worktree]\nsetup = ['sh', '-c', 'case $PWD in */step-a) echo made >made.txt; esac']\n",
+    );
+    let before = scene.git(&["rev-parse", "main"]);
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.git(&["rev-parse", "main"]), before);
+    assert_eq!(scene.git(&["show", "callboard/trial:made.txt"]), "made\n");
+    let logs = &scene.document("trial")["steps"]["fast-forward"]["logs"];
+    assert!(logs[0].as_str().unwrap().contains("rehearsal"), "{logs}");
+}
+
+/// Puts a `git` in front of the real one that kills the engine which calls it. `kills` says when: shell that sets `how` to
+/// `before`, `during` or `after` for the call with the number `$n` and the
+/// arguments `$*`, after `$killed` engines were killed.
+fn deadly_git(scene: &Scene, kills: &str) -> String {
+    let path = std::env::var("PATH").unwrap();
+    let kit = scene.kit();
+    let script = format!(
+        r#"#!/bin/sh
+kit='{kit}' how=
+PATH='{path}'
+read -r parent </proc/$PPID/comm
+if [ "$parent" = callboard ]; then
+    echo "$*" >>"$kit/calls"
+    n=$(wc -l <"$kit/calls")
+    killed=$(cat "$kit/killed")
+    {kills}
+fi
+kill_engine() {{ kill -9 $PPID; }}
+case $how in
+before) kill_engine; exit 1 ;;
+during) kill_engine; exec git "$@" ;;
+after) git "$@"; kill_engine; exit 1 ;;
+*) exec git "$@" ;;
+esac
+"#,
+        kit = kit.display()
+    );
+    std::fs::write(kit.join("killed"), "0").unwrap();
+    scene.write_program("../kit/deadly/git", &script);
+    format!("{}:{path}", kit.join("deadly").display())
+}
+
+/// Runs the workflow and resumes it after each kill. Returns the last session and the number of kills.
+fn run_to_the_end(scene: &Scene, path: &str) -> (Session, usize) {
+    let mut session = scene.run(&["--jobs", "2"]).env("PATH", path).run();
+    let mut kills = 0;
+    while session.code == -1 {
+        kills += 1;
+        std::fs::write(scene.kit().join("killed"), kills.to_string()).unwrap();
+        session = scene.callboard(&["resume", "trial", "--jobs", "2"]).env("PATH", path).run();
+    }
+    (session, kills)
+}
+
+#[test]
+fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
+    for how in ["before", "during", "after"] {
+        let scene = scene();
+        scene.workflow_of(&["id: a, worktree: true"]);
+        scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+        let path = deadly_git(
+            &scene,
+            &format!(
+                r#"case "$*" in *'/integration '*' merge --ff-only '*) [ "$killed" = 1 ] || how={how} ;; esac"#
+            ),
+        );
+        let (session, kills) = run_to_the_end(&scene, &path);
+        assert_eq!((session.code, kills), (0, 1), "{how}: {}", session.transcript());
+        assert_eq!(effects(&scene, "main"), ["trial/a.merge#1"], "{how}");
+        assert_eq!(scene.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
+    }
+}
+
+#[test]
+fn features_are_merged_although_the_engine_is_killed_ten_times() {
+    let scene = features();
+    // Half of them early, while worktrees are made, the others while branches are merged.
+    let path = deadly_git(
+        &scene,
+        r#"if [ "$killed" -lt 5 ]; then each=4; else each=11; fi
+    if [ "$n" -gt 4 ] && [ "$killed" -lt 10 ] && [ $((n % each)) = 0 ]; then
+        case $((killed % 3)) in 0) how=before ;; 1) how=during ;; *) how=after ;; esac
+    fi"#,
+    );
+    // The first four calls are before the run exists.
+    let (session, kills) = run_to_the_end(&scene, &path);
+    assert_eq!(kills, 10, "{}", session.transcript());
+    expect_both_merged(&scene, &session);
+}
