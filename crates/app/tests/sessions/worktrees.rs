@@ -125,9 +125,28 @@ fn a_rehearsal_merges_on_its_own_branches_only() {
     assert!(logs[0].as_str().unwrap().contains("rehearsal"), "{logs}");
 }
 
+#[test]
+fn the_doctor_names_the_worktrees_of_a_failed_run() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, worktree: true, max_attempts: 1"]);
+    scene.plan(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
+    assert_eq!(scene.run(&[]).run().code, 1);
+    let left = trees(&scene).join("step-a");
+    assert!(left.join("made.txt").exists(), "its work is kept");
+    let doctor = scene.callboard(&["doctor"]).run();
+    let text = format!("{}{}", doctor.stdout, doctor.stderr);
+    assert!(text.contains("2 worktrees remain of runs that have ended"), "{text}");
+    assert!(text.contains(&format!("{} of run `trial`", left.display())), "{text}");
+    scene.plan(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
+    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 0);
+    assert_eq!(scene.git(&["show", "main:made.txt"]), "whole\n");
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("remain"), "{}", doctor.transcript());
+}
+
 /// Puts a `git` in front of the real one that kills the engine which calls it. `kills` says when: shell that sets `how` to
-/// `before`, `during` or `after` for the call with the number `$n` and the
-/// arguments `$*`, after `$killed` engines were killed.
+/// `before`, `during` or `after` for the call with the number `$n` and the arguments `$*`, after `$killed` engines
+/// were killed.
 fn deadly_git(scene: &Scene, kills: &str) -> String {
     let path = std::env::var("PATH").unwrap();
     let kit = scene.kit();

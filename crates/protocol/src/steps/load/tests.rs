@@ -233,7 +233,7 @@ fn unknown_keys_are_refused_with_a_suggestion() {
         (
             "foo: 1",
             "5:3 [unknown-key] `foo` is not a key of a step (a step has the keys `id`, `agent`, `prompt`, `needs`, \
-             `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`)",
+             `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`, `worktree`)",
         ),
     ] {
         refused(&step_with(line), expected);
