@@ -28,7 +28,7 @@ impl PerformEffect for Merge {
         Ok(match result {
             Merged::Commit(commit) => merged(&commit),
             Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
-            Merged::Conflict(conflict) => refused(&trees, &conflict),
+            Merged::Conflict(conflict) => refused(trees, &conflict),
         })
     }
 }

@@ -94,7 +94,7 @@ impl RunTrees {
 
     /// Returns the name of the run's integration branch.
     pub fn integration_branch(&self) -> String {
-        integration_branch(&self.run)
+        format!("callboard/{}", self.run)
     }
 
     /// Returns the branch of a step. A branch below `callboard/RUN` is impossible, because that is a branch, too.
@@ -312,9 +312,4 @@ impl RunTrees {
         }
         Ok(true)
     }
-}
-
-/// Returns the name of a run's integration branch.
-pub(super) fn integration_branch(run: &RunId) -> String {
-    format!("callboard/{run}")
 }
