@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::StepId;
+use crate::rules::StepKind;
 
 /// A workflow: steps and which of them wait for which.
 ///
