@@ -13,7 +13,7 @@ const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "
 
 const PLAN: [&str; 2] = [
     r#"read * do cp page.txt "$kit/read"; pwd >"$kit/directory"; hand_in COMPLETED "read it""#,
-    r#"* * do meet() { case $STEP_ID in a) echo >"$kit/ab"; read -r _ <"$kit/ba" ;; b) read -r _ <"$kit/ab"; echo >"$kit/ba" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
+    r#"* * do meet() { case $STEP_ID in a) echo >"$kit/xy"; read -r _ <"$kit/yx" ;; b) read -r _ <"$kit/xy"; echo >"$kit/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
 ];
 
 fn features() -> Scene {
@@ -23,7 +23,7 @@ fn features() -> Scene {
     scene.git(&["commit", "--quiet", "--message=page"]);
     scene.workflow_of(&FEATURES);
     scene.plan(&PLAN);
-    for name in ["ab", "ba"] {
+    for name in ["xy", "yx"] {
         scene.gate(name);
     }
     scene
