@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::document::Document;
 use crate::machine::{Machine, Typed};
 use crate::present::{Line, Present};
+use crate::prompt::PromptTemplate;
 use crate::rules::RunLocation;
 use crate::{RunId, Stamp, StepId};
 
@@ -36,6 +37,8 @@ pub struct KindInfo {
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
     pub shows_document: bool,
+    /// The built-in prompts, which files of the repository may replace.
+    pub prompts: &'static [PromptTemplate],
 }
 
 /// A kind of runs: how they are opened and loaded, and how the journal's JSON is presented.
@@ -98,6 +101,7 @@ impl<P: Present> KindOf<P> {
         renames: P::RENAMES,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
+        prompts: P::PROMPTS,
     };
 }
 

@@ -19,6 +19,7 @@ mod machine;
 pub mod peer;
 mod people;
 pub mod present;
+pub mod prompt;
 pub mod report;
 pub mod rules;
 pub mod run;

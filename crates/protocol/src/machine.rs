@@ -351,7 +351,7 @@ impl<P: Present> Machine for Typed<P> {
     }
 
     fn about(&self) -> Vec<String> {
-        P::about(&self.document)
+        P::about(&self.definition, &self.document)
     }
 
     fn created_at(&self) -> Stamp {

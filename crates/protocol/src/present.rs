@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::people::OpenItem;
+use crate::prompt::PromptTemplate;
 use crate::rules::Protocol;
 use crate::{RunId, Stamp, StepId};
 
@@ -21,6 +22,8 @@ pub trait Present: Protocol {
     const RETRIES: bool;
     /// Whether `import` can give a run another name.
     const RENAMES: bool;
+    /// The built-in prompts of its agents, if it has any.
+    const PROMPTS: &'static [PromptTemplate] = &[];
 
     // Steps.
 
@@ -42,7 +45,7 @@ pub trait Present: Protocol {
     // The document.
 
     /// Describes the run beyond its title, in lines for people.
-    fn about(_document: &Self::Document) -> Vec<String> {
+    fn about(_definition: &Self::Definition, _document: &Self::Document) -> Vec<String> {
         Vec::new()
     }
     fn created_at(document: &Self::Document) -> Stamp;

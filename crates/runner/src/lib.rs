@@ -23,8 +23,8 @@ pub use attempt::{
 };
 pub use clock::Clock;
 pub use engine::{
-    AbandonedHost, AgentProfile, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, GRACE, Notice,
-    Observer, Overrides,
+    AbandonedHost, AgentProfile, Assigned, DEFAULT_ROLE, Engine, EngineConfig, EngineError, EngineExit,
+    EngineRequest, GRACE, NoProfile, Notice, Observer, Overrides, Role, RoleName, RoleOf,
 };
 pub use error_chain::with_causes;
 pub use recovery::{

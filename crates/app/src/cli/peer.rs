@@ -5,8 +5,9 @@ mod continuing;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::peer::{CycleId, Instruction, Phase, SpecName};
+use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
 use protocol::steps::load::parse_duration;
+use protocol::{Kind as _, KindOf, Protocol as _};
 use runner::{AgentProfile, EngineConfig, EngineRequest, Overrides};
 use serde_json::json;
 use store::AnyStore;
@@ -19,8 +20,8 @@ use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
 use crate::rehearsal::{RehearseFlag, ScriptSteps};
-use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
+use crate::workspace::{definition, prompts};
 
 /// Run a peer cycle: plan, execute, express and review, each by its own agent
 ///
@@ -130,6 +131,8 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profile()?,
         env: arguments.profiles.env.clone(),
+        roles: arguments.profiles.roles(),
+        prompts: prompts::read(&workspace.repo, KindOf::<Peer>::STATIC.info())?,
     };
     require_profiles(&engine_config, &draft)?;
     workspace.lost_store_hints().iter().for_each(output::note);
@@ -144,15 +147,14 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
 
 /// Fails if a phase that has to run has no agent profile. Checked before anything is written.
 fn require_profiles(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failure> {
+    let phases = Phase::ALL.map(|phase| (Peer::step_id(&phase), phase.agent()));
+    let steps = || phases.iter().map(|(step, agent)| (step, *agent));
+    engine::require_role_names(&draft.roles, steps())?;
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
-    let remaining = Phase::ALL.into_iter().skip(taken_over);
-    let mut without_profile = remaining
-        .filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.agent()));
-    match without_profile.next() {
-        None => Ok(()),
-        Some(phase) => Err(engine::no_profile(phase.agent(), phase.as_str())
-            .hint("or use `--rehearse` to run with the built-in scripted agent")),
-    }
+    // The number of the cycle does not matter here.
+    let options = draft.options(&draft.scope.clone().cycle(1));
+    engine::require_profiles(engine_config, &options, Peer::NAME, steps().skip(taken_over))
+        .map_err(|failure| failure.hint("or use `--rehearse` to run with the built-in scripted agent"))
 }
 
 impl Arguments {

@@ -168,13 +168,10 @@ fn require_profiles(engine_config: &EngineConfig, journal: &Journal) -> Result<(
     };
     let is_ready = |step: &StepId| !is_done(step) && machine.needs(step).iter().all(is_done);
     let options = engine_config.options(&journal.spec.options);
-    for step in machine.steps().iter().filter(|step| has_agent(step) && is_ready(step)) {
-        let agent = machine.agent(step);
-        if engine_config.profile(&options, &agent).is_none() {
-            return Err(engine::no_profile(&agent, step.as_str()));
-        }
-    }
-    Ok(())
+    let ready = machine.steps().into_iter().filter(|step| has_agent(step) && is_ready(step));
+    let ready: Vec<_> = ready.map(|step| (machine.agent(&step), step)).collect();
+    let ready = ready.iter().map(|(agent, step)| (step, agent.as_str()));
+    engine::require_profiles(engine_config, &options, journal.kind().info().name, ready)
 }
 
 impl Arguments {

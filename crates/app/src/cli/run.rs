@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
-use protocol::{KindOf, RunId, RunLocation, StepId};
+use protocol::{KindOf, Protocol as _, RunId, RunLocation, StepId};
 use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 
 use super::block_on;
@@ -169,13 +169,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             None => arguments.profiles.profile()?,
         },
         env: arguments.profiles.env.clone(),
+        roles: arguments.profiles.roles(),
     };
     let engine_config = engine::engine_config(&workspace, Overrides::default())?;
-    for step in definition.workflow().agent_steps() {
-        if engine_config.profile(&options, &step.agent).is_none() {
-            return Err(engine::no_profile(&step.agent, step.id.as_str()));
-        }
-    }
+    let steps = || definition.workflow().agent_steps().map(|step| (&step.id, step.agent.as_str()));
+    engine::require_role_names(&options.roles, steps())?;
+    engine::require_profiles(&engine_config, &options, Steps::NAME, steps())?;
+    let run = options.location.run.clone();
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     block_on(async {
         workspace.lost_store_hints().iter().for_each(output::note);

@@ -163,7 +163,7 @@ fn env(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<String, String> {
     variables
 }
 
-fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
+pub(super) fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
     let names = reader.strings("pass_env", value).unwrap_or_default();
     for (name, item) in names.iter().zip(value.get_ref().as_array().into_iter().flatten()) {
         check_name(reader, "pass_env", name, item.span());

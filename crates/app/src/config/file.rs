@@ -13,10 +13,12 @@ use toml::de::{DeTable, DeValue};
 
 use super::adapter;
 use super::error::{ConfigError, ErrorLocation};
+use super::role;
 use super::store::{self, StoreAddress};
 use super::{Layer, Origin, Sourced, worktree};
 
-const KEYS: [&str; 7] = ["jobs", "max_attempts", "backoff", "store", "notify", "adapters", "worktree"];
+const KEYS: [&str; 8] =
+    ["jobs", "max_attempts", "backoff", "store", "notify", "adapters", "roles", "worktree"];
 
 /// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -91,6 +93,10 @@ impl Reader<'_> {
                     layer.adapters.insert(name.get_ref().to_string(), Sourced::new(adapter, origin.clone()));
                 }
             }
+        }
+        if let Some(value) = table.get("roles") {
+            let roles = role::read(self, value).into_iter();
+            layer.roles = roles.map(|(name, role)| (name, Sourced::new(role, origin.clone()))).collect();
         }
         layer
     }

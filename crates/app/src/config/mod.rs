@@ -1,8 +1,8 @@
 //! The configuration: effective values and their origins.
 //!
 //! Sources, strongest first: flags, `CALLBOARD_*` in the environment, `callboard.toml` at the project root, the user's
-//! `callboard/config.toml`. A stronger value replaces a weaker one. An adapter is replaced as a whole, because a mixture
-//! of two adapters would start something that neither file describes.
+//! `callboard/config.toml`. A stronger value replaces a weaker one. An adapter or a role is replaced as a whole, because
+//! a mixture of two would start something that neither file describes.
 //!
 //! An unknown key is an error. All errors are reported at once, each with its position.
 
@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod file;
 mod origin;
+mod role;
 mod rows;
 mod store;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use std::time::Duration;
 use ::store::{NatsSettings, NatsSettingsError};
 use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
+use runner::{Role, RoleName};
 
 pub(crate) use adapter::{Adapter, Launch};
 use error::ErrorLocation;
@@ -56,6 +58,7 @@ pub(crate) struct Config {
     /// Adapters by the name in a step's `agent`.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
     pub(crate) worktree: Worktree,
+    pub(crate) roles: BTreeMap<RoleName, Sourced<Role>>,
 }
 
 /// The sources of values.
@@ -187,6 +190,7 @@ struct Layer {
     notify: Option<Sourced<Vec<String>>>,
     adapters: BTreeMap<String, Sourced<Adapter>>,
     worktree: Worktree,
+    roles: BTreeMap<RoleName, Sourced<Role>>,
 }
 
 impl Layer {
@@ -201,6 +205,9 @@ impl Layer {
         self.worktree.merge_weaker(weaker.worktree);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
+        }
+        for (name, role) in weaker.roles {
+            self.roles.entry(name).or_insert(role);
         }
     }
 
@@ -241,6 +248,7 @@ impl Layer {
             notify: self.notify,
             adapters: self.adapters,
             worktree: self.worktree,
+            roles: self.roles,
         }
     }
 }

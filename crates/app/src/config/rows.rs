@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use runner::Role;
+
 use super::store::StoreAddress;
 use super::{Adapter, Config, Launch, Origin, Sourced};
 
@@ -54,6 +56,13 @@ impl Config {
                 rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
             }
         }
+        for (name, role) in &self.roles {
+            let protocol = name.protocol.as_ref().map(|protocol| format!("{}.", bare(protocol)));
+            let prefix = format!("roles.{}{}", protocol.unwrap_or_default(), bare(&name.name));
+            for (key, value) in role_values(&role.value) {
+                rows.push(row(&format!("{prefix}.{key}"), value, &role.origin));
+            }
+        }
         rows
     }
 }
@@ -81,6 +90,17 @@ fn values(adapter: &Adapter) -> Vec<(String, String)> {
         values.push(("pass_env".to_owned(), list(&adapter.pass_env)));
     }
     values
+}
+
+fn role_values(role: &Role) -> Vec<(&'static str, String)> {
+    let values = [
+        ("adapter", role.adapter.as_deref().map(quoted)),
+        ("model", role.model.as_deref().map(quoted)),
+        ("timeout", role.timeout.map(seconds)),
+        ("pass_env", role.pass_env.as_deref().map(list)),
+        ("args", role.args.as_deref().map(list)),
+    ];
+    values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
 pub(super) fn quoted(text: &str) -> String {

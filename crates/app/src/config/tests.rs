@@ -148,7 +148,7 @@ fn unknown_keys_are_refused_with_a_suggestion() {
     assert_eq!(
         folder.errors("job = 3\n\ncolour = 'ä'\n[adapters.x]\ncommand = ['x']\ntimout = 3\n"),
         "1:1 unknown key `job` (did you mean `jobs`?)\n\
-         3:1 unknown key `colour` (known keys: jobs, max_attempts, backoff, store, notify, adapters, worktree)\n\
+         3:1 unknown key `colour` (known keys: jobs, max_attempts, backoff, store, notify, adapters, roles, worktree)\n\
          6:1 unknown key `adapters.x.timout` (did you mean `timeout`?)"
     );
 }

@@ -1,5 +1,6 @@
 //! Opening a cycle under the next number of its scope.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use protocol::entry::Author;
 use protocol::peer::names::MAX_SAFE_INTEGER;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
 use protocol::{KindOf, RunId, RunLocation};
-use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};
+use runner::{AgentProfile, Clock, OpenError, Role, RunOptions, RunSpec};
 use store::Store;
 
 use crate::failure::{Exit, Failure};
@@ -30,6 +31,9 @@ pub(crate) struct Draft {
     pub(crate) workdir: PathBuf,
     pub(crate) profile: Option<AgentProfile>,
     pub(crate) env: Vec<(String, String)>,
+    pub(crate) roles: BTreeMap<String, Role>,
+    /// Prompt templates of the repository, by agent.
+    pub(crate) prompts: BTreeMap<String, String>,
 }
 
 /// Opens a cycle under the next number of its scope. If another client takes that number first, tries the one after it.
@@ -89,15 +93,20 @@ pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &S
 }
 
 impl Draft {
-    fn numbered(&self, cycle: CycleId) -> RunSpec {
-        let location = RunLocation { run: run_of(&cycle), repo_dir: self.repo_dir.clone(), worktree: None };
-        let options = RunOptions {
-            location,
+    /// The options of its run under this number.
+    pub(crate) fn options(&self, cycle: &CycleId) -> RunOptions {
+        RunOptions {
+            location: RunLocation { run: run_of(cycle), repo_dir: self.repo_dir.clone(), worktree: None },
             workdir: self.workdir.clone(),
             profile: self.profile.clone(),
             env: self.env.clone(),
+            roles: self.roles.clone(),
             worktrees: None,
-        };
+        }
+    }
+
+    fn numbered(&self, cycle: CycleId) -> RunSpec {
+        let options = self.options(&cycle);
         let definition = Definition {
             cycle,
             instruction: self.instruction.clone(),
@@ -108,6 +117,7 @@ impl Draft {
             advice: self.advice.clone(),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
+            prompts: self.prompts.clone(),
         };
         RunSpec::new(self.instruction.clone(), &definition, options)
     }

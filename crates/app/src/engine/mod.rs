@@ -7,7 +7,7 @@ pub(crate) mod progress;
 pub(crate) mod watcher;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
-use protocol::{KindInfo, Outcome, Revision, RunId};
+use protocol::{KindInfo, Outcome, Revision, RunId, StepId, closest};
 use runner::{
-    Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase, Merge, Overrides,
-    RunAt, RunOptions,
+    DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase,
+    Merge, Overrides, Role, RoleOf, RunAt, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -81,6 +81,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
     Ok(EngineConfig {
         overrides,
         by_agent: by_agent?,
+        roles: workspace.config.roles.iter().map(|(name, role)| (name.clone(), role.value.clone())).collect(),
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,
         linger_timeout: EXIT_GRACE,
@@ -114,8 +115,36 @@ pub(crate) fn with_store_root(engine_config: EngineConfig, store: &AnyStore) -> 
     EngineConfig { store_root: store.local_dir().root().to_owned(), ..engine_config }
 }
 
-pub(crate) fn no_profile(agent: &str, step: &str) -> Failure {
-    EngineError::NoProfile { agent: agent.to_owned(), step: step.to_owned() }.into()
+/// Fails if one of these steps, each with its agent, has no adapter, naming all of them. Checked before a run is opened.
+pub(crate) fn require_profiles<'a>(
+    engine_config: &EngineConfig,
+    options: &RunOptions,
+    protocol: &str,
+    steps: impl IntoIterator<Item = (&'a StepId, &'a str)>,
+) -> Result<(), Failure> {
+    let assign =
+        |(step, agent)| engine_config.assign(options, RoleOf { protocol, step, agent, model: None }).err();
+    let missing: Vec<_> = steps.into_iter().filter_map(assign).collect();
+    if missing.is_empty() { Ok(()) } else { Err(EngineError::NoProfile(missing).into()) }
+}
+
+/// Fails if `--role` or `--model` names neither a step nor an agent of the run.
+pub(crate) fn require_role_names<'a>(
+    roles: &BTreeMap<String, Role>,
+    steps: impl IntoIterator<Item = (&'a StepId, &'a str)>,
+) -> Result<(), Failure> {
+    let known: BTreeSet<_> = steps.into_iter().flat_map(|(step, agent)| [step.as_str(), agent]).collect();
+    let known: Vec<_> = known.into_iter().chain([DEFAULT_ROLE]).collect();
+    let Some(name) = roles.keys().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let hint = match closest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!(
+            "use one of {}",
+            known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Err(Failure::usage(format!("`--role` or `--model` names `{name}`, which is no step and no agent"))
+        .hint(hint))
 }
 
 /// Drives a run until it is stopped or finished, and prints the result.
@@ -131,7 +160,8 @@ pub(crate) async fn drive(
     output::ignore_write_errors();
     let progress = Progress::new(workspace, run, args.json);
     let mut observer = EngineObserver { progress, notifier: Notifier::new(workspace, store) };
-    let has_other_profile = engine_config.overrides.profile.is_some();
+    let overrides = &engine_config.overrides;
+    let has_other_profile = overrides.profile.is_some() || !overrides.roles.is_empty();
     let mut engine_config = with_local_dir(engine_config, store)?;
     engine_config.overrides.exit_when_waiting = args.exit_when_waiting;
     let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut observer).await;

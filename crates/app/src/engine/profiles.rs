@@ -1,16 +1,17 @@
 //! Agent profiles from the command line and from `[adapters]`.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use runner::{AgentProfile, GRACE, Overrides};
+use runner::{AgentProfile, GRACE, NoProfile, Overrides, Role};
 use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 
 use crate::config;
 use crate::failure::Failure;
 
-/// The flags that set one profile for all steps.
+/// The flags that choose the agents of a run.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agents")]
 pub(crate) struct AgentFlags {
@@ -28,9 +29,17 @@ pub(crate) struct AgentFlags {
         value_name = "COMMAND",
         long_help = "A command line with placeholders. It is split like a shell line first and filled in afterwards, so \
                      values with spaces or quotes stay whole; no shell is started.\n\nPlaceholders: {run_id} {step_id} \
-                     {agent} {prompt} {repo} {report} {attempt} {manual_input}"
+                     {agent} {model} {prompt} {repo} {report} {attempt} {manual_input}"
     )]
     pub(crate) command_template: Option<String>,
+
+    /// Use this configured adapter for a step or agent, or for `default` (repeatable)
+    #[arg(long, value_name = "NAME=ADAPTER", value_parser = setting)]
+    pub(crate) role: Vec<(String, String)>,
+
+    /// Use this model for a step or agent, or for `default` (repeatable)
+    #[arg(long, value_name = "NAME=MODEL", value_parser = setting)]
+    pub(crate) model: Vec<(String, String)>,
 
     /// Set a variable for every agent (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
@@ -44,6 +53,15 @@ pub(crate) struct AgentFlags {
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
         Some(_) | None => Err("expected NAME=VALUE".to_owned()),
     }
 }
@@ -71,10 +89,28 @@ impl AgentFlags {
         }))
     }
 
+    /// Returns the roles that the flags set.
+    pub(crate) fn roles(&self) -> BTreeMap<String, Role> {
+        let mut roles: BTreeMap<String, Role> = BTreeMap::new();
+        for (name, adapter) in &self.role {
+            roles.entry(name.clone()).or_default().adapter = Some(adapter.clone());
+        }
+        for (name, model) in &self.model {
+            roles.entry(name.clone()).or_default().model = Some(model.clone());
+        }
+        roles
+    }
+
     /// Returns what these flags change in a run that was started with others.
     pub(crate) fn overrides(&self) -> Result<Overrides, Failure> {
         let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
-        Ok(Overrides { profile: self.profile()?, env: self.env.clone(), workdir, ..Overrides::default() })
+        Ok(Overrides {
+            profile: self.profile()?,
+            roles: self.roles(),
+            env: self.env.clone(),
+            workdir,
+            ..Overrides::default()
+        })
     }
 
     /// Returns the flags as arguments for another process.
@@ -86,8 +122,10 @@ impl AgentFlags {
             .extend(self.wrapper_arg.iter().flat_map(|argument| pair("--wrapper-arg", argument.as_ref())));
         let template = self.command_template.iter();
         arguments.extend(template.flat_map(|template| pair("--command-template", template.as_ref())));
-        let variables = self.env.iter().map(|(name, value)| format!("{name}={value}"));
-        arguments.extend(variables.flat_map(|variable| pair("--env", variable.as_ref())));
+        for (flag, settings) in [("--role", &self.role), ("--model", &self.model), ("--env", &self.env)] {
+            let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
+            arguments.extend(settings.flat_map(|setting| pair(flag, setting.as_ref())));
+        }
         arguments.extend(self.workdir.iter().flat_map(|workdir| pair("--workdir", workdir.as_os_str())));
         arguments
     }
@@ -131,7 +169,8 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
         // Escape braces: a shell line has no placeholders and reads variables instead.
         config::Launch::Shell(line) => {
             let line = line.replace('{', "{{").replace('}', "}}");
-            command(vec!["sh".to_owned(), "-c".to_owned(), line])?
+            // The last word is `$0`; arguments of a role follow it as `$@`.
+            command(vec!["sh".to_owned(), "-c".to_owned(), line, "sh".to_owned()])?
         }
         config::Launch::Wrapper { program, args } => {
             Adapter::Wrapper(Wrapper { program: utf8(program)?, args: args.clone() })
@@ -148,11 +187,21 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
     })
 }
 
-/// Says how to configure a command for an agent.
-pub(crate) fn configure_hint(agent: &str) -> String {
+/// Says how to configure what is missing.
+pub(crate) fn configure_hint(missing: &[NoProfile]) -> String {
+    let first = missing.first();
+    let name = first.and_then(|first| first.adapter.as_ref().or(Some(&first.agent)));
+    let name = name.map_or("NAME", String::as_str);
+    let several = missing.iter().any(|one| first.is_some_and(|first| one.agent != first.agent));
+    let all = if several {
+        "\n\n    [roles.default]    # for every agent without an adapter of its own\n    adapter = \"NAME\""
+    } else {
+        ""
+    };
+    let all = all.replace("NAME", name);
     format!(
         "add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:\n\n    \
-         [adapters.{agent}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
-         report = \"required\"    # without this line the exit code is the report"
+         [adapters.{name}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
+         report = \"required\"    # without this line the exit code is the report{all}"
     )
 }

@@ -391,8 +391,8 @@ impl From<runner::EngineError> for Failure {
                     failure
                 }
             }
-            EngineError::NoProfile { ref agent, .. } => {
-                let hint = crate::engine::profiles::configure_hint(agent);
+            EngineError::NoProfile(ref missing) => {
+                let hint = crate::engine::profiles::configure_hint(missing);
                 Self::from_error(Exit::Usage, &error).code(Code::NoProfile).hint(hint)
             }
             EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)

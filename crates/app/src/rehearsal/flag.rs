@@ -16,7 +16,7 @@ pub(crate) struct RehearseFlag {
         value_name = "SCRIPT",
         num_args = 0..=1,
         require_equals = true,
-        conflicts_with_all = ["wrapper", "command_template"],
+        conflicts_with_all = ["wrapper", "command_template", "role"],
         help_heading = "Agents",
         long_help = "Use the built-in scripted agent instead of a real one, which costs no tokens. Without a script, every \
                      step succeeds at once. `callboard rehearse-script` prints a script to edit. The run is marked \

@@ -23,6 +23,7 @@ mod rehearsing;
 mod removed_store;
 mod reporting;
 mod resuming;
+mod roles;
 mod state;
 mod stopping;
 mod succeeding;

@@ -5,6 +5,7 @@ mod continuing;
 mod corrupted;
 mod killing;
 mod naming;
+mod prompts;
 mod reporting;
 mod stopping;
 mod whole;

@@ -112,7 +112,7 @@ fn a_gate_can_fail_with_the_report_command() {
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let read = |name: &str| std::fs::read_to_string(scene.kit().join(name)).unwrap();
-    assert!(read("prompt").contains("- no tests\n"), "{}", read("prompt"));
+    assert!(read("prompt").contains("\nno tests\n"), "{}", read("prompt"));
     assert_snapshot!(read("refused"), @"
     error: step `code` is not a gate, so it cannot send work back
 
@@ -145,5 +145,5 @@ fn a_wrapper_that_overwrites_the_report_of_a_gate_does_not_lose_its_failure() {
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
     let prompt = std::fs::read_to_string(scene.kit().join("prompt")).unwrap();
-    assert!(prompt.contains("- exit code 0\n- no tests\n"), "{prompt}");
+    assert!(prompt.contains("exit code 0\nno tests\n"), "{prompt}");
 }

@@ -107,7 +107,7 @@ fn a_template_with_an_unknown_placeholder() {
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --command-template 'agent {promt}'
     error: cannot use the command template `agent {promt}`
-      caused by: `{promt}` in `{promt}` is not a placeholder; known are `{run_id}`, `{step_id}`, `{agent}`, `{prompt}`, `{repo}`, `{report}`, `{attempt}`, `{manual_input}`
+      caused by: `{promt}` in `{promt}` is not a placeholder; known are `{run_id}`, `{step_id}`, `{agent}`, `{model}`, `{prompt}`, `{repo}`, `{report}`, `{attempt}`, `{manual_input}`
     [exit 2]
     ");
 }

@@ -1,5 +1,6 @@
 //! What a cycle is started with.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde_json::Value;
 use super::change::NewCycle;
 use super::document::{Mode, Phase};
 use super::names::CycleId;
+use super::prompts;
 
 /// What a cycle is started with. It never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,9 @@ pub struct Definition {
     /// The timeout of an attempt; `None` for the adapter's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    /// Prompt templates of the repository, by agent. The others are built in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prompts: BTreeMap<String, String>,
 }
 
 /// A failed cycle that another one continues.
@@ -48,6 +53,11 @@ pub struct Advice {
 }
 
 impl Definition {
+    /// The template of a phase's prompt: that of the repository, or the built-in one.
+    pub fn template(&self, phase: Phase) -> &str {
+        self.prompts.get(phase.agent()).map_or_else(|| prompts::template(phase), String::as_str)
+    }
+
     /// Returns the output that a phase takes from the continued cycle instead of running, or `None` if the phase runs.
     pub fn reused_output(&self, phase: Phase) -> Option<&Value> {
         self.continues.as_ref()?.outputs.get(phase as usize)

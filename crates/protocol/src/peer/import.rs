@@ -72,6 +72,7 @@ mod tests {
             advice: None,
             max_attempts: NonZeroU32::MIN,
             timeout: None,
+            prompts: std::collections::BTreeMap::new(),
         };
         let mut document = change::initialise(definition.new_cycle(), Stamp::from_micros(0).into());
         assert!(import(&definition, &document.to_value()).is_ok());

@@ -10,6 +10,7 @@ use super::{
 use crate::entry::FailureKind;
 use crate::people::{ItemKind, OpenItem, Question};
 use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
+use crate::prompt::PromptTemplate;
 use crate::rules::{Never, Protocol as _, StepStatus};
 use crate::{RunId, Stamp, StepId};
 
@@ -21,6 +22,7 @@ impl Present for Peer {
     const RETRIES: bool = false;
     /// The name of the run is the id of its cycle.
     const RENAMES: bool = false;
+    const PROMPTS: &'static [PromptTemplate] = &super::prompts::TEMPLATES;
 
     fn agent(_: &Definition, _: &State, step: &Phase) -> String {
         step.agent().to_owned()
@@ -34,7 +36,7 @@ impl Present for Peer {
         Self::step_status(definition, state, step) == StepStatus::Succeeded
     }
 
-    fn about(document: &Document) -> Vec<String> {
+    fn about(definition: &Definition, document: &Document) -> Vec<String> {
         let metadata = &document.metadata;
         let cycle = format!(
             "{} {}, {}, sequence {}",
@@ -44,7 +46,10 @@ impl Present for Peer {
             document.sequence
         );
         let continues = document.context.continues.as_ref().map(|cycle| format!("continues {cycle}"));
-        std::iter::once(cycle).chain(continues).collect()
+        let prompts = definition.prompts.keys().map(|role| {
+            format!("the prompt of `{role}` is that of the repository, as it was when the cycle started")
+        });
+        std::iter::once(cycle).chain(continues).chain(prompts).collect()
     }
 
     fn created_at(document: &Document) -> Stamp {

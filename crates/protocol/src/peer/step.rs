@@ -26,7 +26,7 @@ pub(super) fn brief(
     Brief {
         workflow: definition.instruction.clone(),
         agent: phase.agent().to_owned(),
-        prompt: prompts::prompt(phase, document, definition.advice.as_ref()),
+        prompt: prompts::render(definition.template(phase), phase, document, definition.advice.as_ref()),
         model: None,
         timeout: definition.timeout,
         counted_attempt,

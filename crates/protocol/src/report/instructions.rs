@@ -61,6 +61,10 @@ pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> Strin
          - Keep `schema`, `run_id`, `step_id` and `agent` exactly as shown.\n\
          - `status` is `COMPLETED` if the task is done and `FAILED` if it is not; say `FAILED` rather than guess.\n\
          - Replace everything in angle brackets by your own words; a report with a blank left in it is refused.\n\
-         - {rule}\n"
+         - {rule}\n\n\
+         ## What ends your attempt\n\n\
+         The attempt ends when your program exits. What it leaves running is stopped, so finish what you start and wait for it. \
+         Report last: after the report you have a moment to exit, and then you are stopped. Questions are not answered meanwhile: if \
+         you cannot go on, report `FAILED` and say why.\n"
     )
 }

@@ -40,6 +40,7 @@ fn definition(continues: Option<Continued>) -> Definition {
         advice: None,
         max_attempts: NonZeroU32::new(2).unwrap(),
         timeout: None,
+        prompts: std::collections::BTreeMap::new(),
     }
 }
 

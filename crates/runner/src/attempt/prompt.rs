@@ -6,6 +6,7 @@ use std::path::Path;
 
 use protocol::brief::{Brief, Finding, StateLocation};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
+use protocol::prompt::{UNTRUSTED, fenced};
 use protocol::report::{self, Expected};
 use protocol::run::Change;
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
@@ -81,12 +82,18 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
     let Expected { run_id, step_id, agent } = expected;
     writeln!(text, "You are `{agent}`, working on step `{step_id}` of run `{run_id}`.")
         .expect("BUG: a string grows");
-    if brief.counted_attempt > 1 {
+    let retried = brief.counted_attempt > 1;
+    if retried || !brief.findings.is_empty() || !brief.upstream.is_empty() {
+        writeln!(text, "\n{UNTRUSTED}").expect("BUG: a string grows");
+    }
+    if retried {
         let error = brief.last_error.as_deref().unwrap_or("no reason was recorded");
-        writeln!(
+        write!(
             text,
-            "\nThis is attempt {} of {}. The previous one failed: {error}",
-            brief.counted_attempt, brief.max_attempts
+            "\nThis is attempt {} of {}. The previous one failed:\n\n{}",
+            brief.counted_attempt,
+            brief.max_attempts,
+            fenced("text", error)
         )
         .expect("BUG: a string grows");
     }
@@ -99,24 +106,11 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
         if !report_path.is_empty() {
             writeln!(text, "Its whole report: `{report_path}`\n").expect("BUG: a string grows");
         }
-        for log in &report.logs {
-            writeln!(text, "- {log}").expect("BUG: a string grows");
-        }
-        for artifact in &report.artifacts {
-            writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
-        }
+        handed_over(&mut text, &report.artifacts, &report.logs);
     }
     for upstream in &brief.upstream {
         write!(text, "\n## Handed over by `{}`\n\n", upstream.step).expect("BUG: a string grows");
-        for artifact in &upstream.artifacts {
-            writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
-        }
-        for log in &upstream.logs {
-            writeln!(text, "- {log}").expect("BUG: a string grows");
-        }
-        if upstream.artifacts.is_empty() && upstream.logs.is_empty() {
-            text.push_str("No files and no log.\n");
-        }
+        handed_over(&mut text, &upstream.artifacts, &upstream.logs);
     }
     if let Some(StateLocation { bucket, key, document }) = &brief.state {
         write!(
@@ -130,6 +124,20 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
     text.push('\n');
     text.push_str(&report::instructions(expected, brief.form, report_path));
     text
+}
+
+/// Writes files and log of another attempt.
+fn handed_over(text: &mut String, artifacts: &[String], logs: &[String]) {
+    for artifact in artifacts {
+        writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
+    }
+    if !logs.is_empty() {
+        let gap = if artifacts.is_empty() { "" } else { "\n" };
+        write!(text, "{gap}{}", fenced("text", &logs.join("\n"))).expect("BUG: a string grows");
+    }
+    if artifacts.is_empty() && logs.is_empty() {
+        text.push_str("No files and no log.\n");
+    }
 }
 
 /// Returns the text of `context.json`.

@@ -13,7 +13,7 @@ use supervisor::git::{RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::prompt::PromptFiles;
-use crate::engine::{AgentProfile, EngineConfig};
+use crate::engine::{AgentProfile, Assigned, EngineConfig, NoProfile, RoleOf};
 use crate::run::RunOptions;
 
 /// Everything that one attempt needs, before anything is written to disk.
@@ -22,7 +22,7 @@ pub(crate) struct AttemptSpec {
     pub(crate) attempt: AttemptId,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
-    profile: Option<AgentProfile>,
+    profile: Result<AgentProfile, NoProfile>,
     pub(super) provenance: Provenance,
     pub(crate) dir: AttemptDir,
     options: RunOptions,
@@ -50,12 +50,21 @@ impl AttemptSpec {
         engine_config: &EngineConfig,
         dir_watcher: &DirWatcher,
         options: RunOptions,
-        artifacts_dir: String,
+        protocol: &str,
         attempt: AttemptId,
-        brief: Brief,
+        mut brief: Brief,
         provenance: Provenance,
     ) -> Self {
         let run = options.location.run.clone();
+        let (agent, model) = (brief.agent.as_str(), brief.model.as_deref());
+        let of = RoleOf { protocol, step: &attempt.step, agent, model };
+        let profile = match engine_config.assign(&options, of) {
+            Ok(Assigned { profile, model }) => {
+                brief.model = model;
+                Ok(profile)
+            }
+            Err(missing) => Err(missing),
+        };
         Self {
             expected: Expected {
                 run_id: run.clone(),
@@ -64,12 +73,12 @@ impl AttemptSpec {
             },
             dir: AttemptDir::new(&engine_config.attempts_dir(), &run, &attempt),
             mark: Mark { store: engine_config.store_root.clone(), run, attempt: attempt.clone() },
-            profile: engine_config.profile(&options, &brief.agent).cloned(),
+            profile,
             descriptors: engine_config.descriptors,
             provenance,
             trees: options.trees(),
+            artifacts_dir: options.location.artifacts_dir(),
             options,
-            artifacts_dir,
             shim: engine_config.shim.clone(),
             dir_watcher: dir_watcher.clone(),
             linger_timeout: engine_config.linger_timeout,
@@ -127,7 +136,7 @@ impl AttemptSpec {
 
     /// Returns how long the agent may run.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        self.brief.timeout.or(self.profile.as_ref().and_then(|profile| profile.timeout))
+        self.brief.timeout.or(self.profile.as_ref().ok().and_then(|profile| profile.timeout))
     }
 
     /// Returns what counts as the attempt's report.
@@ -141,7 +150,7 @@ impl AttemptSpec {
         handle: &mut AttemptHandle,
         git: Vec<(String, String)>,
     ) -> Result<(), NotStarted> {
-        let profile = self.profile.as_ref().ok_or(NotStarted::NoProfile)?;
+        let profile = self.profile.as_ref().map_err(|missing| NotStarted::NoProfile(missing.clone()))?;
         let launch = self.prepare(profile, git)?;
         Ok(handle.start(&self.shim, &launch)?)
     }
@@ -217,7 +226,7 @@ impl AttemptSpec {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotStarted {
     #[error("no command is configured for its agent")]
-    NoProfile,
+    NoProfile(NoProfile),
     #[error("cannot prepare its worktree")]
     Tree(#[from] TreeError),
     #[error("cannot prepare the attempt")]
@@ -231,7 +240,7 @@ impl NotStarted {
     /// attempt.
     pub(super) fn is_shortage(&self) -> bool {
         match self {
-            Self::NoProfile | Self::Tree(_) => false,
+            Self::NoProfile(_) | Self::Tree(_) => false,
             Self::Prepare(error) => supervisor::is_shortage(error),
             Self::Spawn(error) => error.is_shortage(),
         }

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 
 use super::effect::EffectEnd;
 use super::spec::{AttemptSpec, NotStarted, Provenance};
-use crate::engine::until;
+use crate::engine::{NoProfile, until};
 use crate::error_chain::with_causes;
 
 /// How the process of an attempt ended.
@@ -47,10 +47,7 @@ pub(crate) enum AttemptEvent {
         attempt: AttemptId,
     },
     /// The attempt is to be started, and no command is configured for its agent.
-    NoProfile {
-        attempt: AttemptId,
-        agent: String,
-    },
+    NoProfile(NoProfile),
     /// An effect was performed, or failed.
     EffectEnded {
         attempt: AttemptId,
@@ -69,7 +66,7 @@ pub enum WatchFailed {
     #[error("the machine is short of a resource")]
     Shortage(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no command is configured for its agent")]
-    NoProfile,
+    NoProfile(NoProfile),
     #[error("its remaining processes cannot be killed")]
     Kill(#[source] io::Error),
     #[error(transparent)]
@@ -118,9 +115,7 @@ pub(crate) fn spawn_task(
         };
         let event = match task.run_to_end(report_progress).await {
             Ok(end) => AttemptEvent::Ended { attempt, spec: task.spec, end },
-            Err(WatchFailed::NoProfile) => {
-                AttemptEvent::NoProfile { attempt: id.clone(), agent: task.spec.expected.agent.clone() }
-            }
+            Err(WatchFailed::NoProfile(missing)) => AttemptEvent::NoProfile(missing),
             Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
         };
         // If the engine is gone, the next one finds the fact on disk.
@@ -197,7 +192,7 @@ impl AttemptTask {
         let prepared = self.blocking(AttemptSpec::prepare_tree).await;
         match prepared.map_err(NotStarted::from).and_then(|git| self.spec.start(handle, git)) {
             Ok(()) => Ok(None),
-            Err(NotStarted::NoProfile) => Err(WatchFailed::NoProfile),
+            Err(NotStarted::NoProfile(missing)) => Err(WatchFailed::NoProfile(missing)),
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
             Err(error) if self.void_claim()? => Ok(Some(ProcessEnd::NotStarted(with_causes(&error)))),
             // An earlier shim was slow and has the claim after all.

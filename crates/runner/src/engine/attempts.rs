@@ -85,12 +85,11 @@ impl Engine<'_> {
             state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
         let brief = self.journal.machine().brief(&attempt.step, counted_attempt);
         let options = self.engine_config.options(&spec.options);
-        let artifacts_dir = options.location.artifacts_dir();
         let spec = AttemptSpec::new(
             &self.engine_config,
             &self.dir_watcher,
             options,
-            artifacts_dir,
+            self.journal.kind().info().name,
             attempt.clone(),
             brief,
             provenance,
@@ -134,9 +133,7 @@ impl Engine<'_> {
                 self.queue_partial_report(attempt);
                 Ok(())
             }
-            AttemptEvent::NoProfile { attempt, agent } => {
-                Err(EngineError::NoProfile { agent, step: attempt.step.to_string() })
-            }
+            AttemptEvent::NoProfile(missing) => Err(EngineError::NoProfile(vec![missing])),
             AttemptEvent::EffectEnded { attempt, ended } => {
                 self.attached.remove(&attempt);
                 let AttemptResult { ending, evidence } = self.effect_result(&attempt, ended);

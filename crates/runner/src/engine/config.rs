@@ -15,6 +15,8 @@ use crate::attempt::Effects;
 use crate::clock::Clock;
 use crate::run::RunOptions;
 
+use super::roles::{Role, RoleName};
+
 /// How the attempts of an agent are started and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentProfile {
@@ -40,8 +42,10 @@ pub const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     pub overrides: Overrides,
-    /// From the configuration, by agent name.
+    /// The configured adapters by name. Without a role, an agent uses the adapter of its own name.
     pub by_agent: BTreeMap<String, AgentProfile>,
+    /// From the configuration.
+    pub roles: BTreeMap<RoleName, Role>,
     /// How many attempts may be alive on this host at once.
     pub slots: usize,
     /// The first back-off; later ones double.
@@ -67,6 +71,8 @@ pub struct EngineConfig {
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     pub profile: Option<AgentProfile>,
+    /// By the name of a step or agent; each replaces what the run has for that name, by field.
+    pub roles: BTreeMap<String, Role>,
     /// Added to the variables of the run, replacing those of the same name.
     pub env: Vec<(String, String)>,
     pub workdir: Option<PathBuf>,
@@ -93,12 +99,11 @@ impl EngineConfig {
         options.env.extend(self.overrides.env.iter().cloned());
         options.workdir = self.overrides.workdir.clone().unwrap_or(options.workdir);
         options.profile = self.overrides.profile.clone().or(options.profile);
+        for (name, role) in &self.overrides.roles {
+            let own = options.roles.entry(name.clone()).or_default();
+            own.replace_with(role);
+        }
         options
-    }
-
-    /// Returns the profile of an agent: the one of the command line, or the configured one.
-    pub fn profile<'a>(&'a self, options: &'a RunOptions, agent: &str) -> Option<&'a AgentProfile> {
-        options.profile.as_ref().or_else(|| self.by_agent.get(agent))
     }
 
     /// Returns the name of this host, as recorded for attempts.

@@ -1,5 +1,6 @@
 //! What an engine is asked to do, how it exits, and why it fails.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use protocol::entry::Author;
@@ -7,6 +8,7 @@ use protocol::run::{Refusal, Request, StopCause};
 use protocol::{AttemptId, Outcome, RunId};
 use store::{CommitError, EngineLockError, ReadError, WriteError};
 
+use super::roles::NoProfile;
 use crate::attempt::WatchFailed;
 use crate::recovery::RestoreError;
 use crate::run::LoadError;
@@ -67,14 +69,34 @@ pub enum EngineError {
         here: bool,
         remote: Vec<(AttemptId, String)>,
     },
-    #[error("no command is configured for agent `{agent}` (used by step `{step}`)")]
-    NoProfile { agent: String, step: String },
+    #[error("{}", list_missing(.0))]
+    NoProfile(Vec<NoProfile>),
     #[error("cannot watch the attempts")]
     DirWatcher(#[source] std::io::Error),
     #[error("cannot attach to `{attempt}`")]
     Attach { attempt: AttemptId, source: WatchFailed },
     #[error("cannot write `{}`", path.display())]
     View { path: PathBuf, source: std::io::Error },
+}
+
+/// Lists steps without a profile, each agent and each adapter once.
+fn list_missing(missing: &[NoProfile]) -> String {
+    let (mut agents, mut adapters) = (BTreeMap::new(), BTreeMap::new());
+    for NoProfile { step, agent, adapter } in missing {
+        let (names, name) = adapter.as_ref().map_or((&mut agents, agent), |adapter| (&mut adapters, adapter));
+        names.entry(name).or_insert_with(Vec::new).push(format!("`{step}`"));
+    }
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let list = |names: &BTreeMap<&String, Vec<String>>| {
+        let name = |(name, steps): (&&String, &Vec<String>)| {
+            format!("`{name}` (used by step{} {})", plural(steps.len()), steps.join(", "))
+        };
+        names.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let agents = (!agents.is_empty())
+        .then(|| format!("no command is configured for agent{} {}", plural(agents.len()), list(&agents)));
+    let adapters = (!adapters.is_empty()).then(|| format!("no adapter is named {}", list(&adapters)));
+    agents.into_iter().chain(adapters).collect::<Vec<_>>().join("; ")
 }
 
 fn list_remote(remote: &[(AttemptId, String)]) -> String {

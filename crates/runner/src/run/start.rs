@@ -1,5 +1,6 @@
 //! Starting a run: store its spec, commit its first entry.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use store::{CommitError, Position, Store, WriteError};
 use supervisor::git::{RunTrees, WorktreeOptions};
 
 use crate::clock::Clock;
-use crate::engine::AgentProfile;
+use crate::engine::{AgentProfile, Role};
 use crate::run::{CommitContext, Journal};
 
 /// What a run is started with and keeps until its end: the definition, and the options of the command.
@@ -41,6 +42,9 @@ pub struct RunOptions {
     pub profile: Option<AgentProfile>,
     /// Variables for every agent.
     pub env: Vec<(String, String)>,
+    /// Roles that the command line sets, by the name of a step or agent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Role>,
     /// How its git worktrees are made; `None` if it works in the repository itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktrees: Option<WorktreeOptions>,

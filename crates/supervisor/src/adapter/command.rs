@@ -29,10 +29,11 @@ pub enum TemplateError {
 type Value = fn(&Assignment) -> String;
 
 /// The placeholders, by name.
-const PLACEHOLDERS: [(&str, Value); 8] = [
+const PLACEHOLDERS: [(&str, Value); 9] = [
     ("run_id", |assignment| assignment.run.to_string()),
     ("step_id", |assignment| assignment.step().to_owned()),
     ("agent", |assignment| assignment.agent.clone()),
+    ("model", |assignment| assignment.model.clone().unwrap_or_default()),
     ("prompt", |assignment| assignment.prompt.clone()),
     ("repo", |assignment| assignment.repo.clone()),
     ("report", |assignment| assignment.report.clone()),
@@ -63,6 +64,12 @@ impl CommandLine {
         }
         argv.iter().try_for_each(|argument| pieces(argument).map(drop))?;
         Ok(Self(argv))
+    }
+
+    /// Appends arguments. They are taken literally.
+    pub(super) fn with_args(&self, args: &[String]) -> Self {
+        let literal = args.iter().map(|argument| argument.replace('{', "{{").replace('}', "}}"));
+        Self(self.0.iter().cloned().chain(literal).collect())
     }
 
     pub fn argv(&self, assignment: &Assignment) -> Vec<String> {

@@ -39,6 +39,18 @@ impl Adapter {
         }
     }
 
+    /// Returns this adapter with arguments after its own. The scripted agent takes none.
+    #[must_use]
+    pub fn with_args(&self, args: &[String]) -> Self {
+        match self {
+            Self::Wrapper(Wrapper { program, args: own }) => {
+                Self::Wrapper(Wrapper { program: program.clone(), args: [own, args].concat() })
+            }
+            Self::Command(line) => Self::Command(line.with_args(args)),
+            Self::Rehearsal(_) => self.clone(),
+        }
+    }
+
     /// Returns the program that is started, or `None` if it depends on the assignment.
     pub fn program(&self) -> Option<&str> {
         match self {

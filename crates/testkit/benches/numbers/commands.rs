@@ -1,5 +1,6 @@
 //! Read-only commands as processes: from the spawn to the exit.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use protocol::entry::Author;
@@ -73,6 +74,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
                 profile: None,
                 env: Vec::new(),
                 worktrees: None,
+                roles: BTreeMap::new(),
             };
             let spec = RunSpec::new("bench".to_owned(), &definition, options);
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };

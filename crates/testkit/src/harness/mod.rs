@@ -90,6 +90,7 @@ pub fn new_cycle(id: &str) -> peer::Definition {
         advice: None,
         max_attempts: DEFAULT_MAX_ATTEMPTS,
         timeout: None,
+        prompts: BTreeMap::new(),
     }
 }
 
@@ -107,8 +108,14 @@ pub fn spec(
 ) -> RunSpec {
     let location =
         RunLocation { run: run.clone(), repo_dir: directory.display().to_string(), worktree: None };
-    let options =
-        RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new(), worktrees: None };
+    let options = RunOptions {
+        location,
+        workdir: directory.to_owned(),
+        profile,
+        env: Vec::new(),
+        roles: BTreeMap::new(),
+        worktrees: None,
+    };
     RunSpec::new("trial".to_owned(), &definition, options)
 }
 
@@ -141,6 +148,7 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
         effects: runner::Effects::new(),
         overrides: Overrides::default(),
         by_agent: BTreeMap::new(),
+        roles: BTreeMap::new(),
         slots: 1,
         backoff: Duration::from_millis(1),
         linger_timeout: Duration::from_secs(30),

@@ -1,5 +1,6 @@
 //! `callboard import --peer`: cycles of older formats become runs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use protocol::entry::{Entry, Input, RecoverySource};
@@ -181,6 +182,7 @@ impl Import<'_> {
             advice: None,
             max_attempts: self.workspace.config.max_attempts.value,
             timeout: None,
+            prompts: BTreeMap::new(),
         };
         let options = RunOptions {
             location: RunLocation { run: run.clone(), repo_dir: self.workspace.repo_dir()?, worktree: None },
@@ -189,6 +191,7 @@ impl Import<'_> {
             profile: None,
             env: Vec::new(),
             worktrees: None,
+            roles: BTreeMap::new(),
         };
         Ok(RunSpec::new(metadata.instruction.clone(), &definition, options))
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use protocol::RunId;
-use protocol::peer::{Continued, Definition, Scope};
+use protocol::peer::{Continued, Definition, Peer, Scope};
 use protocol::run::{Request, RunStatus};
+use protocol::{Kind as _, KindOf, RunId};
 use runner::Overrides;
 use store::AnyStore;
 
@@ -16,8 +16,8 @@ use crate::cycles::{self, Continuable, Draft};
 use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::workspace::definition;
 use crate::workspace::{self, Workspace};
+use crate::workspace::{definition, prompts};
 
 /// Continues the last incomplete cycle: resumes it, or opens a new cycle after it if it has failed.
 pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
@@ -80,7 +80,8 @@ impl Arguments {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
         let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
-        let real = self.profiles.wrapper.is_some() || self.profiles.command_template.is_some();
+        let flags = &self.profiles;
+        let real = flags.wrapper.is_some() || flags.command_template.is_some() || !flags.role.is_empty();
         if rehearsed && real {
             return Err(refused("is a rehearsal and cannot be continued with real agents").hint(
                 format_args!("run `callboard peer {}` to start a new cycle", found.definition.instruction),
@@ -107,6 +108,8 @@ impl Arguments {
         let Continuable { cycle, definition, options, .. } = found;
         let mut env = options.env;
         env.extend(self.profiles.env.iter().cloned());
+        let mut roles = options.roles;
+        roles.extend(self.profiles.roles());
         Ok(Draft {
             scope: cycle.scope,
             instruction: definition.instruction,
@@ -124,6 +127,8 @@ impl Arguments {
             },
             profile: self.profile()?.or(options.profile),
             env,
+            roles,
+            prompts: prompts::read(&workspace.repo, KindOf::<Peer>::STATIC.info())?,
         })
     }
 

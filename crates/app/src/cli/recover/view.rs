@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{ImportRefusal, KindOf, RunId, RunLocation, StepId, Turn};
+use protocol::{ImportRefusal, KindOf, Protocol as _, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
@@ -73,12 +73,11 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),
         worktrees,
+        roles: arguments.profiles.roles(),
     };
     let engine_config = engine::engine_config(workspace, Overrides::default())?;
-    let mut agents = definition.workflow().agent_steps();
-    if let Some(step) = agents.find(|step| engine_config.profile(&options, &step.agent).is_none()) {
-        return Err(engine::no_profile(&step.agent, step.id.as_str()));
-    }
+    let steps = definition.workflow().agent_steps().map(|step| (&step.id, step.agent.as_str()));
+    engine::require_profiles(&engine_config, &options, Steps::NAME, steps)?;
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let import = ViewImport { path: view.display().to_string(), document, turns };

@@ -79,8 +79,11 @@ fn a_failed_gate_loops_back_with_its_findings() {
 
     Its whole report: `[REPO]/.agents/runs/trial/reports/trial__review.json`
 
-    - review saw iteration 1
     - file `made/review.txt`
+
+    ```text
+    review saw iteration 1
+    ```
     ");
 
     let document = scene.document("trial");

@@ -46,7 +46,7 @@ fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
     gate.open();
     running.wait_until_it_says("a#1.1 failed");
     let next = scene.callboard(&["prompt", "trial", "a", "--next"]).run();
-    assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed: "), "{}", next.stdout);
+    assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed:\n"), "{}", next.stdout);
     let newest = scene.callboard(&["prompt", "trial", "a"]).run();
     assert!(!newest.stdout.contains("This is attempt"), "{}", newest.stdout);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);

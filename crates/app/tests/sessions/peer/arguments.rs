@@ -82,13 +82,16 @@ fn every_phase_needs_an_adapter() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["peer", "create-spec", "dark mode"]).run().transcript(), @r#"
     $ callboard peer create-spec 'dark mode'
-    error[E007]: no command is configured for agent `planner` (used by step `plan`)
+    error[E007]: no command is configured for agents `executor` (used by step `execute`), `expresser` (used by step `express`), `planner` (used by step `plan`), `reviewer` (used by step `review`)
 
     hint: add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:
 
         [adapters.planner]
         command = ["your-agent", "{prompt}"]
         report = "required"    # without this line the exit code is the report
+
+        [roles.default]    # for every agent without an adapter of its own
+        adapter = "planner"
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);

@@ -27,5 +27,8 @@ async fn a_renamed_machine_adopts_its_attempts() {
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // No command is configured; the error shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
-    assert!(matches!(&error, EngineError::NoProfile { step, .. } if step == "a"), "{error:?}");
+    assert!(
+        matches!(&error, EngineError::NoProfile(missing) if missing[0].step.as_str() == "a"),
+        "{error:?}"
+    );
 }

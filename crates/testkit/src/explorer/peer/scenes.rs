@@ -27,6 +27,7 @@ pub fn cycle(attempts: u32) -> Definition {
         advice: None,
         max_attempts: NonZeroU32::new(attempts).expect("BUG: there is at least one attempt"),
         timeout: None,
+        prompts: std::collections::BTreeMap::new(),
     }
 }
 

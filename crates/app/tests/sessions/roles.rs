@@ -1,0 +1,166 @@
+//! Which adapter and model work on a step.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::sessions::scene;
+
+/// Two adapters that note who was started, with which model, variable and arguments.
+const ADAPTERS: &str = r#"
+[adapters.one]
+shell = 'echo "$STEP_ID: one, ${STEP_MODEL:-no model}, ${TICKET:-no ticket}, [$*]" >>told'
+
+[adapters.two]
+command = ["sh", "-c", 'echo "$STEP_ID: two, $1, ${{TICKET:-no ticket}}, [$2]" >>told', "sh", "{model}"]
+"#;
+
+fn workflow(scene: &Scene, steps: &[&str]) {
+    let steps = steps.iter().map(|step| format!("  - {{prompt: task.md, {step}}}\n"));
+    scene.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()));
+}
+
+fn told(scene: &Scene) -> String {
+    let path = scene.repo().join("told");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let _ = fs::remove_file(path);
+    text
+}
+
+#[test]
+fn a_role_chooses_adapter_model_variables_and_arguments_of_a_step() {
+    let scene = scene();
+    let more = ["id: code, agent: coder", "id: review, agent: critic, needs: [code]"];
+    workflow(&scene, &[more[0], more[1], "id: ship, agent: coder, needs: [review], model: own"]);
+    let roles = r#"
+[roles.default]
+adapter = "one"
+model = "small"
+args = ["--quiet"]
+
+[roles.critic]
+adapter = "two"
+timeout = "5m"
+pass_env = ["TICKET"]
+
+[roles.steps.review]
+model = "large"
+
+[roles.peer.review]
+model = "never here"
+"#;
+    scene.write("callboard.toml", &format!("{ADAPTERS}{roles}"));
+    let run = |run: &str, more: &[&str]| {
+        let session = scene.callboard(&[&["run", "wf.yaml", "--run-id", run], more].concat());
+        let session = session.env("TICKET", "T-1").run();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        told(&scene)
+    };
+    assert_snapshot!(run("configured", &[]), @"
+    code: one, small, no ticket, [--quiet]
+    review: two, large, T-1, []
+    ship: one, own, no ticket, [--quiet]
+    ");
+    // What a configured role says about another adapter does not follow the flag.
+    let flags = ["--role", "review=one", "--model", "coder=typed", "--model", "default=any"];
+    assert_snapshot!(run("flags", &flags), @"
+    code: one, typed, no ticket, [--quiet]
+    review: one, any, no ticket, []
+    ship: one, typed, no ticket, [--quiet]
+    ");
+    let rows = scene.callboard(&["config"]).run();
+    let rows: Vec<_> = rows.stdout.lines().filter(|line| line.starts_with("roles.")).collect();
+    assert_snapshot!(rows.join("\n").replace(scene.repo().to_str().unwrap(), "[REPO]"), @r#"
+    roles.critic.adapter     = "two"  # [REPO]/callboard.toml
+    roles.critic.timeout     = "300s"  # [REPO]/callboard.toml
+    roles.critic.pass_env    = ["TICKET"]  # [REPO]/callboard.toml
+    roles.default.adapter    = "one"  # [REPO]/callboard.toml
+    roles.default.model      = "small"  # [REPO]/callboard.toml
+    roles.default.args       = ["--quiet"]  # [REPO]/callboard.toml
+    roles.peer.review.model  = "never here"  # [REPO]/callboard.toml
+    roles.steps.review.model = "large"  # [REPO]/callboard.toml
+    "#);
+}
+
+#[test]
+fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    let broken = format!("{ADAPTERS}\n[adapters.coder]\ncommand = [\"false\"]\n");
+    scene.write("callboard.toml", &broken);
+    let run = [
+        "run",
+        "wf.yaml",
+        "--run-id",
+        "trial",
+        "--role",
+        "b=one",
+        "--model",
+        "b=kept",
+        "--max-attempts",
+        "1",
+    ];
+    let failed = scene.callboard(&run).run();
+    assert_eq!(failed.code, 1, "{}", failed.transcript());
+    let session = scene.callboard(&["retry", "trial", "--role", "a=two", "--model", "a=new"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_snapshot!(told(&scene), @"
+    a: two, new, no ticket, []
+    b: one, kept, no ticket, []
+    ");
+}
+
+#[test]
+fn every_missing_adapter_is_named_before_the_run_exists() {
+    let scene = scene();
+    workflow(
+        &scene,
+        &["id: a, agent: coder", "id: b, agent: coder", "id: c, agent: critic", "id: d, agent: editor"],
+    );
+    scene.write(
+        "callboard.toml",
+        "[roles.editor]\nadapter = \"codx\"\n[adapters.codex]\ncommand = [\"codex\"]\n",
+    );
+    assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
+    $ callboard run wf.yaml
+    error[E007]: no command is configured for agents `coder` (used by steps `a`, `b`), `critic` (used by step `c`); no adapter is named `codx` (used by step `d`)
+
+    hint: add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:
+
+        [adapters.coder]
+        command = ["your-agent", "{prompt}"]
+        report = "required"    # without this line the exit code is the report
+
+        [roles.default]    # for every agent without an adapter of its own
+        adapter = "coder"
+    [exit 2]
+    "#);
+    assert!(!scene.store().join("callboard.db").exists());
+    let session = scene.callboard(&["run", "wf.yaml", "--role", "critc=codex"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --role critc=codex
+    error: `--role` or `--model` names `critc`, which is no step and no agent
+
+    hint: did you mean `critic`?
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_cycle_has_roles_too() {
+    let scene = scene();
+    let agent = scene.agent();
+    let adapters = format!(
+        "[adapters.all]\nwrapper = {agent:?}\n[roles.peer.default]\nadapter = \"all\"\nmodel = \"m\"\n"
+    );
+    scene.write("callboard.toml", &adapters);
+    let session = scene.callboard(&["peer", "create-spec", "dark mode", "--model", "reviewer=strict"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let model = |step: &str| {
+        let run = "peer.spec.dark-mode.cycle.1";
+        let context = fs::read_to_string(scene.attempt(run, step, "1.1").join("context.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&context).unwrap()["model"].clone()
+    };
+    assert_eq!((model("plan"), model("review")), ("m".into(), "strict".into()));
+}
