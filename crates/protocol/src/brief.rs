@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::StepId;
+use crate::checks::CheckSpec;
 use crate::report::{Form, Report};
 
 /// What an attempt is given.
@@ -41,7 +42,56 @@ pub struct Brief {
     pub findings: Vec<Finding>,
     /// The worktree of its own in which the attempt works; `None` if it works where the run does.
     #[serde(skip)]
-    pub worktree: Option<StepId>,
+    pub worktree: Option<Worktree>,
+    /// What a command step runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckSpec>,
+    /// The files that the attempt may edit instead of reporting.
+    #[serde(skip)]
+    pub copies: Vec<PrivateCopy>,
+}
+
+impl Brief {
+    /// Returns the brief of a first attempt that knows nothing but its prompt.
+    pub fn new(agent: impl Into<String>, prompt: impl Into<String>, max_attempts: NonZeroU32) -> Self {
+        Self {
+            workflow: String::new(),
+            agent: agent.into(),
+            prompt: prompt.into(),
+            model: None,
+            timeout: None,
+            counted_attempt: 1,
+            max_attempts,
+            last_error: None,
+            form: Form::Plain,
+            state: None,
+            upstream: Vec::new(),
+            iteration: 1,
+            gate: false,
+            findings: Vec::new(),
+            worktree: None,
+            checks: Vec::new(),
+            copies: Vec::new(),
+        }
+    }
+}
+
+/// A worktree that one or more steps of a run share, on a branch of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    /// Names it inside the run.
+    pub name: StepId,
+    /// Its branch; `None` for one that is named after the run and the worktree.
+    pub branch: Option<String>,
+}
+
+/// A file that an attempt finds in its worktree and may edit. After the attempt it is compared with this body, and the
+/// difference becomes part of the report ([`Report::copy_edits`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateCopy {
+    /// Relative to the worktree.
+    pub path: String,
+    pub body: String,
 }
 
 /// Where the document of a run is stored. The runner adds the address of the store.

@@ -10,13 +10,14 @@ use serde_json::value::RawValue;
 
 use crate::document::Document;
 use crate::machine::{Machine, Typed};
-use crate::present::{Line, Present};
+use crate::present::{FileFormat, Line, Present};
 use crate::prompt::PromptTemplate;
+use crate::report::Report;
 use crate::rules::RunLocation;
 use crate::{RunId, Stamp, StepId};
 
 /// What is the same for all runs of a protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct KindInfo {
     /// The word for the protocol on the command line and in the store.
     pub name: &'static str,
@@ -39,6 +40,10 @@ pub struct KindInfo {
     pub shows_document: bool,
     /// The built-in prompts, which files of the repository may replace.
     pub prompts: &'static [PromptTemplate],
+    /// Where the views are, besides the directory of the run, as patterns for `info/exclude`.
+    pub views: &'static [&'static str],
+    /// The files that `callboard check` knows.
+    pub formats: &'static [FileFormat],
 }
 
 /// A kind of runs: how they are opened and loaded, and how the journal's JSON is presented.
@@ -64,6 +69,8 @@ pub trait Kind: Debug + Send + Sync {
 
     /// Returns the name of the series that the run belongs to.
     fn series(&self, run: &RunId) -> Option<String>;
+    /// Checks that a report has the fields of its step.
+    fn check_report(&self, step: &StepId, report: &Report) -> Result<(), String>;
 
     // The journal. Each returns nothing for JSON of another protocol or version.
 
@@ -102,6 +109,8 @@ impl<P: Present> KindOf<P> {
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
         prompts: P::PROMPTS,
+        views: P::VIEWS,
+        formats: P::FORMATS,
     };
 }
 
@@ -137,6 +146,10 @@ impl<P: Present> Kind for KindOf<P> {
 
     fn series(&self, run: &RunId) -> Option<String> {
         P::series(run)
+    }
+
+    fn check_report(&self, step: &StepId, report: &Report) -> Result<(), String> {
+        P::check_report(step, report)
     }
 
     fn verdict_text(&self, verdict: &Value) -> Option<&'static str> {

@@ -7,6 +7,7 @@
 
 pub mod brief;
 pub mod check;
+pub mod checks;
 mod closest;
 pub mod depth;
 mod document;

@@ -19,7 +19,7 @@ use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::kind::{Kind, KindOf};
 use crate::people::{Answer, OpenItem, Question};
-use crate::present::{Line, LoopBack, Present, StepSummary};
+use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepSummary};
 use crate::report::Report;
 use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol,
@@ -66,6 +66,7 @@ pub trait Machine: Debug + Send + Sync {
     fn unblocks_dependents(&self, step: &StepId) -> bool;
 
     // Steps and the outside world.
+    fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String>;
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport;
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
     fn question(&self, step: &StepId) -> Option<Question>;
@@ -102,6 +103,7 @@ pub trait Machine: Debug + Send + Sync {
     fn result_fields(&self) -> Map<String, Value>;
     fn after_failure(&self, run: &RunId) -> String;
     fn open_items(&self) -> Vec<OpenItem>;
+    fn grid(&self) -> Option<Grid>;
 }
 
 impl Clone for Box<dyn Machine> {
@@ -264,6 +266,10 @@ impl<P: Present> Machine for Typed<P> {
         P::unblocks_dependents(&self.definition, &self.state, &self.step(step))
     }
 
+    fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String> {
+        P::restrict(&self.definition, &self.document, &self.step(step), report)
+    }
+
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport {
         match P::parse_report(&self.definition, &self.document, &self.step(step), report) {
             ParsedReport::Verdict(verdict) => ParsedReport::Verdict(json(&verdict)),
@@ -372,6 +378,18 @@ impl<P: Present> Machine for Typed<P> {
 
     fn after_failure(&self, run: &RunId) -> String {
         P::after_failure(run, &self.document)
+    }
+
+    fn grid(&self) -> Option<Grid> {
+        let Grid { columns, rows } = P::grid(&self.definition, &self.state, &self.document)?;
+        let cells =
+            |cells: Vec<Option<P::Step>>| cells.iter().map(|cell| cell.as_ref().map(P::step_id)).collect();
+        let rows = rows.into_iter().map(|GridRow { name, cells: row, note }| GridRow {
+            name,
+            cells: cells(row),
+            note,
+        });
+        Some(Grid { columns, rows: rows.collect() })
     }
 
     fn open_items(&self) -> Vec<OpenItem> {

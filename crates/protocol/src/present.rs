@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::check::Violation;
 use crate::people::OpenItem;
 use crate::prompt::PromptTemplate;
+use crate::report::Report;
 use crate::rules::Protocol;
 use crate::{RunId, Stamp, StepId};
 
@@ -24,6 +26,10 @@ pub trait Present: Protocol {
     const RENAMES: bool;
     /// The built-in prompts of its agents, if it has any.
     const PROMPTS: &'static [PromptTemplate] = &[];
+    /// Where its views are, besides the directory of the run: patterns for git's `info/exclude`, such as `/coordination/`.
+    const VIEWS: &'static [&'static str] = &[];
+    /// The files that `callboard check` knows.
+    const FORMATS: &'static [FileFormat] = &[];
 
     // Steps.
 
@@ -70,6 +76,20 @@ pub trait Present: Protocol {
         Vec::new()
     }
 
+    /// Returns the steps as a table for `show` and the live display; `None` for a list.
+    fn grid(
+        _definition: &Self::Definition,
+        _state: &Self::State,
+        _document: &Self::Document,
+    ) -> Option<Grid<Self::Step>> {
+        None
+    }
+
+    /// Checks that a report has the fields of its step. Needs no run, so that `callboard report` can refuse it at once.
+    fn check_report(_step: &StepId, _report: &Report) -> Result<(), String> {
+        Ok(())
+    }
+
     // The journal.
 
     /// Completes "the attempt …": `reported that its gate failed`.
@@ -88,6 +108,41 @@ pub trait Present: Protocol {
     fn failure_reason(_change: &Self::Change, _step: &StepId) -> Option<&'static str> {
         None
     }
+}
+
+/// Steps as a table: a group of a team is a row, its roles are columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid<S = StepId> {
+    pub columns: Vec<String>,
+    pub rows: Vec<GridRow<S>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GridRow<S = StepId> {
+    pub name: String,
+    /// The step in each column, if there is one.
+    pub cells: Vec<Option<S>>,
+    /// What else there is to say, such as why nothing happens.
+    pub note: Option<String>,
+}
+
+/// A file format of a protocol, for `callboard check`.
+#[derive(Debug, Clone, Copy)]
+pub struct FileFormat {
+    /// For `--as`, such as `pm_state`.
+    pub name: &'static str,
+    /// Recognises a file by its name and content.
+    pub matches: fn(&str, &Value) -> bool,
+    pub check: fn(&Value) -> CheckedFile,
+}
+
+/// What is wrong with a file, and what is in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedFile {
+    pub violations: Vec<Violation>,
+    pub warnings: Vec<Violation>,
+    /// Says what a file without violations has, such as `3 groups, 1 complete`.
+    pub summary: String,
 }
 
 /// One line of text for people, in parts with a tone each.

@@ -257,6 +257,16 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     fn rank(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> usize;
 
     // Steps and the outside world.
+    /// Removes from a report, and from the edits of private copies, what the step has no right to say. Returns what was
+    /// removed, in a sentence each.
+    fn restrict(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        _step: &Self::Step,
+        _report: &mut Report,
+    ) -> Vec<String> {
+        Vec::new()
+    }
     fn parse_report(
         definition: &Self::Definition,
         document: &Self::Document,

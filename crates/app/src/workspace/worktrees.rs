@@ -33,6 +33,8 @@ pub(crate) fn options(
         strategy: settings.strategy.as_ref().map(|strategy| strategy.value).unwrap_or_default(),
         setup: settings.setup.as_ref().map(|setup| setup.value.clone()).unwrap_or_default(),
         no_merge,
+        integration: None,
+        no_commit: false,
     };
     let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
     let branch = trees.integration_branch();

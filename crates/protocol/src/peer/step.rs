@@ -23,14 +23,11 @@ pub(super) fn brief(
     counted_attempt: u32,
 ) -> Brief {
     let phase_document = &document.phases[phase];
+    let prompt = prompts::render(definition.template(phase), phase, document, definition.advice.as_ref());
     Brief {
         workflow: definition.instruction.clone(),
-        agent: phase.agent().to_owned(),
-        prompt: prompts::render(definition.template(phase), phase, document, definition.advice.as_ref()),
-        model: None,
         timeout: definition.timeout,
         counted_attempt,
-        max_attempts: definition.max_attempts,
         last_error: phase_document.errors().last().map(|error| error.message.clone()),
         form: Form::WithOutput,
         state: Some(StateLocation {
@@ -38,11 +35,7 @@ pub(super) fn brief(
             key: definition.cycle.key(),
             document: definition.cycle.to_string(),
         }),
-        upstream: Vec::new(),
-        iteration: 1,
-        gate: false,
-        findings: Vec::new(),
-        worktree: None,
+        ..Brief::new(phase.agent(), prompt, definition.max_attempts)
     }
 }
 

@@ -1,6 +1,8 @@
 //! How a prompt asks for the report.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use super::{Expected, MARKER_CLOSE, MARKER_OPEN, SCHEMA};
 
@@ -14,16 +16,39 @@ const OUTPUT: &str = "<the object that was described above>";
 pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
 
 /// What a step must report besides the fields of every report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// Nothing, except that a gate reports `gate_failure`.
     Plain,
     /// What it produced, in `output`.
     WithOutput,
+    /// Fields that only this step has.
+    Fields(Arc<ReportFields>),
+}
+
+/// The fields of a report that only one kind of step has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportFields {
+    /// A filled-in example. The scripted agent of a rehearsal reports it as it is.
+    pub example: Map<String, Value>,
+    /// The JSON Schema of the fields.
+    pub schema: Value,
+    /// The rules that a schema cannot say, in a sentence or more.
+    pub rules: String,
+}
+
+impl Form {
+    /// Returns the example of the step's own fields; empty if it has none.
+    pub fn example(&self) -> Map<String, Value> {
+        match self {
+            Self::Plain | Self::WithOutput => Map::new(),
+            Self::Fields(fields) => fields.example.clone(),
+        }
+    }
 }
 
 /// Returns the end of every prompt: how to report, with an example whose placeholders are to be filled in.
-pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> String {
+pub fn instructions(expected: &Expected, form: &Form, report_path: &str) -> String {
     let mut example = serde_json::json!({
         "schema": SCHEMA,
         "run_id": expected.run_id,
@@ -36,19 +61,24 @@ pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> Strin
         "metrics": {},
         "logs": [LOG],
     });
-    let (field, value, rule) = match form {
-        Form::Plain => (
-            "gate_failure",
-            Value::Bool(false),
-            "`gate_failure` is true only if you were asked to judge the work of others and it must be done again.",
-        ),
-        Form::WithOutput => (
-            "output",
-            OUTPUT.into(),
-            "`output` is what you produced, as described above; completed without it is refused.",
-        ),
+    let rule = match form {
+        Form::Plain => {
+            example["gate_failure"] = false.into();
+            "`gate_failure` is true only if you were asked to judge the work of others and it must be done again."
+                .to_owned()
+        }
+        Form::WithOutput => {
+            example["output"] = OUTPUT.into();
+            "`output` is what you produced, as described above; completed without it is refused.".to_owned()
+        }
+        Form::Fields(fields) => {
+            for (field, value) in &fields.example {
+                example[field] = value.clone();
+            }
+            let ReportFields { schema, rules, .. } = &**fields;
+            format!("{rules} The fields of this step match this JSON Schema:\n\n{schema:#}")
+        }
     };
-    example[field] = value;
     format!(
         "## How to report\n\n\
          When you are done, hand in one report. Without a valid report the work does not count, whatever else you did.\n\n\

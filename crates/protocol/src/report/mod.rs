@@ -10,6 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::{RunId, Stamp, StepId};
 
-pub use instructions::{Form, PLACEHOLDERS, instructions};
+pub use instructions::{Form, PLACEHOLDERS, ReportFields, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
 pub use merge::{MergeError, Merged, Source, Statement, merge};
 pub use parse::{InvalidReport, parse};
@@ -79,6 +80,9 @@ pub struct Report {
     pub next_suggested_steps: Vec<Value>,
     pub gate_failure: bool,
     pub memory_updates: Vec<MemoryUpdate>,
+    /// How the attempt changed its [private copies](crate::brief::PrivateCopy), by path. Set by the engine only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub copy_edits: BTreeMap<String, CopyEdit>,
     /// Unknown fields, unchanged.
     #[serde(flatten)]
     pub others: Map<String, Value>,
@@ -101,12 +105,26 @@ impl Report {
             next_suggested_steps: Vec::new(),
             gate_failure: false,
             memory_updates: Vec::new(),
+            copy_edits: BTreeMap::new(),
             others: Map::new(),
         };
         let mut report = serde_json::to_value(report).expect("BUG: a report is plain data");
         report.as_object_mut().expect("BUG: a report is an object").extend(fields);
         serde_json::from_value(report).expect("BUG: an effect states a field of a report in another type")
     }
+}
+
+/// How an attempt changed a private copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyEdit {
+    /// The operations (RFC 6902) that turn the JSON that it was given into the JSON that it left.
+    Patch(json_patch::Patch),
+    /// The whole text of a file that is not JSON.
+    Text(String),
+    Deleted,
+    /// Why the file cannot be read as what it was.
+    Unreadable(String),
 }
 
 /// A sentence that the agent wants to keep for later runs.

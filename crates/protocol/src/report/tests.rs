@@ -125,7 +125,7 @@ fn a_report_of_another_attempt_is_refused() {
 
 #[test]
 fn the_example_of_the_instructions_is_refused() {
-    let text = instructions(&expected(), Form::Plain, "/runs/a b/report.json");
+    let text = instructions(&expected(), &Form::Plain, "/runs/a b/report.json");
     let start = text.find("{\n").unwrap();
     let end = text.find("\n}").unwrap() + 2;
     let copied = &text[start..end];
@@ -153,10 +153,10 @@ fn the_example_of_the_instructions_is_refused() {
 
 #[test]
 fn a_form_with_output_asks_for_output_and_not_for_gate_failure() {
-    let text = instructions(&expected(), Form::WithOutput, "/report.json");
+    let text = instructions(&expected(), &Form::WithOutput, "/report.json");
     assert!(text.contains("\"output\": \"<the object that was described above>\""), "{text}");
     assert!(!text.contains("gate_failure"), "{text}");
-    assert!(!instructions(&expected(), Form::Plain, "/report.json").contains("output\""));
+    assert!(!instructions(&expected(), &Form::Plain, "/report.json").contains("output\""));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn markers_inside_a_line_are_ignored() {
         step_id: StepId::new("s").unwrap(),
         agent: "a".to_owned(),
     };
-    assert!(between_markers(&instructions(&expected, Form::Plain, "/report.json")).is_empty());
+    assert!(between_markers(&instructions(&expected, &Form::Plain, "/report.json")).is_empty());
     assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), ["{}"]);
 }
 

@@ -7,7 +7,7 @@ use super::definition::Definition;
 use super::document::Document;
 use super::workflow::StepEffect;
 use crate::StepId;
-use crate::brief::{Brief, Upstream};
+use crate::brief::{Brief, Upstream, Worktree};
 use crate::people::{Answer, Question};
 use crate::report::{self, Report};
 use crate::rules::{Effect, ParsedReport};
@@ -89,20 +89,16 @@ pub(super) fn brief(
     });
     Brief {
         workflow: definition.workflow().name.clone(),
-        agent: step.agent.clone(),
-        prompt: definition.prompt(id).to_owned(),
         model: step.model.clone(),
         timeout: step.timeout,
         counted_attempt,
-        max_attempts: definition.max_attempts(id),
         last_error: step_document.and_then(|document| document.last_error.clone()),
-        form: report::Form::Plain,
-        state: None,
         upstream: upstream.collect(),
         iteration: step_document.map_or(0, |document| document.iteration_count) + 1,
         gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
-        worktree: step.worktree.then(|| id.clone()),
+        worktree: step.worktree.then(|| Worktree { name: id.clone(), branch: None }),
+        ..Brief::new(&step.agent, definition.prompt(id), definition.max_attempts(id))
     }
 }
 

@@ -2,13 +2,14 @@
 //! which brings that into the base branch.
 
 use protocol::StepId;
+use protocol::brief::Worktree;
 use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
 
 use super::effect::{EffectOrder, PerformEffect};
 use crate::error_chain::with_causes;
 
-/// Merges the branch of the step that the argument `worktree` names. A conflict is a failed gate.
+/// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict is a failed gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
@@ -20,11 +21,12 @@ impl PerformEffect for Merge {
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         let trees = trees(order)?;
-        let step = order.arguments["worktree"].as_str().unwrap_or_default();
-        let step = StepId::new(step).map_err(|error| format!("`{step}` is no step: {error}"))?;
+        let name = order.arguments["worktree"].as_str().unwrap_or_default();
+        let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
+        let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
         // The place for the checks of the merged tree.
         let check = |_: &std::path::Path| Ok(());
-        let result = trees.merge(&step, &order.key(), check).map_err(|error| with_causes(&error))?;
+        let result = trees.merge(&worktree, &order.key(), check).map_err(|error| with_causes(&error))?;
         Ok(match result {
             Merged::Commit(commit) => merged(&commit),
             Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),

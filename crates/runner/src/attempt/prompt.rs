@@ -122,7 +122,7 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
         .expect("BUG: a string grows");
     }
     text.push('\n');
-    text.push_str(&report::instructions(expected, brief.form, report_path));
+    text.push_str(&report::instructions(expected, &brief.form, report_path));
     text
 }
 

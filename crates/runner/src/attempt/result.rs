@@ -20,14 +20,15 @@ pub(crate) struct AttemptResult {
 
 impl AttemptResult {
     /// Returns the result that a report says.
-    pub(crate) fn of_report(machine: &dyn Machine, report: Report, duration_ms: Option<u64>) -> Self {
+    pub(crate) fn of_report(machine: &dyn Machine, mut report: Report, duration_ms: Option<u64>) -> Self {
+        let refused = machine.restrict(&report.step_id.clone(), &mut report);
         let (ending, kind, error) = match machine.parse_report(&report.step_id, &report) {
             ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
             ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
             ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
         };
         let report = Some(report);
-        Self { ending, evidence: Evidence { kind, error, report, answer: None, duration_ms } }
+        Self { ending, evidence: Evidence { kind, error, report, answer: None, refused, duration_ms } }
     }
 
     pub(crate) fn failure(

@@ -174,7 +174,7 @@ mod tests {
             "gate_failure": true,
         });
         let said = format!("{}\n{report:#}\n{}", content::MARKER_OPEN, content::MARKER_CLOSE);
-        let told = json!({"type": "user", "message": {"content": content::instructions(&expected, content::Form::Plain, "/report.json")}});
+        let told = json!({"type": "user", "message": {"content": content::instructions(&expected, &content::Form::Plain, "/report.json")}});
         let result = json!({"type": "result", "subtype": "success", "result": said});
         std::fs::write(dir.stdout(), format!("{told}\n{result}\n")).unwrap();
         match collect(&dir, &expected) {

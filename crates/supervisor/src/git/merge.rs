@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use protocol::StepId;
+use protocol::brief::Worktree;
 
 use super::trees::Tree;
 use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
@@ -57,11 +57,11 @@ impl RunTrees {
             .next())
     }
 
-    /// Merges the branch of a step into the integration branch. The commit gets the key as a trailer. `check` judges the
+    /// Merges the branch of a worktree into the integration branch. The commit gets the key as a trailer. `check` judges the
     /// merged tree before the branch moves.
     pub fn merge(
         &self,
-        step: &StepId,
+        worktree: &Worktree,
         key: &str,
         check: impl FnOnce(&std::path::Path) -> Result<(), String>,
     ) -> Result<Merged, TreeError> {
@@ -69,7 +69,7 @@ impl RunTrees {
         // Serial: the next merge starts when this one has moved the branch.
         let lock = self.lock(Tree::Merge)?;
         let repo = Git::locked(&self.repo, &lock);
-        let (branch, integration) = (self.step_branch(step), self.integration_branch());
+        let (branch, integration) = (self.branch(worktree), self.integration_branch());
         if !repo.has_branch(&branch)? || repo.is_ancestor(&branch, &integration)? {
             return Ok(Merged::Nothing);
         }
@@ -81,7 +81,7 @@ impl RunTrees {
         let conflict = match self.options.strategy {
             MergeStrategy::Merge => {
                 git.run(["checkout", "--quiet", "--detach", &old])?;
-                let subject = format!("Merge step `{step}`");
+                let subject = format!("Merge `{}`", worktree.name);
                 let merge =
                     ["merge", "--no-ff", "--no-verify", "--quiet", "-m", &subject, "-m", &trailer, &branch];
                 conflict(&git, &merge)?

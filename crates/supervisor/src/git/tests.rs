@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use protocol::brief::Worktree;
 use protocol::{AttemptId, AttemptNo, RunId, StepId, Turn};
 use tempfile::TempDir;
 
@@ -43,6 +44,8 @@ impl Scratch {
             strategy,
             setup: setup.iter().map(|&word| word.to_owned()).collect(),
             no_merge: false,
+            integration: None,
+            no_commit: false,
         };
         RunTrees::new(RunId::new("trial").unwrap(), self.repo(), options)
     }
@@ -58,20 +61,24 @@ fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
+fn worktree(id: &str) -> Worktree {
+    Worktree { name: step(id), branch: None }
+}
+
 fn attempt(id: &str) -> AttemptId {
     AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) }
 }
 
 /// A step writes `page.txt` in its worktree.
 fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
-    let tree = trees.prepare(Some(&step(id))).unwrap();
+    let tree = trees.prepare(Some(&worktree(id))).unwrap();
     fs::write(tree.join("page.txt"), page).unwrap();
-    trees.commit(Some(&step(id)), &attempt(id)).unwrap();
+    trees.commit(Some(&worktree(id)), &attempt(id)).unwrap();
     tree
 }
 
 fn merge(trees: &RunTrees, id: &str) -> Merged {
-    trees.merge(&step(id), &format!("trial/{id}.merge#1"), |_| Ok(())).unwrap()
+    trees.merge(&worktree(id), &format!("trial/{id}.merge#1"), |_| Ok(())).unwrap()
 }
 
 #[test]
@@ -80,7 +87,7 @@ fn what_an_attempt_leaves_is_committed_with_its_id_and_merged_once() {
     let config = fs::read(scratch.repo().join(".git/config")).unwrap();
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     let tree = work(&trees, "a", "head\nbody of a\n");
-    assert_eq!(trees.prepare(Some(&step("a"))).unwrap(), tree, "it is found again");
+    assert_eq!(trees.prepare(Some(&worktree("a"))).unwrap(), tree, "it is found again");
     assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a");
     let trailer = git(&tree, &["log", "-1", "--format=%(trailers:key=Callboard-Attempt,valueonly)"]);
     assert_eq!(trailer, "trial/a#1.1");
@@ -113,15 +120,15 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         assert!(conflict.evidence.contains("body of a") && conflict.evidence.contains("body of b"));
         assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before, "the branch did not move");
         // The next turn: the step merges and leaves the markers, then resolves them.
-        assert_eq!(trees.prepare(Some(&step("b"))).unwrap(), tree);
+        assert_eq!(trees.prepare(Some(&worktree("b"))).unwrap(), tree);
         let merged =
             Command::new("git").arg("-C").arg(&tree).args(["merge", "callboard/trial"]).output().unwrap();
         assert!(!merged.status.success());
-        let markers = trees.commit(Some(&step("b")), &attempt("b")).unwrap_err();
+        let markers = trees.commit(Some(&worktree("b")), &attempt("b")).unwrap_err();
         assert!(matches!(markers, TreeError::Markers { .. }), "{markers}");
         fs::write(tree.join("page.txt"), "head\nbody of a and b\n").unwrap();
-        trees.commit(Some(&step("b")), &attempt("b")).unwrap();
-        let result = trees.merge(&step("b"), "trial/b.merge#2", |_| Ok(())).unwrap();
+        trees.commit(Some(&worktree("b")), &attempt("b")).unwrap();
+        let result = trees.merge(&worktree("b"), "trial/b.merge#2", |_| Ok(())).unwrap();
         assert!(matches!(result, Merged::Commit(_)), "{strategy:?}: {result:?}");
         assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
         assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
@@ -135,7 +142,7 @@ fn a_red_check_of_the_merged_tree_leaves_the_branch_where_it_is() {
     work(&trees, "a", "head\nred\n");
     let before = scratch.git(&["rev-parse", "callboard/trial"]);
     let check = |tree: &Path| Err(fs::read_to_string(tree.join("page.txt")).unwrap());
-    let result = trees.merge(&step("a"), "trial/a.merge#1", check).unwrap();
+    let result = trees.merge(&worktree("a"), "trial/a.merge#1", check).unwrap();
     let refused = Conflict { files: Vec::new(), evidence: "head\nred\n".to_owned() };
     assert_eq!(result, Merged::Conflict(refused), "it sees the merged tree");
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before);
@@ -180,14 +187,14 @@ fn the_setup_command_runs_once_in_each_worktree_and_its_output_is_kept() {
     let scratch = Scratch::new();
     let trees = scratch.trees(MergeStrategy::Merge, &["sh", "-c", "echo ready; echo x >>../count"]);
     for _ in 0..2 {
-        trees.prepare(Some(&step("a"))).unwrap();
+        trees.prepare(Some(&worktree("a"))).unwrap();
     }
     let dir = scratch.root.path().join("work trees/trial");
     assert_eq!(fs::read_to_string(dir.join("count")).unwrap(), "x\nx\n", "integration and step");
     assert_eq!(fs::read_to_string(dir.join("state/step-a.setup.log")).unwrap(), "ready\n");
     let failing = scratch.trees(MergeStrategy::Merge, &["false"]);
     fs::remove_file(dir.join("state/step-a.setup.done")).unwrap();
-    assert!(matches!(failing.prepare(Some(&step("a"))).unwrap_err(), TreeError::Setup { .. }));
+    assert!(matches!(failing.prepare(Some(&worktree("a"))).unwrap_err(), TreeError::Setup { .. }));
 }
 
 #[test]
@@ -203,7 +210,7 @@ fn a_worktree_is_removed_only_when_clean_and_merged() {
     assert!(!merged.exists() && open.exists() && trees.path(None).exists());
     let branches = scratch.git(&["branch", "--format=%(refname:short)"]);
     assert_eq!(branches, "callboard/trial\ncallboard/trial@b\nmain");
-    let again = trees.prepare(Some(&step("a"))).unwrap();
+    let again = trees.prepare(Some(&worktree("a"))).unwrap();
     assert_eq!(fs::read_to_string(again.join("page.txt")).unwrap(), "head\nbody of a\n");
 }
 
@@ -213,6 +220,6 @@ fn a_worktree_whose_directory_was_deleted_is_made_again() {
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     let tree = work(&trees, "a", "head\nbody of a\n");
     fs::remove_dir_all(&tree).unwrap();
-    assert_eq!(trees.prepare(Some(&step("a"))).unwrap(), tree);
+    assert_eq!(trees.prepare(Some(&worktree("a"))).unwrap(), tree);
     assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
 }

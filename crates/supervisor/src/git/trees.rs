@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use protocol::brief::Worktree;
 use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,12 @@ pub struct WorktreeOptions {
     pub setup: Vec<String>,
     /// Leave the base branch alone.
     pub no_merge: bool,
+    /// The name of the integration branch, if it is not `callboard/RUN`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integration: Option<String>,
+    /// Do not commit what attempts leave: a step of the run does that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_commit: bool,
 }
 
 /// How a step's branch gets into the integration branch.
@@ -81,9 +88,9 @@ impl Tree<'_> {
     }
 }
 
-impl<'a> From<Option<&'a StepId>> for Tree<'a> {
-    fn from(step: Option<&'a StepId>) -> Self {
-        step.map_or(Self::Integration, Self::Step)
+impl<'a> From<Option<&'a Worktree>> for Tree<'a> {
+    fn from(worktree: Option<&'a Worktree>) -> Self {
+        worktree.map_or(Self::Integration, |worktree| Self::Step(&worktree.name))
     }
 }
 
@@ -94,17 +101,18 @@ impl RunTrees {
 
     /// Returns the name of the run's integration branch.
     pub fn integration_branch(&self) -> String {
-        format!("callboard/{}", self.run)
+        self.options.integration.clone().unwrap_or_else(|| format!("callboard/{}", self.run))
     }
 
-    /// Returns the branch of a step. A branch below `callboard/RUN` is impossible, because that is a branch, too.
-    pub fn step_branch(&self, step: &StepId) -> String {
-        format!("{}@{step}", self.integration_branch())
+    /// Returns the branch of a worktree. A branch below `callboard/RUN` is impossible, because that is a branch, too.
+    pub fn branch(&self, worktree: &Worktree) -> String {
+        let named = || format!("{}@{}", self.integration_branch(), worktree.name);
+        worktree.branch.clone().unwrap_or_else(named)
     }
 
-    /// Returns the directory of a step's worktree, or of the integration branch's. It need not exist.
-    pub fn path(&self, step: Option<&StepId>) -> PathBuf {
-        self.tree_path(step.into())
+    /// Returns the directory of a worktree, or of the integration branch's. It need not exist.
+    pub fn path(&self, worktree: Option<&Worktree>) -> PathBuf {
+        self.tree_path(worktree.into())
     }
 
     pub(super) fn tree_path(&self, tree: Tree<'_>) -> PathBuf {
@@ -128,19 +136,19 @@ impl RunTrees {
             .map_err(|source| TreeError::Io { path, source })
     }
 
-    /// Makes the worktree of an attempt ready and returns its directory. The branch of a step starts at the integration
-    /// branch, again after it was merged.
-    pub fn prepare(&self, step: Option<&StepId>) -> Result<PathBuf, TreeError> {
+    /// Makes the worktree of an attempt ready and returns its directory. Its branch starts at the integration branch, again
+    /// after it was merged.
+    pub fn prepare(&self, worktree: Option<&Worktree>) -> Result<PathBuf, TreeError> {
         self.ensure_integration()?;
-        let Some(step) = step else { return Ok(self.path(None)) };
-        let tree = Tree::Step(step);
+        let Some(worktree) = worktree else { return Ok(self.path(None)) };
+        let tree = Tree::Step(&worktree.name);
         let lock = self.lock(tree)?;
-        let (branch, integration) = (self.step_branch(step), self.integration_branch());
+        let (branch, integration) = (self.branch(worktree), self.integration_branch());
         let git = self.ensure(tree, &lock, &branch, &integration)?;
         if git.is_ancestor(&branch, &integration)? {
             git.run(["merge", "--ff-only", "--quiet", &integration])?;
         }
-        Ok(self.path(Some(step)))
+        Ok(self.path(Some(worktree)))
     }
 
     /// Returns variables with an identity for the commits of an agent, if the user has configured none.
@@ -229,10 +237,10 @@ impl RunTrees {
     }
 
     /// Commits what an attempt has left uncommitted in its worktree.
-    pub fn commit(&self, step: Option<&StepId>, attempt: &AttemptId) -> Result<(), TreeError> {
-        let tree = step.into();
+    pub fn commit(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
+        let tree = worktree.into();
         let path = self.tree_path(tree);
-        if !path.join(".git").exists() {
+        if self.options.no_commit || !path.join(".git").exists() {
             return Ok(());
         }
         let lock = self.lock(tree)?;
@@ -300,10 +308,10 @@ impl RunTrees {
             return Ok(false);
         }
         let text = path.to_string_lossy();
+        let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
         repo.check(["worktree", "unlock", &text])?;
         repo.run(["worktree", "remove", &text])?;
-        if let Tree::Step(step) = tree {
-            let branch = self.step_branch(step);
+        if let (Tree::Step(_), Some(branch)) = (tree, branch) {
             // `-d` asks whether HEAD of the main repository has it; we have asked for the integration branch.
             let commit = repo.commit_id(&branch)?;
             if repo.is_ancestor(&commit, &self.integration_branch())? {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use protocol::brief::Brief;
-use protocol::report::{self, Form, Report};
+use protocol::report::{self, Report};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::{Answer, Effect, ParsedReport, Question, StepId};
 use serde::{Deserialize, Serialize};
@@ -155,22 +155,12 @@ pub(super) fn brief(
             format!("Make `{}`.{reasons}", known.map_or(item.as_str(), |item| &item.name))
         }
     };
+    let prompt = format!("The request:\n\n{}\n\n{task}\n", definition.request);
     Brief {
         workflow: "items".to_owned(),
-        agent: step.agent().to_owned(),
-        prompt: format!("The request:\n\n{}\n\n{task}\n", definition.request),
-        model: None,
-        timeout: None,
         counted_attempt,
-        max_attempts: DEFAULT_MAX_ATTEMPTS,
         last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
-        form: Form::Plain,
-        state: None,
-        upstream: Vec::new(),
-        iteration: 1,
-        gate: false,
-        findings: Vec::new(),
-        worktree: None,
+        ..Brief::new(step.agent(), prompt, DEFAULT_MAX_ATTEMPTS)
     }
 }
 

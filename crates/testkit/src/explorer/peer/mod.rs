@@ -86,6 +86,7 @@ impl Explored for Peer {
             next_suggested_steps: Vec::new(),
             gate_failure: false,
             memory_updates: Vec::new(),
+            copy_edits: Default::default(),
             others: reported(*step, *verdict),
         }
     }

@@ -86,6 +86,7 @@ impl Explored for Steps {
             next_suggested_steps: Vec::new(),
             gate_failure: *verdict == Verdict::GateFailed,
             memory_updates: Vec::new(),
+            copy_edits: Default::default(),
             others: serde_json::Map::new(),
         }
     }
