@@ -42,6 +42,8 @@ pub struct KindInfo {
     pub prompts: &'static [PromptTemplate],
     /// Where the views are, besides the directory of the run, as patterns for `info/exclude`.
     pub views: &'static [&'static str],
+    /// The steps that the template of a rehearsal script names; empty if a run defines its steps.
+    pub script_steps: &'static [&'static str],
     /// The files that `callboard check` knows.
     pub formats: &'static [FileFormat],
 }
@@ -110,6 +112,7 @@ impl<P: Present> KindOf<P> {
         shows_document: P::SHOWS_DOCUMENT,
         prompts: P::PROMPTS,
         views: P::VIEWS,
+        script_steps: P::SCRIPT_STEPS,
         formats: P::FORMATS,
     };
 }

@@ -28,6 +28,8 @@ pub trait Present: Protocol {
     const PROMPTS: &'static [PromptTemplate] = &[];
     /// Where its views are, besides the directory of the run: patterns for git's `info/exclude`, such as `/coordination/`.
     const VIEWS: &'static [&'static str] = &[];
+    /// The steps that the template of a rehearsal script names, in a protocol whose steps appear during a run.
+    const SCRIPT_STEPS: &'static [&'static str] = &[];
     /// The files that `callboard check` knows.
     const FORMATS: &'static [FileFormat] = &[];
 

@@ -78,10 +78,11 @@ fn show(checked: &Checked, several: bool) {
             output::excerpt(&checked.file, &checked.source, &finding.diagnostic())
         ));
     }
-    let whole = match (&checked.steps, &checked.cycle) {
-        (Some(steps), _) => Some(output::count(*steps, "step", "steps")),
-        (None, Some(cycle)) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
-        (None, None) => None,
+    let whole = match (&checked.steps, &checked.cycle, &checked.summary) {
+        (Some(steps), ..) => Some(output::count(*steps, "step", "steps")),
+        (None, Some(cycle), _) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
+        (None, None, Some(summary)) => Some(summary.clone()),
+        (None, None, None) => None,
     };
     if let Some(whole) = whole {
         let name = if several { format!("{file}: ") } else { String::new() };

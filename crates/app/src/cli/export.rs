@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use runner::{Logs, Manifest};
+use protocol::RunId;
+use runner::{Logs, Manifest, RunAt};
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -20,7 +22,8 @@ use crate::workspace::{LocationArgs, Workspace};
 #[command(after_help = "Examples:
   callboard export f8c1a491                       # writes f8c1a491.callboard.tar
   callboard export f8c1a491 --no-logs -o run.tar
-  callboard export f8c1a491 -o - | zstd > run.tar.zst")]
+  callboard export f8c1a491 -o - | zstd > run.tar.zst
+  callboard export f8c1a491 --documents out/      # the files of its format, without the journal")]
 pub(super) struct Arguments {
     /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
@@ -33,6 +36,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_logs: bool,
 
+    /// Write the documents of the run to this directory instead: the files that its views show
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "no_logs"])]
+    documents: Option<PathBuf>,
+
     #[command(flatten)]
     location: LocationArgs,
 }
@@ -43,6 +50,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         // Refuse a run of an unknown protocol: this version could not import the archive.
         workspace.kind(&store, &run).await?;
+        if let Some(directory) = &arguments.documents {
+            return documents(&workspace, &store, &run, directory).await;
+        }
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
         let attempts = store.local_dir().attempts_dir();
         let host = store::host_name();
@@ -84,6 +94,39 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         note_remote_files(&manifest);
         Ok(Exit::Success)
     })
+}
+
+/// Writes the documents of a run below a directory, at their paths in the repository. Overwrites nothing.
+async fn documents(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+    directory: &Path,
+) -> Result<Exit, Failure> {
+    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    let repo_dir = &run_at.spec.options.location.repo_dir;
+    let views = run_at.machine().document().views();
+    for view in &views {
+        let path = Path::new(&view.path);
+        let path =
+            directory.join(path.strip_prefix(repo_dir).unwrap_or(path.strip_prefix("/").unwrap_or(path)));
+        let write = || {
+            std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
+            std::fs::File::create_new(&path)?.write_all(view.body.as_bytes())
+        };
+        write().map_err(|error| {
+            Failure::usage(format!("cannot write `{}`", path.display()))
+                .because(Some(&error))
+                .hint("choose an empty directory with `--documents`")
+        })?;
+    }
+    output::message(format_args!(
+        "wrote {} of run `{run}` to `{}`",
+        output::count(views.len(), "file", "files"),
+        directory.display()
+    ));
+    Ok(Exit::Success)
 }
 
 /// Names the attempts whose files are on other hosts.

@@ -95,13 +95,15 @@ async fn import(
         now: workspace.clock.now(),
     };
     let store = workspace.store().await?;
-    definition::exclude_views(&workspace.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
     let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
     if let (Some(other), Some(KindInfo { renames: false, name, .. })) = (other, info) {
         let what = format!("cannot rename the run to `{other}`: the id of a `{name}` run is fixed");
         return Err(Failure::usage(what).hint("leave out `--as`"));
+    }
+    if let Some(info) = info {
+        definition::exclude_views(&workspace.repo, info)?;
     }
     let imported = runner::import(&store, workspace.kinds, unpacked, &import_target).await;
     let imported = imported.map_err(|error| refused(file, &error))?;

@@ -140,7 +140,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
-    definition::exclude_views(&workspace.repo)?;
+    definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
     let cycle = cycles::open(&store, &workspace.clock, workspace::person(), &draft).await?;
     arguments.drive(workspace, &store, engine_config, &cycle, &draft).await
 }

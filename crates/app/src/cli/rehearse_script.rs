@@ -1,8 +1,10 @@
-//! `callboard rehearse-script WORKFLOW | --peer`.
+//! `callboard rehearse-script WORKFLOW | --peer | --protocol NAME`.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+
+use protocol::Kind;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -20,12 +22,16 @@ use crate::rehearsal::{self, ScriptSteps};
   callboard peer create-spec 'dark mode' --rehearse=cycle.yaml")]
 pub(super) struct Arguments {
     /// The workflow file
-    #[arg(required_unless_present = "peer", conflicts_with = "peer")]
+    #[arg(required_unless_present_any = ["peer", "protocol"], conflicts_with_all = ["peer", "protocol"])]
     workflow: Option<PathBuf>,
 
     /// Print the script of a peer cycle
     #[arg(long)]
     peer: bool,
+
+    /// Print the script of a run of this protocol
+    #[arg(long, value_name = "NAME", conflicts_with = "peer")]
+    protocol: Option<String>,
 
     /// Write the script to a new file
     #[arg(long, short, value_name = "FILE")]
@@ -33,9 +39,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let (roles, used_by) = match &arguments.workflow {
-        Some(workflow) => (rehearsal::workflow_steps(workflow)?, "callboard run WORKFLOW"),
-        None => (ScriptSteps::of_peer(), "callboard peer INSTRUCTION"),
+    let (roles, used_by) = match (&arguments.workflow, &arguments.protocol) {
+        (Some(workflow), _) => (rehearsal::workflow_steps(workflow)?, "callboard run WORKFLOW".to_owned()),
+        (None, Some(protocol)) => of_protocol(protocol)?,
+        (None, None) => (ScriptSteps::of_peer(), "callboard peer INSTRUCTION".to_owned()),
     };
     let script = rehearsal::script_template(&roles);
     let Some(file) = arguments.output else {
@@ -55,5 +62,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 .hint("choose another name with `--output`, or move the existing file"))
         }
         Err(error) => Err(Failure::usage(format!("cannot write `{shown}`")).because(Some(&error))),
+    }
+}
+
+/// Returns the steps of a protocol, and the command that takes its script.
+fn of_protocol(name: &str) -> Result<(ScriptSteps, String), Failure> {
+    let kinds = crate::program().protocols;
+    let info = kinds.find(name).map(Kind::info).ok_or_else(|| {
+        let names: Vec<_> = kinds.names().map(|name| format!("`{name}`")).collect();
+        Failure::usage(format!("there is no protocol `{name}`"))
+            .hint(format!("use one of {}", names.join(", ")))
+    })?;
+    match info.name {
+        "peer" => Ok((ScriptSteps::of_peer(), "callboard peer INSTRUCTION".to_owned())),
+        _ if info.script_steps.is_empty() => {
+            Err(Failure::usage(format!("a `{name}` run defines its own steps"))
+                .hint("name its file: `callboard rehearse-script WORKFLOW`"))
+        }
+        _ => {
+            let used_by = format!("{} {}", info.opened_by, info.opened_with.to_uppercase());
+            Ok((ScriptSteps::of_protocol(info), used_by))
+        }
     }
 }

@@ -6,7 +6,6 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use protocol::peer::output::OUTPUT;
-use protocol::peer::{CycleId, Phase, check_report};
 use protocol::report::{Expected, SCHEMA, parse};
 use protocol::{AttemptId, RunId};
 use serde_json::{Map, Value, json};
@@ -86,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.partial {
         return submit_partial_output(&attempt, &bytes);
     }
-    attempt.check_output(&bytes)?;
+    attempt.check_fields(&bytes)?;
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
         let exit = match error {
             SubmitError::TooLarge { .. } | SubmitError::Unfit(_) => Exit::Usage,
@@ -153,12 +152,15 @@ impl Attempt {
         Ok(Self { id, store, dir, expected })
     }
 
-    /// Whether a gate failure of this attempt has an effect, as `context.json` says.
-    fn is_gate(&self) -> bool {
+    /// Returns `context.json`: null if it cannot be read.
+    fn context(&self) -> Value {
         let context = std::fs::read(self.dir.context()).ok();
-        let context: Option<Value> = context.and_then(|context| serde_json::from_slice(&context).ok());
-        // In doubt it is accepted: the engine decides.
-        context.is_none_or(|context| context["gate"] != false)
+        context.and_then(|context| serde_json::from_slice(&context).ok()).unwrap_or_default()
+    }
+
+    /// Whether a gate failure of this attempt has an effect. In doubt it is accepted: the engine decides.
+    fn is_gate(&self) -> bool {
+        self.context()["gate"] != false
     }
 
     /// Fails if the host of the attempt was abandoned. The check comes after the report was written, so that it also sees an
@@ -174,19 +176,17 @@ impl Attempt {
             .hint("end here: the report is kept as evidence and has no effect"))
     }
 
-    /// In a cycle, refuses a report that cannot complete its phase. Now the agent can correct it; later it would cost an
-    /// attempt. Reports that are invalid in every protocol are left to [`submit`].
-    fn check_output(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let cycle = std::env::var("CALLBOARD_STATE_ID").ok().and_then(|id| id.parse::<CycleId>().ok());
-        let phase = Phase::ALL.into_iter().find(|phase| phase.as_str() == self.expected.step_id.as_str());
-        let (Some(_), Some(phase), Ok(report)) = (cycle, phase, parse(bytes, &self.expected)) else {
-            return Ok(());
-        };
-        check_report(phase, &report).map_err(|reason| {
-            let hint = if report.others.contains_key(OUTPUT) {
-                "correct it and hand it in again; the attempt is still running"
-            } else {
+    /// Refuses a report that lacks what the protocol requires of the step. Now the agent can correct it; later it would cost
+    /// an attempt. Reports that are invalid in every protocol are left to [`submit`].
+    fn check_fields(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let context = self.context();
+        let kind = context["protocol"].as_str().and_then(|name| crate::program().protocols.find(name));
+        let (Some(kind), Ok(report)) = (kind, parse(bytes, &self.expected)) else { return Ok(()) };
+        kind.check_report(&self.id.step, &report).map_err(|reason| {
+            let hint = if reason.contains("without the field `output`") {
                 "add the field `output` to the report, or `--output FILE` to `--status COMPLETED`"
+            } else {
+                "correct it and hand it in again; the attempt is still running"
             };
             Failure::usage(format!("the report cannot be accepted: {reason}")).hint(hint)
         })

@@ -2,20 +2,18 @@
 
 use std::path::PathBuf;
 
+use protocol::KindOf;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
-use protocol::{KindOf, Protocol as _, RunId, RunLocation, StepId};
-use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 
 use super::block_on;
 use crate::config::Flags;
-use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, EngineArgs};
+use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::rehearsal::{RehearseFlag, ScriptSteps};
-use crate::workspace::definition;
-use crate::workspace::definition::Limits;
-use crate::workspace::{self, LocationArgs, Workspace};
+use crate::rehearsal::ScriptSteps;
+use crate::workspace::Workspace;
+use crate::workspace::definition::{self, Limits};
+use crate::workspace::worktrees::{self, TreesWanted};
 
 /// Run a workflow: start an agent for each step, in parallel where possible
 ///
@@ -54,25 +52,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     on_failure: Policy,
 
-    #[command(flatten)]
-    engine: EngineArgs,
-
     /// With worktrees: do not fast-forward the base branch at the end, print the command to merge instead
     #[arg(long)]
     no_merge: bool,
 
-    /// Start in the background and return at once
-    #[arg(long)]
-    detach: bool,
-
     #[command(flatten)]
-    location: LocationArgs,
-
-    #[command(flatten)]
-    profiles: AgentFlags,
-
-    #[command(flatten)]
-    rehearse: RehearseFlag,
+    start: StartArgs,
 
     #[command(flatten)]
     obsolete: Obsolete,
@@ -143,8 +128,9 @@ impl Obsolete {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.notes().iter().for_each(output::note);
-    let flags = Flags { jobs: arguments.engine.jobs, max_attempts: arguments.max_attempts, store: None };
-    let workspace = Workspace::find(&arguments.location, flags)?;
+    let start = arguments.start;
+    let flags = Flags { jobs: start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
+    let workspace = Workspace::find(&start.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let limits = Limits {
         max_attempts: workspace.config.max_attempts.value,
@@ -152,70 +138,22 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         on_failure: arguments.on_failure.into(),
     };
     let definition = definition::read(&workspace.repo, &file, limits)?;
+    let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
-    let (worktrees, worktree) = match definition.workflow().has_worktrees() {
-        true => {
-            let (options, path) = workspace::worktrees::options(&workspace, &run, arguments.no_merge)?;
-            (Some(options), Some(path))
-        }
-        false => (None, None),
-    };
-    let options = RunOptions {
-        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
+    let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };
+    let worktrees =
+        workflow.has_worktrees().then(|| worktrees::options(&workspace, &run, wanted)).transpose()?;
+    let new = NewRun {
+        kind: KindOf::<Steps>::STATIC,
+        run,
+        title: workflow.name.clone(),
+        definition: &definition,
         worktrees,
-        workdir: arguments.profiles.workdir(&workspace.repo)?,
-        profile: match arguments.rehearse.profile(&ScriptSteps::of_workflow(definition.workflow()))? {
-            Some(profile) => Some(profile),
-            None => arguments.profiles.profile()?,
-        },
-        env: arguments.profiles.env.clone(),
-        roles: arguments.profiles.roles(),
+        script_steps: ScriptSteps::of_workflow(workflow),
+        agents: workflow.agent_steps().map(|step| (step.id.clone(), step.agent.clone())).collect(),
+        replace: false,
     };
-    let engine_config = engine::engine_config(&workspace, Overrides::default())?;
-    let steps = || definition.workflow().agent_steps().map(|step| (&step.id, step.agent.as_str()));
-    engine::require_role_names(&options.roles, steps())?;
-    engine::require_profiles(&engine_config, &options, Steps::NAME, steps())?;
-    let run = options.location.run.clone();
-    let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
-    block_on(async {
-        workspace.lost_store_hints().iter().for_each(output::note);
-        let store = workspace.store().await?;
-        definition::exclude_views(&workspace.repo)?;
-        let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
-        let opened = runner::open(&store, &workspace.clock, kind, by, spec).await;
-        opened.map_err(|error| cannot_open(&run, error))?;
-        if arguments.detach {
-            return engine::detach(&workspace, &store, &run, &arguments.engine, Vec::new()).await;
-        }
-        let request = EngineRequest::to_resume(None);
-        engine::drive(&workspace, &store, engine_config, &run, request, &arguments.engine).await
-    })
-}
-
-fn cannot_open(run: &RunId, error: OpenError) -> Failure {
-    match error {
-        OpenError::Exists(_) => Failure::new(Exit::Refused, error).hint(format!(
-            "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"
-        )),
-        OpenError::StoreSpec(error) => Failure::from(error),
-        OpenError::Commit(error) => Failure::from(error),
-    }
-}
-
-fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
-    match given {
-        // The grammar of step ids: run and step together name a report file.
-        Some(text) => match StepId::new(text).and_then(RunId::new) {
-            Ok(run) => Ok(run),
-            Err(error) => {
-                Err(Failure::usage(format!("`{text}` is not a valid run name")).because(Some(&error)))
-            }
-        },
-        None => {
-            let random = uuid::Uuid::new_v4().simple().to_string();
-            Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))
-        }
-    }
+    block_on(start.start(&workspace, new))
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! `callboard show RUN`.
 
+mod grid;
+
+use std::collections::BTreeSet;
+
 use protocol::present::{StatusKind, StepSummary};
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId};
@@ -18,6 +22,9 @@ use crate::query::overview::{EngineStatus, Recovered, RunOverview};
 use crate::query::steps::StepActivity;
 use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
+
+/// More views than these are counted, not listed.
+const MAX_SHOWN_VIEWS: usize = 10;
 
 /// Show the status of a run and its steps, its engine, the last error and slow attempts
 ///
@@ -98,8 +105,12 @@ fn print(run_at: &RunAt, overview: &RunOverview, past: bool) {
         ));
     }
     run_at.machine().result().iter().map(present::line).for_each(output::data);
-    for view in run_at.machine().document().views() {
-        output::data(styled(DIM, view.path));
+    let views = run_at.machine().document().views();
+    for view in views.iter().take(MAX_SHOWN_VIEWS) {
+        output::data(styled(DIM, &view.path));
+    }
+    if let Some(more) = views.len().checked_sub(MAX_SHOWN_VIEWS).filter(|more| *more > 0) {
+        output::data(styled(DIM, format_args!("and {}", output::count(more, "more file", "more files"))));
     }
 }
 
@@ -179,7 +190,20 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
 }
 
 fn steps(run_at: &RunAt, overview: &RunOverview) {
-    let steps = progress::step_summaries(run_at);
+    let mut steps = progress::step_summaries(run_at);
+    if let Some(grid) = run_at.machine().grid() {
+        grid::print(&grid, &steps, overview);
+        // Below the table only what it has no room for.
+        let in_grid: BTreeSet<_> = grid.rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
+        steps.retain(|(name, shown)| {
+            let activity = overview.steps.get(name);
+            let is_active = !matches!(activity, None | Some(StepActivity::WaitingForSteps { .. }));
+            !in_grid.contains(name) || is_active || shown.error.is_some()
+        });
+        if !steps.is_empty() {
+            output::data("");
+        }
+    }
     let statuses: Vec<_> =
         steps.iter().map(|(name, shown)| status(shown, overview.steps.get(name), overview.at)).collect();
     let status_width = statuses.iter().map(String::len).max().unwrap_or(0);

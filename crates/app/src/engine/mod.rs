@@ -4,6 +4,7 @@ pub(crate) mod notify;
 pub(crate) mod process;
 pub(crate) mod profiles;
 pub(crate) mod progress;
+pub(crate) mod start;
 pub(crate) mod watcher;
 
 use std::cell::Cell;

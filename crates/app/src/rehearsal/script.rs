@@ -22,10 +22,17 @@ pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<Rehearsal, Vec<Pro
     let mut problems = Problems::default();
     let root = Node::from_yaml(text, &mut problems);
     let mut reader = Reader { roles, problems };
-    let steps = root.map(|root| reader.script(&root)).unwrap_or_default();
+    let turns = root.map(|root| reader.script(&root)).unwrap_or_default();
+    let by_default = roles.by_default();
     match reader.problems.into_sorted() {
-        problems if problems.is_empty() => Ok(Rehearsal { steps, by_default: roles.by_default() }),
-        problems => Err(problems),
+        problems if !problems.is_empty() => Err(problems),
+        _ if roles.appear => Ok(Rehearsal { turns, by_default, ..Rehearsal::default() }),
+        _ => {
+            let attempts =
+                |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
+            let steps = turns.into_iter().map(attempts).collect();
+            Ok(Rehearsal { steps, by_default, ..Rehearsal::default() })
+        }
     }
 }
 
@@ -35,7 +42,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<ScriptedAttempt>> {
+    fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>> {
         let (one, many) = self.roles.word;
         let upper = one.to_uppercase();
         let hint = format!("a script begins with `{many}:`, and below it `{upper}: [BEHAVIOUR, …]`");
@@ -85,17 +92,17 @@ impl<'a> Reader<'a> {
     fn step(
         &mut self,
         Entry { key: name, value: attempts }: &Entry,
-    ) -> Option<(StepId, Vec<ScriptedAttempt>)> {
+    ) -> Option<(StepId, Vec<Vec<ScriptedAttempt>>)> {
         let roles: &'a ScriptSteps = self.roles;
         let Some(role) = roles.find(&name.value) else {
             self.unknown_step(name);
             return None;
         };
-        let ScriptStep { step, .. } = role;
+        let ScriptStep { step, .. } = &*role;
         match &attempts.value {
             Value::List(list) if !list.is_empty() => {
-                let attempts = list.iter().filter_map(|node| self.attempt(role, node)).collect();
-                Some((step.clone(), attempts))
+                let turns = list.iter().map(|node| self.turn(&role, node)).collect();
+                Some((step.clone(), turns))
             }
             Value::List(_) | Value::Null => {
                 let message = format!("{} `{step}` has no behaviour", roles.word.0);
@@ -112,6 +119,22 @@ impl<'a> Reader<'a> {
                 self.problem(attempts.pos, Rule::WrongType, message, "begin each with `- `, one per attempt");
                 None
             }
+        }
+    }
+
+    /// Reads the attempts of a turn: one, or where steps appear a list of them.
+    fn turn(&mut self, role: &ScriptStep, node: &Node) -> Vec<ScriptedAttempt> {
+        match &node.value {
+            Value::List(attempts) if self.roles.appear && !attempts.is_empty() => {
+                attempts.iter().filter_map(|node| self.attempt(role, node)).collect()
+            }
+            Value::Null
+            | Value::Bool { .. }
+            | Value::AmbiguousBool(_)
+            | Value::Number { .. }
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Mapping(_) => self.attempt(role, node).into_iter().collect(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! The steps that a script can name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use protocol::steps::Workflow;
-use protocol::{Protocol as _, StepId};
+use protocol::{KindInfo, Protocol as _, StepId};
 use supervisor::adapter::rehearsal::Fields;
 
 use super::outputs;
@@ -18,9 +19,16 @@ pub(crate) struct ScriptSteps {
     /// The first line of a script template.
     pub(super) title: String,
     pub(super) steps: Vec<ScriptStep>,
+    /// Whether steps appear during a run, so that a script may name any. It then has a list per turn.
+    pub(super) appear: bool,
+    /// The command that prints a script template.
+    pub(super) printed_by: String,
 }
 
-#[derive(Debug)]
+/// The key of `ok` that sets fields of a report, in protocols whose steps appear.
+pub(super) const REPORT: &str = "report";
+
+#[derive(Debug, Clone)]
 pub(super) struct ScriptStep {
     pub(super) step: StepId,
     /// The step that it loops back to, if it is a gate.
@@ -47,6 +55,25 @@ impl ScriptSteps {
             whose: "the workflow",
             title: format!("How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE"),
             steps: steps.collect(),
+            appear: false,
+            printed_by: "`callboard rehearse-script WORKFLOW`".to_owned(),
+        }
+    }
+
+    /// Returns the steps of a protocol whose steps appear during a run.
+    pub(crate) fn of_protocol(info: &KindInfo) -> Self {
+        let KindInfo { name, opened_by, opened_with, script_steps, .. } = info;
+        let step = |name: &&str| StepId::new(name).expect("BUG: a step of a protocol has a valid name");
+        Self {
+            word: ("step", "steps"),
+            whose: "the run",
+            title: format!(
+                "How a `{name}` run is rehearsed: {opened_by} {} --rehearse=THIS-FILE",
+                opened_with.to_uppercase()
+            ),
+            steps: script_steps.iter().map(step).map(ScriptStep::appearing).collect(),
+            appear: true,
+            printed_by: format!("`callboard rehearse-script --protocol {name}`"),
         }
     }
 
@@ -63,11 +90,16 @@ impl ScriptSteps {
             whose: "a cycle",
             title: "How a cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE".to_owned(),
             steps: phases.into(),
+            appear: false,
+            printed_by: "`callboard rehearse-script --peer`".to_owned(),
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&ScriptStep> {
-        self.steps.iter().find(|step| step.step.as_str() == name)
+    pub(super) fn find(&self, name: &str) -> Option<Cow<'_, ScriptStep>> {
+        if self.appear {
+            return StepId::new(name).ok().map(ScriptStep::appearing).map(Cow::Owned);
+        }
+        self.steps.iter().find(|step| step.step.as_str() == name).map(Cow::Borrowed)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -89,21 +121,28 @@ impl ScriptSteps {
                 "write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails",
             );
         }
+        if self.appear {
+            let message = "only a workflow has gates".to_owned();
+            return (message, "write what it reports: `ok: {report: {FIELD: VALUE}}`");
+        }
         let message = format!("step `{step}` has no `loop_back_to`, so it is not a gate");
         (message, "write `fail` for a step that fails, or set `loop_back_to` in the workflow")
     }
 
     /// Returns the command that prints a script template.
-    pub(super) fn printed_by(&self) -> &'static str {
-        if self.have_outputs() {
-            "`callboard rehearse-script --peer`"
-        } else {
-            "`callboard rehearse-script WORKFLOW`"
-        }
+    pub(super) fn printed_by(&self) -> &str {
+        &self.printed_by
     }
 
     /// Whether the steps have outputs.
     pub(super) fn have_outputs(&self) -> bool {
-        self.steps.iter().any(|step| !step.says.is_empty())
+        !self.appear && self.steps.iter().any(|step| !step.says.is_empty())
+    }
+}
+
+impl ScriptStep {
+    /// A step of a protocol whose steps appear during a run.
+    fn appearing(step: StepId) -> Self {
+        Self { step, gate: None, says: &[REPORT], by_default: Fields::new() }
     }
 }

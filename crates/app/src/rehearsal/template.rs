@@ -36,18 +36,28 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 #   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
 "#;
 
+/// For protocols whose steps appear during a run.
+const TURNS: &str = r#"#   - ok: {report: {FIELD: VALUE}}     # these fields in the report instead of those of the example in the prompt
+#   - [crash, ok]                      # a turn with two attempts
+"#;
+
 pub(super) fn script(steps: &ScriptSteps) -> String {
-    let ScriptSteps { word: (one, many), title, .. } = steps;
+    let ScriptSteps { word: (one, many), title, appear, .. } = steps;
+    let per = if *appear { "turn" } else { "attempt" };
     let anew = if steps.have_outputs() {
-        "A new cycle\n# begins"
+        " A new cycle\n# begins the list anew."
+    } else if *appear {
+        ""
     } else {
-        "An iteration (a gate looped\n# back) and `callboard retry` begin"
+        " An iteration (a gate looped\n# back) and `callboard retry` begin the list anew."
     };
     let mut text = format!(
-        "# {title}\n#\n# Below each {one} is a list with one behaviour per attempt; the last one repeats. {anew} the list \
-         anew. A {one} that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
+        "# {title}\n#\n# Below each {one} is a list with one behaviour per {per}; the last one repeats.{anew} A {one} \
+         that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
     );
-    if !steps.have_outputs() {
+    if *appear {
+        text.push_str(TURNS);
+    } else if !steps.have_outputs() {
         text.push_str(GATES);
     }
     text.push_str(MORE_BEHAVIOURS);

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use protocol::steps::{Definition, DefinitionSource, OnFailure};
+use protocol::{KindInfo, RunLocation};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -43,27 +44,31 @@ pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definitio
 }
 
 /// Adds the views to `info/exclude` of git, before the first view is written.
-pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
+pub(crate) fn exclude_views(repo: &Path, info: &KindInfo) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
-    let pattern = protocol::RunLocation::EXCLUDED;
-    // Append our line: the lines of the user, which may not be UTF-8, stay unchanged.
+    let patterns = [&[RunLocation::EXCLUDED], info.views].concat();
+    // Append our lines: those of the user, which may not be UTF-8, stay unchanged.
     let write = || {
         let text = match fs::read(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        if text.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes()) {
+        let is_there =
+            |pattern: &&str| text.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes());
+        let missing: Vec<_> = patterns.iter().copied().filter(|pattern| !is_there(pattern)).collect();
+        if missing.is_empty() {
             return Ok(());
         }
         let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
         fs::create_dir_all(common_dir.join("info"))?;
         let mut file = fs::File::options().create(true).append(true).open(&file)?;
-        file.write_all(format!("{gap}{pattern}\n").as_bytes())
+        file.write_all(format!("{gap}{}\n", missing.join("\n")).as_bytes())
     };
     write().map_err(|error| {
-        let failure = |exit| Failure::new(exit, format!("cannot add `{pattern}` to `{}`", file.display()));
+        let patterns = patterns.join("`, `");
+        let failure = |exit| Failure::new(exit, format!("cannot add `{patterns}` to `{}`", file.display()));
         if supervisor::is_full_disk(&error) {
             let hint = "free space on that disk, then run the same command again";
             return failure(Exit::Store).because(Some(&error)).hint(hint);

@@ -3,6 +3,7 @@
 pub(crate) mod definition;
 pub(crate) mod lost_store;
 pub(crate) mod prompts;
+pub(crate) mod view_paths;
 pub(crate) mod worktrees;
 
 use std::path::{Path, PathBuf};

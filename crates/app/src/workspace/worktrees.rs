@@ -10,14 +10,27 @@ use super::Workspace;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Returns how the worktrees of a new run are made, and the path of its own worktree.
+/// What a command wants of the worktrees of a new run.
+#[derive(Debug, Default)]
+pub(crate) struct TreesWanted {
+    /// Leave the base branch alone at the end.
+    pub(crate) no_merge: bool,
+    /// The name of the integration branch, if it is not `callboard/RUN`.
+    pub(crate) integration: Option<String>,
+    /// Continue the integration branch if it exists.
+    pub(crate) continue_branch: bool,
+    /// Do not commit what attempts leave: a step of the run does that.
+    pub(crate) no_commit: bool,
+}
+
+/// Returns how the worktrees of a new run are made.
 pub(crate) fn options(
     workspace: &Workspace,
     run: &RunId,
-    no_merge: bool,
-) -> Result<(WorktreeOptions, String), Failure> {
+    wanted: TreesWanted,
+) -> Result<WorktreeOptions, Failure> {
     let cannot = |error: git::GitError| {
-        Failure::usage("cannot make worktrees: `worktree: true` needs a git repository with a commit")
+        Failure::usage("cannot make worktrees: they need a git repository with a commit")
             .because(Some(&error))
     };
     let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
@@ -26,6 +39,7 @@ pub(crate) fn options(
         Some(dir) => dir.value.clone(),
         None => default_dir(workspace)?,
     };
+    let TreesWanted { no_merge, integration, continue_branch, no_commit } = wanted;
     let options = WorktreeOptions {
         dir: dir.join(run.as_str()),
         base,
@@ -33,12 +47,12 @@ pub(crate) fn options(
         strategy: settings.strategy.as_ref().map(|strategy| strategy.value).unwrap_or_default(),
         setup: settings.setup.as_ref().map(|setup| setup.value.clone()).unwrap_or_default(),
         no_merge,
-        integration: None,
-        no_commit: false,
+        integration,
+        no_commit,
     };
     let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
     let branch = trees.integration_branch();
-    if git::has_branch(&workspace.repo, &branch).map_err(cannot)? {
+    if !continue_branch && git::has_branch(&workspace.repo, &branch).map_err(cannot)? {
         return Err(Failure::new(Exit::Refused, format!("branch `{branch}` exists already"))
             .hint("choose another name with `--run-id`")
             .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")));
@@ -48,7 +62,13 @@ pub(crate) fn options(
             "the worktrees start at the last commit; changes that are not committed are not in them",
         );
     }
-    Ok((options, crate::engine::profiles::utf8(&trees.path(None))?))
+    Ok(options)
+}
+
+/// Returns the path of the run's own worktree.
+pub(crate) fn path(workspace: &Workspace, run: &RunId, options: &WorktreeOptions) -> Result<String, Failure> {
+    let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
+    crate::engine::profiles::utf8(&trees.path(None))
 }
 
 /// Returns a directory outside of the checkout. Agents refuse to write below `.git`, so the store is no place for it.

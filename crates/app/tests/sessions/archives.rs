@@ -184,7 +184,9 @@ fn an_archive_that_is_not_what_it_says_is_refused_whole() {
     // A path that leaves the archive, in the manifest and in the tar headers.
     let out = refused(&changed(&good, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
     assert!(out.contains("in it is not a file of an attempt"), "{out}");
-    let kind = refused(&changed(&good, "\"protocol\": \"steps\"", "\"protocol\": \"chess\""));
+    // Only in the manifest: the input files of attempts name the protocol before the run.
+    let [from, to] = ["steps", "chess"].map(|name| format!("\"protocol\": \"{name}\",\n  \"host\""));
+    let kind = refused(&changed(&good, &from, &to));
     assert!(kind.contains("`chess` run"), "{kind}");
 }
 

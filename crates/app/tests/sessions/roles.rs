@@ -134,6 +134,7 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
 
         [roles.default]    # for every agent without an adapter of its own
         adapter = "coder"
+    hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
     assert!(!scene.store().join("callboard.db").exists());

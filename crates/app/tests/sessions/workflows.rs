@@ -95,6 +95,7 @@ fn an_agent_without_a_command() {
         [adapters.coder]
         command = ["your-agent", "{prompt}"]
         report = "required"    # without this line the exit code is the report
+    hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
 }

@@ -42,7 +42,7 @@ pub use document::{
     PhaseDocument, PhaseError, PhaseStatus, Phases, Position, Second,
 };
 pub use names::{CycleId, Instruction, Scope, SpecName};
-pub use step::{BUCKET, check_report, prompts};
+pub use step::{BUCKET, prompts};
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;

@@ -11,6 +11,7 @@ use crate::entry::FailureKind;
 use crate::people::{ItemKind, OpenItem, Question};
 use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
+use crate::report::Report;
 use crate::rules::{Never, Protocol as _, StepStatus};
 use crate::{RunId, Stamp, StepId};
 
@@ -134,6 +135,13 @@ impl Present for Peer {
             hint: hint.clone(),
         };
         questions.into_iter().enumerate().map(item).collect()
+    }
+
+    fn check_report(step: &StepId, report: &Report) -> Result<(), String> {
+        match Phase::ALL.into_iter().find(|phase| phase.as_str() == step.as_str()) {
+            Some(phase) => super::step::check_report(phase, report),
+            None => Ok(()),
+        }
     }
 
     fn verdict_text(verdict: &Verdict) -> &'static str {

@@ -65,7 +65,7 @@ fn read_completed(document: &Document, phase: Phase, report: &Report) -> Result<
 }
 
 /// Checks that a report has what its phase must produce. Needs no document, so that `report` can refuse it at once.
-pub fn check_report(phase: Phase, report: &Report) -> Result<(), String> {
+pub(super) fn check_report(phase: Phase, report: &Report) -> Result<(), String> {
     if report.status == Status::Failed {
         return Ok(());
     }

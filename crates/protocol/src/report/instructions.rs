@@ -1,5 +1,6 @@
 //! How a prompt asks for the report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -27,7 +28,7 @@ pub enum Form {
 }
 
 /// The fields of a report that only one kind of step has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportFields {
     /// A filled-in example. The scripted agent of a rehearsal reports it as it is.
     pub example: Map<String, Value>,
@@ -35,14 +36,16 @@ pub struct ReportFields {
     pub schema: Value,
     /// The rules that a schema cannot say, in a sentence or more.
     pub rules: String,
+    /// The files that the scripted agent of a rehearsal writes in its tree, by path.
+    pub rehearsed_files: BTreeMap<String, String>,
 }
 
 impl Form {
-    /// Returns the example of the step's own fields; empty if it has none.
-    pub fn example(&self) -> Map<String, Value> {
+    /// Returns the fields that only this step has, if there are any.
+    pub fn fields(&self) -> Option<&ReportFields> {
         match self {
-            Self::Plain | Self::WithOutput => Map::new(),
-            Self::Fields(fields) => fields.example.clone(),
+            Self::Plain | Self::WithOutput => None,
+            Self::Fields(fields) => Some(fields),
         }
     }
 }

@@ -27,6 +27,7 @@ pub struct PromptFiles {
 
 impl PromptFiles {
     pub(crate) fn new(
+        protocol: &str,
         expected: &Expected,
         attempt: &AttemptId,
         brief: &Brief,
@@ -36,7 +37,7 @@ impl PromptFiles {
         Self {
             attempt: attempt.clone(),
             prompt: prompt(expected, brief, report_path, store),
-            context: context(expected, &attempt.to_string(), brief, report_path, store),
+            context: context(protocol, expected, &attempt.to_string(), brief, report_path, store),
         }
     }
 }
@@ -73,7 +74,8 @@ pub fn preview_prompt(run_at: &RunAt, step: &StepId, attempts_dir: &Path) -> Pro
         Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
     let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
-    PromptFiles::new(&expected, &id, &brief, &report.to_string_lossy(), &store)
+    let protocol = run_at.kind().info().name;
+    PromptFiles::new(protocol, &expected, &id, &brief, &report.to_string_lossy(), &store)
 }
 
 /// Returns the text of `prompt.md`.
@@ -141,9 +143,17 @@ fn handed_over(text: &mut String, artifacts: &[String], logs: &[String]) {
 }
 
 /// Returns the text of `context.json`.
-fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str, store: &str) -> String {
+fn context(
+    protocol: &str,
+    expected: &Expected,
+    attempt: &str,
+    brief: &Brief,
+    report_path: &str,
+    store: &str,
+) -> String {
     #[derive(Serialize)]
     struct Context<'a> {
+        protocol: &'a str,
         run_id: &'a str,
         step: &'a str,
         attempt: &'a str,
@@ -153,6 +163,7 @@ fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str,
         brief: &'a Brief,
     }
     let context = Context {
+        protocol,
         run_id: expected.run_id.as_str(),
         step: expected.step_id.as_str(),
         attempt,

@@ -20,6 +20,7 @@ use crate::run::RunOptions;
 #[derive(Debug)]
 pub(crate) struct AttemptSpec {
     pub(crate) attempt: AttemptId,
+    protocol: String,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
     profile: Result<AgentProfile, NoProfile>,
@@ -66,6 +67,7 @@ impl AttemptSpec {
             Err(missing) => Err(missing),
         };
         Self {
+            protocol: protocol.to_owned(),
             expected: Expected {
                 run_id: run.clone(),
                 step_id: attempt.step.clone(),
@@ -161,7 +163,14 @@ impl AttemptSpec {
         let report_path = text(&self.dir.report());
         // Replaced atomically, because an earlier shim may be starting the same attempt.
         let store = text(&self.mark.store);
-        let files = PromptFiles::new(&self.expected, &self.attempt, &self.brief, &report_path, &store);
+        let files = PromptFiles::new(
+            &self.protocol,
+            &self.expected,
+            &self.attempt,
+            &self.brief,
+            &report_path,
+            &store,
+        );
         supervisor::replace_file(&self.dir.prompt(), files.prompt.as_bytes())?;
         supervisor::replace_file(&self.dir.context(), files.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
@@ -210,6 +219,7 @@ impl AttemptSpec {
             dependencies: self.brief.upstream.iter().map(dependency).collect(),
             iteration: self.brief.iteration,
             state: self.brief.state.clone(),
+            form: self.brief.form.clone(),
             loop_back: self
                 .brief
                 .findings

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::StepId;
+use protocol::report::ReportFields;
+use protocol::{AttemptId, StepId, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,6 +29,10 @@ pub struct Rehearsal {
     /// One entry per attempt of an iteration; the last one repeats.
     #[serde(default)]
     pub steps: BTreeMap<StepId, Vec<ScriptedAttempt>>,
+    /// In protocols whose steps appear during a run: one list of attempts per turn; the last list repeats, and in a list the
+    /// last attempt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub turns: BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>>,
     /// Report fields of a step that its script does not set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_default: BTreeMap<StepId, Fields>,
@@ -96,11 +101,13 @@ impl Default for Behaviour {
 }
 
 impl Rehearsal {
-    /// Returns what an attempt does. Iterations and attempts count from 1, as in the agent's environment.
-    pub fn attempt(&self, step: &StepId, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
-        let attempts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
-        let index = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        let mut attempt = attempts.get(index).or(attempts.last()).cloned().unwrap_or_default();
+    /// Returns what an attempt does. Turns, iterations and attempts count from 1, as in the agent's environment.
+    pub fn attempt(&self, step: &StepId, turn: Turn, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
+        let attempts = match self.turns.get(step) {
+            Some(turns) => nth_or_last(turns, turn.0).map_or(&[][..], Vec::as_slice),
+            None => self.steps.get(step).map_or(&[][..], Vec::as_slice),
+        };
+        let mut attempt = nth_or_last(attempts, step_attempt).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
             attempt.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
@@ -122,12 +129,34 @@ impl Rehearsal {
     }
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
-        let attempt = self.attempt(&assignment.attempt.step, assignment.iteration, assignment.step_attempt);
+        let AttemptId { step, turn, .. } = &assignment.attempt;
+        let mut attempt = self.attempt(step, *turn, assignment.iteration, assignment.step_attempt);
+        if let Some(fields) = assignment.form.fields() {
+            attempt.complete(fields);
+        }
         vec![AGENT_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
     }
 }
 
+/// Returns the entry of this number, counted from 1, or else the last one.
+fn nth_or_last<T>(entries: &[T], number: u32) -> Option<&T> {
+    let index = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+    entries.get(index).or(entries.last())
+}
+
 impl ScriptedAttempt {
+    /// Adds the fields and files of the example that the script does not set.
+    fn complete(&mut self, ReportFields { example, rehearsed_files, .. }: &ReportFields) {
+        for (field, value) in example {
+            self.says.entry(field.clone()).or_insert_with(|| value.clone());
+        }
+        if let Behaviour::Ok(output) = &mut self.behaviour
+            && output.write.is_empty()
+        {
+            output.write.clone_from(rehearsed_files);
+        }
+    }
+
     /// Encodes it as an argument of the scripted agent.
     pub fn to_argument(&self) -> String {
         serde_json::to_string(self).expect("BUG: it is plain data")
@@ -161,10 +190,10 @@ mod tests {
         let rehearsal = rehearsal(vec![fail("first"), fail("second")]);
         for iteration in [1, 4] {
             let attempts: Vec<_> =
-                [1, 2, 3, 9].map(|number| rehearsal.attempt(&step(), iteration, number)).into();
+                [1, 2, 3, 9].map(|number| rehearsal.attempt(&step(), Turn(1), iteration, number)).into();
             assert_eq!(attempts, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().attempt(&step(), 1, 1), ScriptedAttempt::default());
+        assert_eq!(Rehearsal::default().attempt(&step(), Turn(1), 1, 1), ScriptedAttempt::default());
     }
 
     #[test]
@@ -175,7 +204,7 @@ mod tests {
             ..ScriptedAttempt::default()
         };
         let rehearsal = rehearsal(vec![gate.clone()]);
-        let attempts = [1, 2, 3, 4].map(|iteration| rehearsal.attempt(&step(), iteration, 1));
+        let attempts = [1, 2, 3, 4].map(|iteration| rehearsal.attempt(&step(), Turn(1), iteration, 1));
         assert_eq!(attempts, [gate.clone(), gate, ScriptedAttempt::default(), ScriptedAttempt::default()]);
     }
 
@@ -187,9 +216,39 @@ mod tests {
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
         let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
         rehearsal.by_default.insert(step(), said.clone());
-        let first = rehearsal.attempt(&step(), 1, 1).says;
+        let first = rehearsal.attempt(&step(), Turn(1), 1, 1).says;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.attempt(&step(), 1, 2), ScriptedAttempt { says: said, ..fail("late") });
+        assert_eq!(rehearsal.attempt(&step(), Turn(1), 1, 2), ScriptedAttempt { says: said, ..fail("late") });
+    }
+
+    #[test]
+    fn each_turn_has_its_list_and_the_last_repeats() {
+        let turns = vec![vec![fail("first"), fail("again")], vec![ScriptedAttempt::default()]];
+        let rehearsal = Rehearsal { turns: BTreeMap::from([(step(), turns)]), ..Rehearsal::default() };
+        let attempt = |turn, attempt| rehearsal.attempt(&step(), Turn(turn), 1, attempt);
+        assert_eq!(
+            [attempt(1, 1), attempt(1, 2), attempt(1, 3)],
+            [fail("first"), fail("again"), fail("again")]
+        );
+        assert_eq!([attempt(2, 1), attempt(7, 2)], [ScriptedAttempt::default(), ScriptedAttempt::default()]);
+    }
+
+    #[test]
+    fn the_example_of_a_step_is_reported_unless_the_script_says_otherwise() {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        let fields = ReportFields {
+            example: object(serde_json::json!({"status_word": "PASS", "tests": 3})),
+            rehearsed_files: BTreeMap::from([("a.txt".to_owned(), "a".to_owned())]),
+            ..ReportFields::default()
+        };
+        let mut attempt = ScriptedAttempt {
+            says: object(serde_json::json!({"status_word": "FAIL"})),
+            ..ScriptedAttempt::default()
+        };
+        attempt.complete(&fields);
+        assert_eq!(attempt.says, object(serde_json::json!({"status_word": "FAIL", "tests": 3})));
+        let Behaviour::Ok(output) = attempt.behaviour else { panic!("it succeeds") };
+        assert_eq!(output.write, fields.rehearsed_files);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::check::Violation;
 use protocol::located::{Node, SourcePos};
+use protocol::present::{CheckedFile, FileFormat};
 use protocol::steps::load::Problem;
 use protocol::{peer, steps};
 use serde::Serialize;
@@ -29,6 +30,9 @@ pub(super) struct Checked {
     /// The cycle and its position, if there are no errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cycle: Option<Cycle>,
+    /// What the file has, if there are no errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<String>,
     /// In the order of the file.
     pub(super) findings: Vec<Finding>,
     #[serde(skip)]
@@ -100,15 +104,21 @@ pub(super) fn check(file: &Path, format: Option<Format>, repo: Option<&Path>) ->
         }
         Guess::Format(format @ Format::Steps) => (Some(format), check_json(&source, check_steps)),
         Guess::Format(format @ Format::Peer) => (Some(format), check_json(&source, check_cycle)),
+        Guess::Format(format @ Format::Other(other)) => {
+            (Some(format), check_json(&source, |value| check_other(other, &value)))
+        }
         Guess::BrokenJson => (None, check_json(&source, check_steps)),
         Guess::Unknown => (None, (None, vec![unknown_format()])),
     };
-    let (steps, cycle) = match whole {
-        Some(Whole::Steps(steps)) => (Some(steps), None),
-        Some(Whole::Cycle(cycle)) => (None, Some(cycle)),
-        None => (None, None),
-    };
-    Ok(Checked { file: file.to_owned(), format, steps, cycle, findings, source })
+    let mut checked =
+        Checked { file: file.to_owned(), format, steps: None, cycle: None, summary: None, findings, source };
+    match whole {
+        Some(Whole::Steps(steps)) => checked.steps = Some(steps),
+        Some(Whole::Cycle(cycle)) => checked.cycle = Some(cycle),
+        Some(Whole::Other(summary)) => checked.summary = Some(summary),
+        None => {}
+    }
+    Ok(checked)
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
@@ -137,6 +147,7 @@ pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
 enum Whole {
     Steps(usize),
     Cycle(Cycle),
+    Other(String),
 }
 
 type Findings = (Option<Whole>, Vec<Finding>);
@@ -157,7 +168,7 @@ struct Rules {
     whole: Option<Whole>,
 }
 
-fn check_json(source: &str, rules: fn(Value) -> Rules) -> Findings {
+fn check_json(source: &str, rules: impl FnOnce(Value) -> Rules) -> Findings {
     let value: Value = match serde_json::from_str(source) {
         Ok(value) => value,
         Err(error) => return (None, vec![broken_json(source, &error)]),
@@ -187,6 +198,12 @@ fn check_cycle(value: Value) -> Rules {
             serde_json::from_value(value).expect("BUG: a valid document cannot be read");
         Whole::Cycle(Cycle { id: document.cycle_id.to_string(), position: document.position().to_string() })
     });
+    Rules { violations, warnings, whole }
+}
+
+fn check_other(format: &FileFormat, value: &Value) -> Rules {
+    let CheckedFile { violations, warnings, summary } = (format.check)(value);
+    let whole = violations.is_empty().then_some(Whole::Other(summary));
     Rules { violations, warnings, whole }
 }
 

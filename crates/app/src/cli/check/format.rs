@@ -1,19 +1,69 @@
 //! Detecting the format of a file.
 
 use std::path::Path;
+use std::str::FromStr;
 
+use protocol::present::FileFormat;
 use serde_json::{Map, Value};
 
 /// A format that can be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Format {
-    /// A workflow, in YAML or JSON
+    /// A workflow, in YAML or JSON.
     Workflow,
-    /// The state of a run: `run_state.json`
+    /// The state of a run: `run_state.json`.
     Steps,
-    /// The state of a peer cycle
+    /// The state of a peer cycle.
     Peer,
+    /// A file of another protocol.
+    Other(&'static FileFormat),
+}
+
+impl Format {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Steps => "steps",
+            Self::Peer => "peer",
+            Self::Other(format) => format.name,
+        }
+    }
+
+    /// Returns all formats that this program knows.
+    fn all() -> impl Iterator<Item = Self> {
+        let others = others().map(Self::Other);
+        [Self::Workflow, Self::Steps, Self::Peer].into_iter().chain(others)
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Format {}
+
+impl serde::Serialize for Format {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::all().find(|format| format.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::all().map(|format| format!("`{}`", format.name())).collect();
+            format!("expected one of {}", names.join(", "))
+        })
+    }
+}
+
+/// Returns the formats that the protocols bring themselves.
+fn others() -> impl Iterator<Item = &'static FileFormat> {
+    crate::program().protocols.0.iter().flat_map(|kind| kind.info().formats)
 }
 
 /// The detected format.
@@ -31,7 +81,11 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
     let extension =
         file.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     let is_yaml = matches!(extension.as_str(), "yaml" | "yml");
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
     match serde_json::from_str::<Value>(source) {
+        Ok(value) if let Some(format) = others().find(|format| (format.matches)(&name, &value)) => {
+            Guess::Format(Format::Other(format))
+        }
         Ok(Value::Object(fields)) => {
             let steps = fields.get("steps");
             if fields.contains_key("run_id") || steps.is_some_and(Value::is_object) && !is_yaml {

@@ -19,6 +19,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::workspace::definition;
 use crate::workspace::definition::Limits;
+use crate::workspace::worktrees::{self, TreesWanted};
 use crate::workspace::{self, Workspace};
 
 /// The flags for `--from-view`: the view, and what it does not contain.
@@ -60,13 +61,10 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         on_failure: flags.on_failure.into(),
     };
     let definition = definition::read(&workspace.repo, workflow, limits)?;
-    let (worktrees, worktree) = match definition.workflow().has_worktrees() {
-        true => {
-            let (options, path) = workspace::worktrees::options(workspace, &run, false)?;
-            (Some(options), Some(path))
-        }
-        false => (None, None),
-    };
+    let worktrees = definition.workflow().has_worktrees();
+    let worktrees =
+        worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
+    let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let options = RunOptions {
         location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
         workdir: arguments.profiles.workdir(&workspace.repo)?,

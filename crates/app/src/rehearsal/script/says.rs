@@ -7,7 +7,7 @@ use supervisor::adapter::rehearsal::Fields;
 
 use super::Reader;
 use crate::rehearsal::outputs;
-use crate::rehearsal::script_steps::ScriptStep;
+use crate::rehearsal::script_steps::{REPORT, ScriptStep};
 
 impl Reader<'_> {
     /// Reads the additional report fields of a step.
@@ -16,7 +16,12 @@ impl Reader<'_> {
         let is_said = |entry: &&Entry| role.says.contains(&entry.key.value.as_str());
         for Entry { key, value } in entries.iter().filter(is_said) {
             let said = value.to_json();
-            if key.value == outputs::SCORE {
+            if key.value == REPORT {
+                match said {
+                    Value::Object(said) => fields.extend(said),
+                    _ => self.wrong("`report`", value, "a mapping", "report: {FIELD: VALUE}"),
+                }
+            } else if key.value == outputs::SCORE {
                 self.score(key, &said, entries);
                 for (field, value) in outputs::scored(said) {
                     fields.entry(field).or_insert(value);
@@ -42,7 +47,7 @@ impl Reader<'_> {
 
     /// Reads the partial outputs: one, or a list of them.
     pub(super) fn partial(&mut self, role: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
-        if role.says.is_empty() {
+        if role.says.is_empty() || self.roles.appear {
             let message =
                 format!("{} `{}` has no output, so it cannot report progress", self.roles.word.0, role.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");

@@ -325,3 +325,20 @@ fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
     // All behaviours but `gate_fail`, the longer `ok`, and what only phases have.
     assert_eq!(attempts.len(), attempt::BEHAVIOURS.len() - 1 + 1 + 5, "{examples}");
 }
+
+#[test]
+fn a_script_for_steps_that_appear_has_a_list_per_turn() {
+    let roles = ScriptSteps { appear: true, ..ScriptSteps::of_peer() };
+    let script = "phases:\n  A.qa:\n    - ok: {report: {verdict: FAIL}}\n    - [crash, ok]\n";
+    let turns = load(script, &roles).unwrap().turns;
+    let turns = &turns[&StepId::new("A.qa").unwrap()];
+    assert_eq!(turns[0][0].says["verdict"], "FAIL");
+    assert_eq!(
+        turns[1].iter().map(|attempt| &attempt.behaviour).collect::<Vec<_>>(),
+        [&Behaviour::Crash, &Behaviour::default()]
+    );
+    let wrong = load("phases: {A.qa: [ok: {report: FAIL}]}", &roles).unwrap_err();
+    assert_eq!(wrong[0].message, "`report` is a text where a mapping is expected");
+    let nested = load("phases: {plan: [[ok]]}", &ScriptSteps::of_peer()).unwrap_err();
+    assert_eq!(nested[0].message, "an attempt of `plan` is a list");
+}

@@ -1,0 +1,105 @@
+//! Who owns the paths of views that all runs of a protocol share, such as `coordination/`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use protocol::run::RunStatus;
+use protocol::{Kind, RunId, View};
+use runner::{RunAt, RunSpec, Summary};
+use store::AnyStore;
+
+use super::Workspace;
+use crate::failure::{Exit, Failure};
+
+/// Makes sure that a new run may write its views: no unfinished run writes the same files, and the existing ones are those
+/// of a finished run. Files of other programs are refused, unless the engine shall move them aside.
+pub(crate) async fn claim(
+    workspace: &Workspace,
+    store: &AnyStore,
+    kind: &'static dyn Kind,
+    spec: &RunSpec,
+    replace: bool,
+) -> Result<(), Failure> {
+    if kind.info().views.is_empty() {
+        return Ok(());
+    }
+    let machine = kind
+        .open(&spec.definition, &spec.options.location, workspace.clock.now())
+        .expect("BUG: the definition is of another protocol");
+    let views = machine.document().views();
+    let finished = refuse_if_in_use(workspace, store, kind, spec, &views).await?;
+    let mut existing: Vec<&View> =
+        views.iter().filter(|view| Path::new(&view.path).symlink_metadata().is_ok()).collect();
+    for run in finished {
+        if existing.is_empty() {
+            return Ok(());
+        }
+        let Some(run_at) = RunAt::load(store.as_ref(), workspace.kinds, &run, None).await? else { continue };
+        for old in run_at.machine().document().views() {
+            if existing.iter().any(|view| view.path == old.path) && has_content(&old)? {
+                fs::remove_file(&old.path).map_err(|error| cannot_replace(&old.path, &error))?;
+                existing.retain(|view| view.path != old.path);
+            }
+        }
+    }
+    match existing.first() {
+        Some(view) if !replace => Err(not_ours(&view.path)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Fails if an unfinished run writes one of the views. Returns the finished runs of the protocol, newest first.
+async fn refuse_if_in_use(
+    workspace: &Workspace,
+    store: &AnyStore,
+    kind: &'static dyn Kind,
+    spec: &RunSpec,
+    views: &[View],
+) -> Result<Vec<RunId>, Failure> {
+    let repo_dir = &spec.options.location.repo_dir;
+    let mut finished = Vec::new();
+    for row in store.runs().await? {
+        let Some(summary) = Summary::decode(&row.summary) else { continue };
+        if row.protocol != kind.info().name || summary.repo_dir != *repo_dir {
+            continue;
+        }
+        if matches!(summary.status, RunStatus::Finished(_)) {
+            finished.push((summary.updated_at, row.run));
+            continue;
+        }
+        let Some(run_at) = RunAt::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
+            continue;
+        };
+        let used = run_at.machine().document().views();
+        if let Some(shared) = views.iter().find(|view| used.iter().any(|used| used.path == view.path)) {
+            return Err(in_use(&row.run, &shared.path));
+        }
+    }
+    finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    Ok(finished.into_iter().map(|(_, run)| run).collect())
+}
+
+fn has_content(view: &View) -> Result<bool, Failure> {
+    match fs::read(&view.path) {
+        Ok(found) => Ok(found == view.body.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(cannot_replace(&view.path, &error)),
+    }
+}
+
+fn cannot_replace(path: &str, error: &io::Error) -> Failure {
+    Failure::usage(format!("cannot replace `{path}`")).because(Some(error))
+}
+
+fn in_use(run: &RunId, path: &str) -> Failure {
+    Failure::new(Exit::Refused, format!("`{path}` belongs to run `{run}`, which is not finished"))
+        .hint(format_args!("run `callboard resume {run}` to continue it"))
+        .hint(format_args!("run `callboard stop {run}` to end it"))
+}
+
+fn not_ours(path: &str) -> Failure {
+    Failure::new(Exit::Refused, format!("`{path}` exists and was not written by Callboard"))
+        .hint(format_args!("run `callboard import {path}` to continue what it describes"))
+        .hint("add `--replace` to move it aside and start anew")
+}
