@@ -50,6 +50,11 @@ impl CheckResult {
         self.exit_code == Some(0)
     }
 
+    /// Returns whether the result says something about the tree with this hash. On any other tree the check must run again.
+    pub fn counts_for(&self, tree: &str) -> bool {
+        self.tree.as_deref() == Some(tree)
+    }
+
     /// Returns the result in one line: `test failed: exit code 101`.
     pub fn summary(&self) -> String {
         let name = &self.name;

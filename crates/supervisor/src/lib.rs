@@ -15,6 +15,7 @@
 //! * `attempt`: the directory of an attempt, its claim, launch, exit record and report; the engine's handle on it
 //! * [`shim`]: the process between engine and agent
 //! * `processes`: finding and killing the processes of an attempt; asking a program for its version
+//! * [`checks`]: commands that judge a tree, and their evidence
 //! * [`git`]: the worktrees, branches and merges of a run
 //! * `linux`: pidfds, `/proc`, inotify
 //!
@@ -23,6 +24,7 @@
 pub mod adapter;
 mod atomic_file;
 mod attempt;
+pub mod checks;
 pub mod git;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -17,7 +17,7 @@ pub enum GitError {
 }
 
 /// Variables of a git hook or of the user's shell that would make git work elsewhere.
-const REMOVED: [&str; 8] = [
+pub(crate) const LOCATION_VARIABLES: [&str; 8] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
@@ -46,18 +46,18 @@ const SETTINGS: [&str; 8] = [
 pub(super) struct Git {
     dir: PathBuf,
     lock: Option<Arc<File>>,
-    /// Variables with a name and an address for commits, if the user has none.
-    identity: Vec<(String, String)>,
+    /// Such as a name and an address for commits, if the user has none.
+    variables: Vec<(String, String)>,
 }
 
 impl Git {
     pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), lock: None, identity: Vec::new() }
+        Self { dir: dir.to_owned(), lock: None, variables: Vec::new() }
     }
 
     /// Returns git in a directory whose processes hold this lock.
     pub(super) fn locked(dir: &Path, lock: &TreeLock) -> Self {
-        Self { dir: dir.to_owned(), lock: Some(Arc::clone(&lock.0)), identity: Vec::new() }
+        Self { dir: dir.to_owned(), lock: Some(Arc::clone(&lock.0)), variables: Vec::new() }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -66,7 +66,12 @@ impl Git {
 
     /// Returns git with an identity for commits: that of the user, or else one of ours.
     pub(super) fn committing(&self) -> Result<Self, GitError> {
-        Ok(Self { identity: self.missing_identity()?, ..self.clone() })
+        Ok(Self { variables: self.missing_identity()?, ..self.clone() })
+    }
+
+    /// Returns git with more variables.
+    pub(super) fn with_variables(&self, variables: Vec<(String, String)>) -> Self {
+        Self { variables, ..self.clone() }
     }
 
     /// Returns variables with an identity, if the user has configured none. Nothing is written to a configuration file.
@@ -85,11 +90,11 @@ impl Git {
 
     fn output<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Output, GitError> {
         let mut command = Command::new("git");
-        REMOVED.iter().for_each(|name| {
+        LOCATION_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);
         });
         command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").arg("-C").arg(&self.dir);
-        command.envs(self.identity.iter().map(|(name, value)| (name, value)));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         SETTINGS.iter().for_each(|setting| {
             command.args(["-c", setting]);
         });

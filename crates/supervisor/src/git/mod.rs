@@ -11,11 +11,14 @@ mod command;
 mod merge;
 #[cfg(test)]
 mod tests;
+mod tree_hash;
 mod trees;
 
 pub use command::GitError;
+pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};
 pub use merge::{Conflict, FastForward, Merged};
+pub use tree_hash::{is_work_tree, tree_hash};
 pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
 
 use std::path::Path;

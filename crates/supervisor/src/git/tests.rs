@@ -223,3 +223,37 @@ fn a_worktree_whose_directory_was_deleted_is_made_again() {
     assert_eq!(trees.prepare(Some(&worktree("a"))).unwrap(), tree);
     assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
 }
+
+#[test]
+fn a_tree_hash_covers_tracked_and_untracked_files_and_leaves_the_index_alone() {
+    let scratch = Scratch::new();
+    let repo = scratch.repo();
+    fs::write(repo.join(".git/info/exclude"), "/views/\n").unwrap();
+    let committed = scratch.git(&["rev-parse", "HEAD^{tree}"]);
+    let hash = || tree_hash(&repo).unwrap();
+    assert_eq!(hash(), committed, "nothing has changed");
+    fs::create_dir(repo.join("views")).unwrap();
+    fs::write(repo.join("views/plan.json"), "{}").unwrap();
+    assert_eq!(hash(), committed, "excluded files do not count");
+    fs::write(repo.join(".gitignore"), "*.tmp\n").unwrap();
+    let with_untracked = hash();
+    assert_ne!(with_untracked, committed, "an untracked file counts");
+    fs::write(repo.join("a.tmp"), "x").unwrap();
+    assert_eq!(hash(), with_untracked, "an ignored file does not count");
+    fs::write(repo.join("page.txt"), "head\nbodY\n").unwrap();
+    let changed = hash();
+    assert_ne!(changed, with_untracked, "a changed file counts");
+    fs::create_dir(repo.join("below")).unwrap();
+    assert_eq!(tree_hash(&repo.join("below")).unwrap(), changed, "from a folder below, too");
+    assert_eq!(scratch.git(&["status", "--porcelain"]), " M page.txt\n?? .gitignore", "nothing was added");
+    assert!(scratch.git(&["count-objects"]).starts_with("3 objects,"), "no object was written");
+    scratch.git(&["add", "--all"]);
+    scratch.git(&["commit", "--quiet", "--message=all"]);
+    assert_eq!(scratch.git(&["rev-parse", "HEAD^{tree}"]), changed, "it is the tree of that commit");
+    fs::remove_file(repo.join("page.txt")).unwrap();
+    assert_ne!(hash(), changed, "a deleted file counts");
+    scratch.git(&["checkout", "--quiet", "page.txt"]);
+    let tree = scratch.trees(MergeStrategy::Merge, &[]).prepare(None).unwrap();
+    assert_eq!(tree_hash(&tree).unwrap(), changed, "a worktree with the same files has the same hash");
+    assert!(!is_work_tree(scratch.root.path()).unwrap() && is_work_tree(&tree).unwrap());
+}

@@ -1,0 +1,65 @@
+//! The hash of what a work tree contains, committed or not.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::{Git, GitError};
+
+/// Returns whether the directory is in a work tree of git.
+pub fn is_work_tree(dir: &Path) -> Result<bool, GitError> {
+    let answer = Git::new(dir).check(["rev-parse", "--is-inside-work-tree"])?;
+    Ok(answer.as_deref() == Some("true"))
+}
+
+/// Returns the hash of the git tree that a commit of the whole work tree would have: tracked and untracked files as they are
+/// now, without ignored and excluded ones, and so without the views of runs. Neither the index nor the objects of the
+/// repository change.
+///
+/// The result of a check counts for the tree with this hash only.
+pub fn tree_hash(dir: &Path) -> Result<String, GitError> {
+    let git = Git::new(dir);
+    let top = PathBuf::from(git.run(["rev-parse", "--show-toplevel"])?);
+    let path_of = |name| git.run(["rev-parse", "--path-format=absolute", "--git-path", name]);
+    let (index, objects) = (PathBuf::from(path_of("index")?), path_of("objects")?);
+    let own = OwnFiles::copy(&index).map_err(|source| GitError::Spawn { dir: dir.to_owned(), source })?;
+    let git = Git::new(&top).with_variables(own.variables(&objects));
+    git.run(["add", "--all"])?;
+    git.run(["write-tree"])
+}
+
+/// An index and an object directory that are removed afterwards.
+struct OwnFiles(TempDir);
+
+impl OwnFiles {
+    /// Copies the index, which knows the files that have not changed, so that git need not read them.
+    fn copy(index: &Path) -> io::Result<Self> {
+        let own = tempfile::Builder::new().prefix("callboard-index-").tempdir()?;
+        fs::create_dir(own.path().join("objects"))?;
+        let mut original = match File::open(index) {
+            Ok(original) => original,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(own)),
+            Err(error) => return Err(error),
+        };
+        let mut copy = File::create(own.path().join("index"))?;
+        io::copy(&mut original, &mut copy)?;
+        // git compares the time of the index with those of files, to find files that have changed right after it.
+        copy.set_modified(original.metadata()?.modified()?)?;
+        Ok(Self(own))
+    }
+
+    fn variables(&self, objects: &str) -> Vec<(String, String)> {
+        let path = |name: &str| self.0.path().join(name).to_string_lossy().into_owned();
+        // Quoted, because a colon separates paths.
+        let objects = format!("\"{}\"", objects.replace('\\', "\\\\").replace('"', "\\\""));
+        [
+            ("GIT_INDEX_FILE", path("index")),
+            ("GIT_OBJECT_DIRECTORY", path("objects")),
+            ("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+}
