@@ -16,6 +16,7 @@ mod query;
 mod rehearsal;
 mod workspace;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -41,7 +42,7 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 
 /// Runs the command line of this process.
 pub fn main(program: Program) -> ExitCode {
-    // Shim and rehearsal agent come before everything else: they start with each attempt and must stay small.
+    // Shim, checks and rehearsal agent come before everything else: they start with each attempt and must stay small.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     if first.as_deref().is_some_and(|first| first == "__shim") {
@@ -49,6 +50,9 @@ pub fn main(program: Program) -> ExitCode {
             Some(directory) => supervisor::shim::main(directory.as_ref()),
             None => failure::Exit::Usage.into(),
         };
+    }
+    if first.as_deref().is_some_and(|first| first == supervisor::checks::ARGUMENT) {
+        return supervisor::checks::main(arguments.next().as_deref().map(Path::new));
     }
     if first.is_some_and(|first| first == supervisor::adapter::rehearsal::AGENT_ARGUMENT) {
         return rehearsal::agent::main(arguments);

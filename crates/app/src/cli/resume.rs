@@ -163,8 +163,9 @@ fn require_profiles(engine_config: &EngineConfig, journal: &Journal) -> Result<(
     }
     let is_done = |step: &StepId| machine.unblocks_dependents(step);
     let has_agent = |step: &StepId| match machine.step_kind(step) {
-        StepKind::Agent | StepKind::Command => true,
-        StepKind::Person | StepKind::Effect => false,
+        StepKind::Agent => true,
+        // The engine runs the checks of a command step itself.
+        StepKind::Command | StepKind::Person | StepKind::Effect => false,
     };
     let is_ready = |step: &StepId| !is_done(step) && machine.needs(step).iter().all(is_done);
     let options = engine_config.options(&journal.spec.options);

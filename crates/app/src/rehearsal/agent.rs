@@ -16,9 +16,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
 use jiff::Timestamp;
+use protocol::checks::CHECKS_FIELD;
 use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
-use serde_json::json;
+use serde_json::{Value, json};
 use supervisor::adapter::rehearsal::{
     AGENT_ARGUMENT, AGENT_PROGRAM, Behaviour, Fields, ScriptedAttempt, ScriptedOutput,
 };
@@ -118,7 +119,8 @@ impl Told {
             }
             Behaviour::GateFail { why, .. } => {
                 let findings = self.leave(&self.own_file(), why)?;
-                let gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
+                let mut gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
+                gate.extend(red_checks(&attempt.says, why));
                 self.report("COMPLETED", &[findings], std::slice::from_ref(why), &gate)?;
             }
             Behaviour::Hang => return hang(),
@@ -211,6 +213,14 @@ impl Told {
         let gate = if report["gate_failure"] == true { ", the gate fails" } else { "" };
         say(&format!("reported {status}{gate}"))
     }
+}
+
+/// Returns the results of a command step's checks, the first of which fails.
+fn red_checks(says: &Fields, why: &str) -> Option<(String, Value)> {
+    let mut results = says.get(CHECKS_FIELD)?.clone();
+    let first = results.get_mut(0)?;
+    (first["exit_code"], first["output"]) = (1.into(), why.into());
+    Some((CHECKS_FIELD.to_owned(), results))
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {

@@ -1,10 +1,15 @@
 //! A protocol that the binary does not have, in the real binary's code: people, effects, steps that appear, a document of
 //! several files, a request of its own. Every command works for it.
 
+use std::time::Duration;
+
+use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::run::Request;
 use protocol::{Answer, KindOf, Kinds, RunId, StepId, Turn};
-use runner::{AnswerError, Clock, Journal, RequestError};
+use runner::{AgentProfile, AnswerError, Clock, Journal, RequestError};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+use supervisor::adapter::{Adapter, Rehearsal};
 use testkit::harness::{person, spec, wait, wrapper};
 use testkit::items::{Definition, Items};
 use testkit::{Running, Scene};
@@ -24,10 +29,35 @@ fn run() -> RunId {
 fn opened(plan: &[&str]) -> Scene {
     let scene = Scene::new(crate::items_program());
     scene.plan(plan);
-    let definition = Definition { request: "furnish the room".to_owned() };
-    let spec = spec(&definition, &run(), scene.repo(), Some(wrapper(&scene.agent())));
+    let profile = wrapper(&scene.agent());
+    open(&scene, &Definition::new("furnish the room"), profile);
+    scene
+}
+
+fn open(scene: &Scene, definition: &Definition, profile: AgentProfile) {
+    let spec = spec(definition, &run(), scene.repo(), Some(profile));
     let store = scene.open_store();
     wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
+}
+
+/// A definition whose items are recorded by this shell line.
+fn recorded_by(line: &str) -> Definition {
+    let command = ["sh", "-c", line].map(str::to_owned).to_vec();
+    let commands = vec![CheckSpec { name: "test".to_owned(), command, timeout: Duration::from_mins(5) }];
+    Definition { commands, ..Definition::new("furnish the room") }
+}
+
+/// Opens a run with an item that was approved.
+fn approved(definition: impl Fn(&str) -> Definition) -> Scene {
+    let scene = Scene::new(crate::items_program());
+    scene.plan(&[ONE]);
+    let kit = scene.kit().display().to_string();
+    open(&scene, &definition(&kit), wrapper(&scene.agent()));
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    engine.kill();
+    engine.wait();
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
     scene
 }
 
@@ -189,4 +219,55 @@ fn every_command_works_for_a_protocol_that_was_added() {
     let watched = runs(&["watch", "trial"], 0);
     assert!(watched.stdout.contains("succeeded"), "{}", watched.transcript());
     scene.expect_no_orphans();
+}
+
+#[test]
+fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
+    let scene = approved(|kit| {
+        recorded_by(&format!("cd '{kit}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"))
+    });
+    let mut gate = scene.gate("gate");
+    let engine = resume(&scene);
+    scene.wait_for_note("started");
+    engine.kill();
+    engine.wait();
+    let engine = resume(&scene);
+    scene.wait_for_engine("trial");
+    gate.open();
+    let ended = engine.wait();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert!(ended.stderr.contains("lamp.record#1.1"), "it was adopted: {}", ended.transcript());
+    assert_eq!(std::fs::read_to_string(scene.kit().join("ran")).unwrap(), "lamp.record#1.1\n");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_red_check_is_evidence_of_a_failed_step() {
+    let scene = approved(|_| recorded_by("echo 3 tests failed; exit 101"));
+    let ended = resume(&scene).wait();
+    assert_eq!(ended.code, 1, "{}", ended.transcript());
+    let log = scene.callboard(&["log", "trial", "--step", "lamp.record"]).run();
+    assert!(log.stdout.contains("test failed: exit code 101"), "{}", log.transcript());
+    let attempt = scene.attempt("trial", "lamp.record", "1.1");
+    let report: Value = serde_json::from_slice(&std::fs::read(attempt.join("report.json")).unwrap()).unwrap();
+    let result = CheckResult::deserialize(&report[CHECKS_FIELD][0]).unwrap();
+    assert_eq!((result.exit_code, result.output.as_str()), (Some(101), "3 tests failed\n"));
+    assert!(result.tree.is_some(), "the repository has a tree: {result:?}");
+    assert_eq!(result.log, Some(attempt.join("check-1-test.log").display().to_string()));
+}
+
+#[test]
+fn a_rehearsed_check_passes_without_being_run() {
+    let scene = Scene::new(crate::items_program());
+    let plan = json!({ "items": [{ "id": "lamp" }] });
+    let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
+    let rehearsal = Rehearsal { by_default: by_default.into(), ..Rehearsal::default() };
+    let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&scene.agent()) };
+    open(&scene, &recorded_by("touch ran; exit 1"), profile);
+    let engine = resume(&scene);
+    wait_for_item(&scene, "lamp", "approve", "waiting");
+    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    let ended = engine.wait();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert!(!scene.repo().join("ran").exists());
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use protocol::brief::{Brief, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
-use protocol::{AttemptId, RunLocation};
-use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
+use protocol::{AttemptId, RunLocation, StepId, StepKind};
+use supervisor::adapter::{Adapter, Assignment, Dependency, Pass, ReportRule, environment};
 use supervisor::git::{RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::prompt::PromptFiles;
-use crate::engine::{AgentProfile, Assigned, EngineConfig, NoProfile, RoleOf};
+use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoProfile, RoleOf};
 use crate::run::RunOptions;
 
 /// Everything that one attempt needs, before anything is written to disk.
@@ -21,6 +21,7 @@ use crate::run::RunOptions;
 pub(crate) struct AttemptSpec {
     pub(crate) attempt: AttemptId,
     protocol: String,
+    kind: StepKind,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
     profile: Result<AgentProfile, NoProfile>,
@@ -52,19 +53,21 @@ impl AttemptSpec {
         dir_watcher: &DirWatcher,
         options: RunOptions,
         protocol: &str,
-        attempt: AttemptId,
+        (attempt, kind): (AttemptId, StepKind),
         mut brief: Brief,
         provenance: Provenance,
     ) -> Self {
         let run = options.location.run.clone();
         let (agent, model) = (brief.agent.as_str(), brief.model.as_deref());
         let of = RoleOf { protocol, step: &attempt.step, agent, model };
-        let profile = match engine_config.assign(&options, of) {
-            Ok(Assigned { profile, model }) => {
-                brief.model = model;
-                Ok(profile)
+        let profile = match kind {
+            StepKind::Command => Ok(command_profile(&options, &attempt.step, &brief)),
+            StepKind::Agent | StepKind::Person | StepKind::Effect => {
+                engine_config.assign(&options, of).map(|Assigned { profile, model }| {
+                    brief.model = model;
+                    profile
+                })
             }
-            Err(missing) => Err(missing),
         };
         Self {
             protocol: protocol.to_owned(),
@@ -85,6 +88,7 @@ impl AttemptSpec {
             dir_watcher: dir_watcher.clone(),
             linger_timeout: engine_config.linger_timeout,
             attempt,
+            kind,
             brief,
         }
     }
@@ -130,9 +134,12 @@ impl AttemptSpec {
         trees.identity()
     }
 
-    /// Commits what the attempt has left in its worktree. May block.
+    /// Commits what an agent has left in its worktree. Checks judge a tree and contribute nothing to it. May block.
     pub(super) fn commit_tree(&self) -> Result<(), TreeError> {
         let Some(trees) = &self.trees else { return Ok(()) };
+        if self.kind == StepKind::Command {
+            return Ok(());
+        }
         trees.commit(self.brief.worktree.as_ref(), &self.attempt)
     }
 
@@ -173,6 +180,9 @@ impl AttemptSpec {
         );
         supervisor::replace_file(&self.dir.prompt(), files.prompt.as_bytes())?;
         supervisor::replace_file(&self.dir.context(), files.context.as_bytes())?;
+        if self.kind == StepKind::Command {
+            supervisor::checks::write_specs(&self.dir.checks(), &self.brief.checks)?;
+        }
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
         set.extend(profile.env.iter().chain(&self.options.env).cloned());
@@ -211,6 +221,7 @@ impl AttemptSpec {
             step_attempt: self.brief.counted_attempt,
             prompt: text(&self.dir.prompt()),
             report,
+            checks: text(&self.dir.checks()),
             repo: tree.clone(),
             artifacts_dir: self.artifacts_dir.clone(),
             manual_input: None,
@@ -229,6 +240,30 @@ impl AttemptSpec {
                 .map(|found| (found.from.clone(), found.report_path.clone()))
                 .collect(),
         }
+    }
+}
+
+/// Returns how the attempts of a command step are started. No adapter is needed. In a rehearsal the scripted agent reports
+/// that all checks have passed, unless its script says otherwise.
+fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentProfile {
+    let rehearsed = options.profile.as_ref().and_then(|profile| match &profile.adapter {
+        Adapter::Rehearsal(rehearsal) => Some((profile, rehearsal.with_checks(step, &brief.checks))),
+        Adapter::Wrapper(_) | Adapter::Command(_) | Adapter::Checks => None,
+    });
+    match rehearsed {
+        Some((profile, rehearsal)) => {
+            AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..profile.clone() }
+        }
+        None => AgentProfile {
+            adapter: Adapter::Checks,
+            report: ReportRule::Required,
+            // As in the user's terminal: the commands are configured by the user.
+            pass: Pass::Everything,
+            env: Vec::new(),
+            timeout: None,
+            silence: None,
+            grace: GRACE,
+        },
     }
 }
 

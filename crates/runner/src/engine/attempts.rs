@@ -71,15 +71,16 @@ impl Engine<'_> {
         if !alive || self.attached.contains_key(attempt) {
             return;
         }
-        let task = match self.journal.machine().step_kind(&attempt.step) {
-            StepKind::Agent | StepKind::Command => self.attach_process(attempt, provenance),
+        let kind = self.journal.machine().step_kind(&attempt.step);
+        let task = match kind {
+            StepKind::Agent | StepKind::Command => self.attach_process(attempt, kind, provenance),
             StepKind::Effect => self.perform_effect(attempt),
             StepKind::Person => panic!("BUG: attempt `{attempt}` of a step that waits for a person"),
         };
         self.attached.insert(attempt.clone(), task);
     }
 
-    fn attach_process(&mut self, attempt: &AttemptId, provenance: Provenance) -> TaskHandle {
+    fn attach_process(&mut self, attempt: &AttemptId, kind: StepKind, provenance: Provenance) -> TaskHandle {
         let Journal { spec, state, .. } = &self.journal;
         let counted_attempt =
             state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
@@ -90,7 +91,7 @@ impl Engine<'_> {
             &self.dir_watcher,
             options,
             self.journal.kind().info().name,
-            attempt.clone(),
+            (attempt.clone(), kind),
             brief,
             provenance,
         );

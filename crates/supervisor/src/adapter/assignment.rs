@@ -16,6 +16,8 @@ pub struct Assignment {
     pub step_attempt: u32,
     pub prompt: String,
     pub report: String,
+    /// The file with the checks of a command step.
+    pub checks: String,
     pub repo: String,
     pub artifacts_dir: String,
     /// A person's answer, for steps that follow one.
@@ -58,6 +60,7 @@ pub(super) fn example() -> Assignment {
         step_attempt: 3,
         prompt: "/tmp/a b/prompt.md".to_owned(),
         report: "/tmp/a b/report.json".to_owned(),
+        checks: "/tmp/a b/checks.json".to_owned(),
         repo: "/home/me/it's mine".to_owned(),
         artifacts_dir: "/home/me/artifacts".to_owned(),
         manual_input: None,

@@ -27,6 +27,8 @@ pub enum Adapter {
     Command(CommandLine),
     /// The built-in scripted agent.
     Rehearsal(Rehearsal),
+    /// Our own program, which runs the [checks](crate::checks) of a command step.
+    Checks,
 }
 
 impl Adapter {
@@ -36,10 +38,15 @@ impl Adapter {
             Self::Wrapper(wrapper) => wrapper.argv(assignment),
             Self::Command(line) => line.argv(assignment),
             Self::Rehearsal(rehearsal) => rehearsal.argv(assignment),
+            Self::Checks => vec![
+                rehearsal::AGENT_PROGRAM.to_owned(),
+                crate::checks::ARGUMENT.to_owned(),
+                assignment.checks.clone(),
+            ],
         }
     }
 
-    /// Returns this adapter with arguments after its own. The scripted agent takes none.
+    /// Returns this adapter with arguments after its own. Our own program takes none.
     #[must_use]
     pub fn with_args(&self, args: &[String]) -> Self {
         match self {
@@ -47,7 +54,7 @@ impl Adapter {
                 Self::Wrapper(Wrapper { program: program.clone(), args: [own, args].concat() })
             }
             Self::Command(line) => Self::Command(line.with_args(args)),
-            Self::Rehearsal(_) => self.clone(),
+            Self::Rehearsal(_) | Self::Checks => self.clone(),
         }
     }
 
@@ -56,7 +63,7 @@ impl Adapter {
         match self {
             Self::Wrapper(wrapper) => Some(wrapper.executable()),
             Self::Command(line) => line.program(),
-            Self::Rehearsal(_) => None,
+            Self::Rehearsal(_) | Self::Checks => None,
         }
     }
 
@@ -65,7 +72,7 @@ impl Adapter {
     pub fn is_rehearsal(&self) -> bool {
         match self {
             Self::Rehearsal(_) => true,
-            Self::Wrapper(_) | Self::Command(_) => false,
+            Self::Wrapper(_) | Self::Command(_) | Self::Checks => false,
         }
     }
 }

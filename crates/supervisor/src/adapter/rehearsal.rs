@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use protocol::checks::{CHECKS_FIELD, CheckSpec};
 use protocol::report::ReportFields;
 use protocol::{AttemptId, StepId, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::assignment::Assignment;
+use crate::checks::rehearsed;
 
 /// The program of the scripted agent. A child of the shim resolves the link between fork and exec, so it is the shim's
 /// own program even if it was replaced on disk.
@@ -126,6 +128,16 @@ impl Rehearsal {
             | Behaviour::LeaveChild
             | Behaviour::ReportThenHang => attempt,
         }
+    }
+
+    /// Returns this rehearsal with the checks of a command step: all have passed, unless the script sets their results.
+    #[must_use]
+    pub fn with_checks(&self, step: &StepId, specs: &[CheckSpec]) -> Self {
+        let mut rehearsal = self.clone();
+        let results = serde_json::to_value(rehearsed(specs)).expect("BUG: a result is plain data");
+        let fields = rehearsal.by_default.entry(step.clone()).or_default();
+        fields.entry(CHECKS_FIELD).or_insert(results);
+        rehearsal
     }
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
@@ -249,6 +261,21 @@ mod tests {
         assert_eq!(attempt.says, object(serde_json::json!({"status_word": "FAIL", "tests": 3})));
         let Behaviour::Ok(output) = attempt.behaviour else { panic!("it succeeds") };
         assert_eq!(output.write, fields.rehearsed_files);
+    }
+
+    #[test]
+    fn checks_have_passed_unless_the_script_sets_their_results() {
+        let timeout = Duration::from_secs(1);
+        let spec = CheckSpec { name: "test".to_owned(), command: vec!["false".to_owned()], timeout };
+        let says = |rehearsal: &Rehearsal| {
+            let rehearsal = rehearsal.with_checks(&step(), std::slice::from_ref(&spec));
+            rehearsal.attempt(&step(), Turn(1), 1, 1).says[CHECKS_FIELD].clone()
+        };
+        let passed = says(&Rehearsal::default());
+        assert_eq!((&passed[0]["name"], &passed[0]["exit_code"]), (&"test".into(), &0.into()), "{passed}");
+        let red = Fields::from_iter([(CHECKS_FIELD.to_owned(), "red".into())]);
+        let scripted = rehearsal(vec![ScriptedAttempt { says: red, ..ScriptedAttempt::default() }]);
+        assert_eq!(says(&scripted), "red");
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl AttemptDir {
         self.0.join("context.json")
     }
 
+    /// What a command step runs.
+    pub fn checks(&self) -> PathBuf {
+        self.0.join("checks.json")
+    }
+
     pub fn stdout(&self) -> PathBuf {
         self.0.join("stdout.log")
     }

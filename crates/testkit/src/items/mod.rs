@@ -1,11 +1,11 @@
 //! `items`: a small protocol for tests, and the example of `docs/adding-a-protocol.md`.
 //!
-//! A planner names items. Each item is made by an agent, approved by a person and recorded by an effect; a rejected item is
-//! made again. The run has succeeded when all items are recorded. The request [`Reopen`] makes a recorded item again, also in
+//! A planner names items. Each item is made by an agent, approved by a person and recorded by an effect, or by the commands
+//! that the run was started with; a rejected item is made again. The run has succeeded when all items are recorded. The request [`Reopen`] makes a recorded item again, also in
 //! a finished run.
 //!
-//! It has everything that a protocol can have: steps that appear during the run, people, effects, a request of its own, and a
-//! document of several files.
+//! It has everything that a protocol can have: steps that appear during the run, people, effects, commands, a request of its
+//! own, and a document of several files.
 
 mod decide;
 mod document;
@@ -18,6 +18,7 @@ use std::num::NonZeroU32;
 
 use protocol::brief::Brief;
 use protocol::check::Violation;
+use protocol::checks::CheckSpec;
 use protocol::edit::{EditAuthor, EditRefusal, Patch};
 use protocol::entry::Entry;
 use protocol::report::Report;
@@ -43,6 +44,16 @@ pub enum Items {}
 pub struct Definition {
     /// What the user wants, verbatim.
     pub request: String,
+    /// What records an item; empty if an effect does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<CheckSpec>,
+}
+
+impl Definition {
+    /// Returns a definition whose items are recorded by an effect.
+    pub fn new(request: &str) -> Self {
+        Self { request: request.to_owned(), commands: Vec::new() }
+    }
 }
 
 /// The request that only this protocol has: make a recorded item again.
@@ -117,11 +128,12 @@ impl Protocol for Items {
         step.id()
     }
 
-    fn step_kind(_: &Definition, _: &State, step: &Step) -> StepKind {
+    fn step_kind(definition: &Definition, _: &State, step: &Step) -> StepKind {
         match step {
             Step::Plan | Step::Make(_) => StepKind::Agent,
             Step::Approve(_) => StepKind::Person,
-            Step::Record(_) => StepKind::Effect,
+            Step::Record(_) if definition.commands.is_empty() => StepKind::Effect,
+            Step::Record(_) => StepKind::Command,
         }
     }
 
@@ -141,8 +153,13 @@ impl Protocol for Items {
         state.steps().iter().position(|known| known == step).unwrap_or(usize::MAX)
     }
 
-    fn parse_report(_: &Definition, _: &Document, step: &Step, report: &Report) -> ParsedReport<Verdict> {
-        step::parse_report(step, report)
+    fn parse_report(
+        definition: &Definition,
+        _: &Document,
+        step: &Step,
+        report: &Report,
+    ) -> ParsedReport<Verdict> {
+        step::parse_report(definition, step, report)
     }
 
     fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {

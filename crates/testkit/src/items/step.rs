@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use protocol::brief::Brief;
+use protocol::checks;
 use protocol::report::{self, Report};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::{Answer, Effect, ParsedReport, Question, StepId};
@@ -106,7 +107,7 @@ impl TryFrom<StepId> for Step {
     }
 }
 
-pub(super) fn parse_report(step: &Step, report: &Report) -> ParsedReport<Verdict> {
+pub(super) fn parse_report(definition: &Definition, step: &Step, report: &Report) -> ParsedReport<Verdict> {
     match report.status {
         report::Status::Failed => ParsedReport::Failed(report.logs.last().cloned().unwrap_or_default()),
         report::Status::Completed => match step {
@@ -117,8 +118,20 @@ pub(super) fn parse_report(step: &Step, report: &Report) -> ParsedReport<Verdict
                 Err(why) => ParsedReport::Invalid(why),
             },
             Step::Make(_) => ParsedReport::Verdict(Verdict::Made),
-            Step::Record(_) => ParsedReport::Verdict(Verdict::Recorded),
+            Step::Record(_) if definition.commands.is_empty() => ParsedReport::Verdict(Verdict::Recorded),
+            Step::Record(_) => recorded(report),
             Step::Approve(_) => ParsedReport::Invalid("only a person approves".to_owned()),
+        },
+    }
+}
+
+/// Reads the results of the commands.
+fn recorded(report: &Report) -> ParsedReport<Verdict> {
+    match checks::results(report) {
+        Err(why) => ParsedReport::Invalid(why),
+        Ok(results) => match results.iter().find(|result| !result.passed()) {
+            Some(failed) => ParsedReport::Failed(failed.summary()),
+            None => ParsedReport::Verdict(Verdict::Recorded),
         },
     }
 }
@@ -159,6 +172,10 @@ pub(super) fn brief(
     Brief {
         workflow: "items".to_owned(),
         counted_attempt,
+        checks: match step {
+            Step::Record(_) => definition.commands.clone(),
+            Step::Plan | Step::Make(_) | Step::Approve(_) => Vec::new(),
+        },
         last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
         ..Brief::new(step.agent(), prompt, DEFAULT_MAX_ATTEMPTS)
     }

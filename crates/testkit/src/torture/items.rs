@@ -52,7 +52,7 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
 
 fn open(scene: &Scene) -> RunId {
     let run = RunId::new("trial").expect("BUG: the name is safe");
-    let definition = Definition { request: "make things".to_owned() };
+    let definition = Definition::new("make things");
     let spec = spec(&definition, &run, scene.repo(), Some(wrapper(&scene.agent())));
     let store = scene.open_store();
     let kind = KindOf::<Items>::STATIC;

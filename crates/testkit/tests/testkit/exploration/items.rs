@@ -4,7 +4,7 @@ use testkit::explorer::{Exploration, Limits, Scene, Slots, WalkStats, Walks};
 use testkit::items::{Definition, Items};
 
 fn scene(slots: Slots) -> Scene<Items> {
-    let definition = Definition { request: "make things".to_owned() };
+    let definition = Definition::new("make things");
     Scene::new("items", definition, slots, |_| Vec::new())
 }
 
