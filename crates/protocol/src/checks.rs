@@ -50,6 +50,11 @@ impl CheckResult {
         self.exit_code == Some(0)
     }
 
+    /// Returns the command as it would be typed in a shell.
+    pub fn command_line(&self) -> String {
+        shell_words::join(&self.command)
+    }
+
     /// Returns whether the result says something about the tree with this hash. On any other tree the check must run again.
     pub fn counts_for(&self, tree: &str) -> bool {
         self.tree.as_deref() == Some(tree)

@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
-    let rows = workspace.config.rows(workspace.location.root());
+    let rows = workspace.config.rows(&workspace.repo, workspace.location.root());
     if arguments.json {
         let rows: Vec<_> = rows
             .iter()

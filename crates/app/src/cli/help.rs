@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Control", &["resume", "pause", "stop", "retry", "skip", "inbox", "answer"]),
     ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report"]),
-    ("Files", &["check", "export", "import", "recover"]),
+    ("Files", &["check", "checks", "export", "import", "recover"]),
     ("Setup", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];
 

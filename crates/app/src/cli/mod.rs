@@ -3,6 +3,7 @@
 mod answer;
 mod bugs;
 mod check;
+mod checks;
 mod completions;
 mod config;
 mod demo;
@@ -88,6 +89,7 @@ enum Command {
     Import(import::Arguments),
     RehearseScript(rehearse_script::Arguments),
     Check(check::Arguments),
+    Checks(checks::Arguments),
     Schema(schema::Arguments),
     Config(config::Arguments),
     Doctor(doctor::Arguments),
@@ -171,6 +173,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Import(arguments) => import::run(arguments),
         Command::RehearseScript(arguments) => rehearse_script::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Checks(arguments) => checks::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
         Command::Config(arguments) => config::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

@@ -15,10 +15,10 @@ use super::adapter;
 use super::error::{ConfigError, ErrorLocation};
 use super::role;
 use super::store::{self, StoreAddress};
-use super::{Layer, Origin, Sourced, worktree};
+use super::{Layer, Origin, Sourced, checks, worktree};
 
-const KEYS: [&str; 8] =
-    ["jobs", "max_attempts", "backoff", "store", "notify", "adapters", "roles", "worktree"];
+const KEYS: [&str; 9] =
+    ["jobs", "max_attempts", "backoff", "store", "notify", "adapters", "roles", "worktree", "checks"];
 
 /// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -84,6 +84,9 @@ impl Reader<'_> {
         }
         if let Some(value) = table.get("worktree") {
             layer.worktree = worktree::read(self, value, origin);
+        }
+        if let Some(value) = table.get("checks") {
+            layer.checks = checks::read(self, value, origin);
         }
         if let Some(value) = table.get("adapters")
             && let Some(adapters) = self.table("adapters", value)

@@ -1,12 +1,14 @@
 //! The configuration: effective values and their origins.
 //!
 //! Sources, strongest first: flags, `CALLBOARD_*` in the environment, `callboard.toml` at the project root, the user's
-//! `callboard/config.toml`. A stronger value replaces a weaker one. An adapter or a role is replaced as a whole, because
+//! `callboard/config.toml`. A stronger value replaces a weaker one. An adapter, a role or a check is replaced as a whole, because
 //! a mixture of two would start something that neither file describes.
 //!
 //! An unknown key is an error. All errors are reported at once, each with its position.
 
 mod adapter;
+mod checks;
+mod detect;
 mod environment;
 mod error;
 mod file;
@@ -30,6 +32,7 @@ use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use runner::{Role, RoleName};
 
 pub(crate) use adapter::{Adapter, Launch};
+use checks::Checks;
 use error::ErrorLocation;
 pub(crate) use error::{ConfigError, ConfigErrors};
 pub(crate) use origin::{Origin, Sourced};
@@ -59,6 +62,7 @@ pub(crate) struct Config {
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
     pub(crate) worktree: Worktree,
     pub(crate) roles: BTreeMap<RoleName, Sourced<Role>>,
+    pub(crate) checks: Checks,
 }
 
 /// The sources of values.
@@ -191,6 +195,7 @@ struct Layer {
     adapters: BTreeMap<String, Sourced<Adapter>>,
     worktree: Worktree,
     roles: BTreeMap<RoleName, Sourced<Role>>,
+    checks: Checks,
 }
 
 impl Layer {
@@ -203,6 +208,7 @@ impl Layer {
         self.nats.merge_weaker(weaker.nats);
         self.notify = self.notify.take().or(weaker.notify);
         self.worktree.merge_weaker(weaker.worktree);
+        self.checks.merge_weaker(weaker.checks);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
@@ -220,7 +226,7 @@ impl Layer {
             let location = match origin {
                 Origin::ProjectFile(path) | Origin::UserFile(path) => ErrorLocation::WholeFile(path.clone()),
                 Origin::Environment(name) => ErrorLocation::Environment(name),
-                Origin::Flag(_) | Origin::Default => return None,
+                Origin::Flag(_) | Origin::Default | Origin::Detected(_) => return None,
             };
             Some(ConfigError { location, message: message.to_owned(), hint: Some(hint.to_owned()) })
         };
@@ -249,6 +255,7 @@ impl Layer {
             adapters: self.adapters,
             worktree: self.worktree,
             roles: self.roles,
+            checks: self.checks,
         }
     }
 }

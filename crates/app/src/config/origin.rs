@@ -10,6 +10,8 @@ pub(crate) enum Origin {
     ProjectFile(PathBuf),
     Environment(&'static str),
     Flag(&'static str),
+    /// Suggested by this file of the project, which is not one of ours.
+    Detected(PathBuf),
 }
 
 impl fmt::Display for Origin {
@@ -18,6 +20,7 @@ impl fmt::Display for Origin {
             Self::Default => f.pad("default"),
             Self::UserFile(path) | Self::ProjectFile(path) => f.pad(&path.to_string_lossy()),
             Self::Environment(name) | Self::Flag(name) => f.pad(name),
+            Self::Detected(path) => f.pad(&format!("detected in {}", path.display())),
         }
     }
 }

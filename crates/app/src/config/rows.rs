@@ -28,8 +28,9 @@ impl Row {
 }
 
 impl Config {
-    /// Returns every effective value. `default_store` is shown if no source sets the store.
-    pub(crate) fn rows(&self, default_store: &Path) -> Vec<Row> {
+    /// Returns every effective value. `root` is the project, whose checks may be detected; `default_store` is shown if no
+    /// source sets the store.
+    pub(crate) fn rows(&self, root: &Path, default_store: &Path) -> Vec<Row> {
         let mut rows = vec![
             row("jobs", self.jobs().value.to_string(), &self.jobs().origin),
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
@@ -51,6 +52,7 @@ impl Config {
             rows.push(row("notify.command", list(value), origin));
         }
         rows.extend(self.worktree.rows());
+        rows.extend(self.checks.rows(root));
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
                 rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
@@ -124,7 +126,7 @@ pub(super) fn seconds(duration: Duration) -> String {
 }
 
 /// Quotes a name as a TOML key if necessary.
-fn bare(name: &str) -> String {
+pub(super) fn bare(name: &str) -> String {
     let is_bare =
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     if is_bare { name.to_owned() } else { quoted(name) }

@@ -118,7 +118,7 @@ fn rows_show_every_value_and_its_origin_but_no_secret() {
          wrapper = '/bin/wrap'\n\
          args = ['-v']\n",
     );
-    let rows = config.rows(Path::new("/unused"));
+    let rows = config.rows(Path::new("/unused"), Path::new("/unused"));
     let shown: Vec<_> = rows.iter().skip(1).map(|row| format!("{} = {}", row.key, row.value)).collect();
     assert_eq!(
         shown,
@@ -148,7 +148,7 @@ fn unknown_keys_are_refused_with_a_suggestion() {
     assert_eq!(
         folder.errors("job = 3\n\ncolour = 'ä'\n[adapters.x]\ncommand = ['x']\ntimout = 3\n"),
         "1:1 unknown key `job` (did you mean `jobs`?)\n\
-         3:1 unknown key `colour` (known keys: jobs, max_attempts, backoff, store, notify, adapters, roles, worktree)\n\
+         3:1 unknown key `colour` (known keys: jobs, max_attempts, backoff, store, notify, adapters, roles, worktree, checks)\n\
          6:1 unknown key `adapters.x.timout` (did you mean `timeout`?)"
     );
 }
@@ -282,7 +282,11 @@ fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
     let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
     assert_eq!(settings.access, access);
     assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
-    let rows: Vec<_> = config.rows(Path::new("/")).into_iter().map(|row| (row.key, row.value)).collect();
+    let rows: Vec<_> = config
+        .rows(Path::new("/unused"), Path::new("/"))
+        .into_iter()
+        .map(|row| (row.key, row.value))
+        .collect();
     assert!(rows.contains(&("store.password".to_owned(), "***".to_owned())), "{rows:?}");
     let shown = format!("{config:?}{rows:?}");
     assert!(!shown.contains("hush") && !shown.contains("louder"), "{shown}");
@@ -314,4 +318,59 @@ fn a_stronger_address_or_directory_replaces_a_weaker_one() {
     sources.flags.store = Some("/other".into());
     let config = Config::load(sources).unwrap();
     assert_eq!(config.store(), Some(&StoreAddress::Directory("/other".into())));
+}
+
+#[test]
+fn checks_are_read_in_the_order_of_the_file() {
+    let folder = Folder::new();
+    let text = "[checks]\ntypes = ['tsc']\n[checks.test]\ncommand = ['cargo', 'test']\ntimeout = '10m'\n";
+    let config = folder.config(text);
+    let checks = config.checks.resolve(folder.0.path());
+    let shown: Vec<_> = checks
+        .iter()
+        .map(|check| format!("{} {:?} {:?}", check.value.name, check.value.command, check.value.timeout))
+        .collect();
+    assert_eq!(shown, [r#"types ["tsc"] 1800s"#, r#"test ["cargo", "test"] 600s"#]);
+}
+
+#[test]
+fn checks_are_detected_only_without_a_table_of_checks() {
+    let folder = Folder::new();
+    folder.file("go.mod", "module x\n");
+    let names = |text: &str| {
+        let checks = folder.config(text).checks.resolve(folder.0.path());
+        checks.into_iter().map(|check| format!("{} {}", check.value.name, check.origin)).collect::<Vec<_>>()
+    };
+    let (go, toml) = (folder.0.path().join("go.mod"), folder.0.path().join(PROJECT_FILE));
+    let (go, toml) = (go.display(), toml.display());
+    assert_eq!(names(""), [format!("test detected in {go}"), format!("lint detected in {go}")]);
+    assert_eq!(names("[checks]\nfast = ['true']\n"), [format!("fast {toml}")]);
+    assert_eq!(names("[checks]\n"), [""; 0]);
+}
+
+#[test]
+fn a_check_of_the_project_replaces_that_of_the_user() {
+    let folder = Folder::new();
+    let project_file = folder.file(PROJECT_FILE, "[checks]\ntest = ['ours']\n");
+    let user_file = folder.file("user.toml", "[checks]\ntest = ['mine']\nspell = ['typos']\n");
+    let config = Config::load(Sources { project_file, user_file, ..Sources::default() }).unwrap();
+    let checks = config.checks.resolve(folder.0.path());
+    let commands: Vec<_> = checks.iter().map(|check| check.value.command.join(" ")).collect();
+    assert_eq!(commands, ["ours", "typos"]);
+}
+
+#[test]
+fn errors_in_checks_have_a_position() {
+    let folder = Folder::new();
+    let text = "[checks]\na = 'cargo test'\nb = []\nc = { comand = ['x'] }\nd = ['x', 7]\n\
+                e = { command = ['x'], timeout = 'soon' }\n";
+    assert_eq!(
+        folder.errors(text),
+        "2:5 `checks.a` is a string where a list of strings or a table is expected\n\
+         3:5 `checks.b` names no program\n\
+         4:5 `checks.c` has no `command` (write `command = [\"PROGRAM\", \"ARGUMENT\"]`)\n\
+         4:7 unknown key `checks.c.comand` (did you mean `command`?)\n\
+         5:11 `checks.d` is a number where a string is expected\n\
+         6:34 invalid `checks.e.timeout`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`"
+    );
 }

@@ -8,6 +8,7 @@ pub(crate) mod worktrees;
 
 use std::path::{Path, PathBuf};
 
+use protocol::checks::CheckSpec;
 use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
@@ -87,6 +88,11 @@ impl Workspace {
     pub(crate) fn repo_dir(&self) -> Result<String, Failure> {
         let text = self.repo.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", self.repo.display())))
+    }
+
+    /// Returns the checks of the repository: those of `[checks]`, or else those that its files suggest.
+    pub(crate) fn checks(&self) -> Vec<CheckSpec> {
+        self.config.checks.resolve(&self.repo).into_iter().map(|check| check.value).collect()
     }
 
     /// Opens the store. Creates it if it does not exist.
