@@ -102,6 +102,7 @@ impl Draft {
             env: self.env.clone(),
             roles: self.roles.clone(),
             worktrees: None,
+            checks: Vec::new(),
         }
     }
 

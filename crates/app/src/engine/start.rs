@@ -85,6 +85,7 @@ impl StartArgs {
         let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, run, trees)).transpose()?;
         Ok(RunOptions {
             location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
+            checks: if worktrees.is_some() { workspace.checks() } else { Vec::new() },
             worktrees,
             workdir: self.profiles.workdir(&workspace.repo)?,
             profile: match self.rehearse.profile(script_steps)? {

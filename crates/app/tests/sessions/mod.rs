@@ -4,6 +4,7 @@ mod agent_clis;
 mod agents;
 mod archives;
 mod checking;
+mod checks;
 mod controlling;
 mod crash;
 mod demo;

@@ -5,13 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::checks::{CheckResult, CheckSpec};
 use protocol::{AttemptId, Effect, RunId, Turn};
 use serde_json::{Map, Value};
+use supervisor::checks::{CheckError, Runner, Stop};
 use supervisor::git::RunTrees;
+use supervisor::{AttemptDir, Mark};
 use tokio::sync::mpsc;
 
 use super::task::{AttemptEvent, TaskHandle};
@@ -39,6 +43,14 @@ pub struct EffectOrder {
     pub trees: Option<RunTrees>,
     /// The run is a rehearsal: nothing that belongs to the user may change.
     pub rehearsal: bool,
+    /// What judges a merged tree.
+    pub checks: Vec<CheckSpec>,
+    /// The directory for the output of checks.
+    pub dir: AttemptDir,
+    /// Carried by every process of a check.
+    pub mark: Mark,
+    /// Requested if the attempt is to end. Only checks can be stopped: a change of the outside world is made or not.
+    pub stop: Stop,
 }
 
 impl EffectOrder {
@@ -47,6 +59,24 @@ impl EffectOrder {
         let AttemptId { step, turn: Turn(turn), .. } = &self.attempt;
         format!("{}/{step}#{turn}", self.run)
     }
+
+    /// Runs the checks in a tree. A rehearsal does not run them.
+    pub(super) fn check(&self, tree: &Path) -> Result<Vec<CheckResult>, CheckError> {
+        if self.rehearsal {
+            return Ok(supervisor::checks::rehearsed(&self.checks));
+        }
+        let env = self.mark.variables().map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let runner = Runner { tree, logs: self.dir.path(), env, stop: self.stop.clone() };
+        runner.run(&self.checks, |result| tracing::info!(result = result.summary(), "check"))
+    }
+
+    /// Kills the checks that an engine has left when it was killed. They work in the tree that is used again.
+    pub(super) fn kill_checks(&self) -> io::Result<()> {
+        if !self.checks.is_empty() && !self.rehearsal {
+            supervisor::kill_marked(&self.mark)?;
+        }
+        Ok(())
+    }
 }
 
 /// How an effect ended.
@@ -54,9 +84,24 @@ impl EffectOrder {
 pub(crate) struct EffectEnd {
     pub(crate) result: Result<Map<String, Value>, String>,
     pub(crate) took: Duration,
+    /// It was to end, and has not been performed.
+    pub(crate) is_stopped: bool,
 }
 
-/// Spawns the task of an effect. It cannot be stopped: a change of the outside world is made or not.
+/// Ends an effect that cannot be performed for lack of a resource.
+pub(crate) fn refuse_effect(
+    attempt: AttemptId,
+    error: &io::Error,
+    events: &mpsc::UnboundedSender<AttemptEvent>,
+) -> TaskHandle {
+    let result = Err(format!("cannot perform the effect: {error}"));
+    let ended = EffectEnd { result, took: Duration::ZERO, is_stopped: false };
+    // If the engine is gone, the next one performs the effect.
+    let _ = events.send(AttemptEvent::EffectEnded { attempt, ended });
+    TaskHandle::ended()
+}
+
+/// Spawns the task of an effect.
 pub(crate) fn spawn_effect(
     effects: &Effects,
     effect: Option<Effect>,
@@ -64,6 +109,7 @@ pub(crate) fn spawn_effect(
     events: mpsc::UnboundedSender<AttemptEvent>,
 ) -> TaskHandle {
     let performer = effect.and_then(|effect| effects.get(effect.name).map(Arc::clone));
+    let handle = TaskHandle::of_effect(order.stop.clone());
     let span = tracing::info_span!("attempt", id = %order.attempt);
     tokio::task::spawn_blocking(move || {
         let _entered = span.enter();
@@ -72,11 +118,12 @@ pub(crate) fn spawn_effect(
             None => Err("this program cannot perform the effect".to_owned()),
             Some(performer) => find_or_perform(performer.as_ref(), &order),
         };
-        let ended = EffectEnd { result, took: start.elapsed() };
+        let is_stopped = result.is_err() && order.stop.is_requested();
+        let ended = EffectEnd { result, took: start.elapsed(), is_stopped };
         // If the engine is gone, the next one finds the result.
         let _ = events.send(AttemptEvent::EffectEnded { attempt: order.attempt, ended });
     });
-    TaskHandle::unstoppable()
+    handle
 }
 
 fn find_or_perform(performer: &dyn PerformEffect, order: &EffectOrder) -> Result<Map<String, Value>, String> {

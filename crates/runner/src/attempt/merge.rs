@@ -1,15 +1,20 @@
 //! The effects on git: `merge`, which brings a step's branch into the integration branch of its run, and `fast-forward`,
 //! which brings that into the base branch.
 
+use std::path::Path;
+
 use protocol::StepId;
 use protocol::brief::Worktree;
+use protocol::checks::{CHECKS_FIELD, CheckResult};
+use protocol::prompt::fenced;
 use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
 
 use super::effect::{EffectOrder, PerformEffect};
 use crate::error_chain::with_causes;
 
-/// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict is a failed gate.
+/// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict, or a red
+/// check of the merged tree, is a failed gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
@@ -24,13 +29,20 @@ impl PerformEffect for Merge {
         let name = order.arguments["worktree"].as_str().unwrap_or_default();
         let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
         let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
-        // The place for the checks of the merged tree.
-        let check = |_: &std::path::Path| Ok(());
-        let result = trees.merge(&worktree, &order.key(), check).map_err(|error| with_causes(&error))?;
+        order
+            .kill_checks()
+            .map_err(|error| format!("cannot kill the checks of an earlier engine: {error}"))?;
+        let mut results = Vec::new();
+        let accept = |tree: &Path| {
+            results = order.check(tree)?;
+            Ok(results.iter().all(CheckResult::passed))
+        };
+        let result = trees.merge(&worktree, &order.key(), accept).map_err(|error| with_causes(&error))?;
         Ok(match result {
-            Merged::Commit(commit) => merged(&commit),
+            Merged::Commit(commit) => with_checks(merged(&commit), &results),
             Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
-            Merged::Conflict(conflict) => refused(trees, &conflict),
+            Merged::Conflict(conflict) => conflicting(trees, &conflict),
+            Merged::Refused => with_checks(red(trees, &results), &results),
         })
     }
 }
@@ -79,16 +91,39 @@ fn merged(commit: &str) -> Map<String, Value> {
     fields(json!({ "commit": commit, "logs": [format!("merged as {commit}")] }))
 }
 
-/// The evidence goes back to the step.
-fn refused(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map<String, Value> {
+/// Adds the results of the checks, if there are any.
+fn with_checks(mut fields: Map<String, Value>, results: &[CheckResult]) -> Map<String, Value> {
+    if !results.is_empty() {
+        fields.insert(CHECKS_FIELD.to_owned(), json!(results));
+    }
+    fields
+}
+
+/// The evidence of a conflict, which goes back to the step.
+fn conflicting(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map<String, Value> {
     let branch = trees.integration_branch();
-    let summary = match files.as_slice() {
-        [] => "the checks of the merged tree failed".to_owned(),
-        files => format!(
-            "conflict with `{branch}` in {}: run `git merge {branch}` in your worktree and resolve it",
-            files.join(", ")
-        ),
-    };
-    let shown = format!("what git shows:\n\n```diff\n{evidence}\n```");
+    let summary = format!(
+        "conflict with `{branch}` in {}: run `git merge {branch}` in your worktree and resolve it",
+        files.join(", ")
+    );
+    let shown = format!("what git shows:\n\n{}", fenced("diff", evidence));
     fields(json!({ "gate_failure": true, "files": files, "logs": [shown, summary] }))
+}
+
+/// The evidence of red checks, which goes back to the step.
+fn red(trees: &RunTrees, results: &[CheckResult]) -> Map<String, Value> {
+    let branch = trees.integration_branch();
+    let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();
+    let evidence = failed.iter().map(|result| {
+        let command = result.command_line();
+        let output = fenced("text", result.output.trim_end());
+        format!("{}\ncommand: `{command}`\nend of its output:\n\n{output}", result.summary())
+    });
+    let names: Vec<_> = failed.iter().map(|result| format!("`{}`", result.name)).collect();
+    let summary = format!(
+        "merged with `{branch}`, the tree fails {}: run `git merge {branch}` in your worktree and fix it",
+        names.join(", ")
+    );
+    let logs: Vec<_> = evidence.chain([summary]).collect();
+    fields(json!({ "gate_failure": true, "logs": logs }))
 }

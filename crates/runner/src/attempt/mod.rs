@@ -9,7 +9,7 @@ mod result;
 mod spec;
 mod task;
 
-pub(crate) use effect::{EffectEnd, spawn_effect};
+pub(crate) use effect::{EffectEnd, refuse_effect, spawn_effect};
 pub use effect::{EffectOrder, Effects, PerformEffect};
 pub use log_tail::{last_line, last_lines};
 pub use merge::{FastForwardBase, Merge};

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use protocol::AttemptId;
+use supervisor::checks::Stop;
 use supervisor::git::TreeError;
 use supervisor::report::{Collected, collect};
 use supervisor::{
@@ -82,9 +83,20 @@ pub enum WatchFailed {
 pub(crate) struct TaskHandle(mpsc::UnboundedSender<Shutdown>);
 
 impl TaskHandle {
-    /// Returns the handle of a task that cannot be stopped.
-    pub(super) fn unstoppable() -> Self {
+    /// Returns the handle of a task that has ended.
+    pub(super) fn ended() -> Self {
         Self(mpsc::unbounded_channel().0)
+    }
+
+    /// Returns the handle of an effect, which may stop where it can.
+    pub(super) fn of_effect(stop: Stop) -> Self {
+        let (sender, mut shutdowns) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while shutdowns.recv().await.is_some() {
+                stop.request();
+            }
+        });
+        Self(sender)
     }
 
     pub(crate) fn stop(&self, shutdown: Shutdown) {

@@ -6,13 +6,14 @@ use protocol::entry::FailureKind;
 use protocol::report::{Expected, Report};
 use protocol::run::{Action, Ending, Fact, TurnStatus};
 use protocol::{AttemptId, StepKind};
-use supervisor::{AttemptDir, ShimStatus, Shutdown};
+use supervisor::checks::Stop;
+use supervisor::{AttemptDir, Mark, ShimStatus, Shutdown};
 
 use super::Notice;
 use super::{Engine, EngineError};
 use crate::attempt::{
     AttemptEvent, AttemptResult, AttemptSpec, Classifier, EffectEnd, EffectOrder, Provenance, TaskHandle,
-    spawn_effect, spawn_task,
+    refuse_effect, spawn_effect, spawn_task,
 };
 use crate::run::Journal;
 
@@ -103,6 +104,11 @@ impl Engine<'_> {
     fn perform_effect(&self, attempt: &AttemptId) -> TaskHandle {
         let Journal { run, spec, .. } = &self.journal;
         let effect = self.journal.machine().effect(&attempt.step);
+        let stop = match Stop::new() {
+            Ok(stop) => stop,
+            Err(error) => return refuse_effect(attempt.clone(), &error, &self.event_sender),
+        };
+        let store_root = &self.engine_config.store_root;
         let order = EffectOrder {
             run: run.clone(),
             attempt: attempt.clone(),
@@ -110,6 +116,10 @@ impl Engine<'_> {
             repo_dir: PathBuf::from(&spec.options.location.repo_dir),
             trees: spec.options.trees(),
             rehearsal: spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal()),
+            checks: spec.options.checks.clone(),
+            dir: AttemptDir::new(&self.engine_config.attempts_dir(), run, attempt),
+            mark: Mark { store: store_root.clone(), run: run.clone(), attempt: attempt.clone() },
+            stop,
         };
         spawn_effect(&self.engine_config.effects, effect, order, self.event_sender.clone())
     }
@@ -158,7 +168,8 @@ impl Engine<'_> {
 
 impl Engine<'_> {
     /// Turns the end of an effect into the result of its attempt. Its result is a report of the engine.
-    fn effect_result(&self, attempt: &AttemptId, EffectEnd { result, took }: EffectEnd) -> AttemptResult {
+    fn effect_result(&self, attempt: &AttemptId, ended: EffectEnd) -> AttemptResult {
+        let EffectEnd { result, took, is_stopped } = ended;
         let duration_ms = u64::try_from(took.as_millis()).ok();
         let machine = self.journal.machine();
         match result {
@@ -173,6 +184,9 @@ impl Engine<'_> {
                     Report::completed(&expected, self.journal.now(), fields),
                     duration_ms,
                 )
+            }
+            Err(error) if is_stopped => {
+                AttemptResult::failure(Ending::Stopped, FailureKind::Cancelled, error, duration_ms)
             }
             Err(error) => {
                 AttemptResult::failure(Ending::Failed, FailureKind::EffectFailed, error, duration_ms)

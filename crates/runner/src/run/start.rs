@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use protocol::checks::CheckSpec;
 use protocol::entry::{Author, Input};
 use protocol::run::{self, RunState};
 use protocol::{Kind, RunId, RunLocation};
@@ -48,6 +49,9 @@ pub struct RunOptions {
     /// How its git worktrees are made; `None` if it works in the repository itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktrees: Option<WorktreeOptions>,
+    /// What judges a merged tree before the integration branch moves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckSpec>,
 }
 
 impl RunOptions {

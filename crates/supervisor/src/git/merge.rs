@@ -1,11 +1,12 @@
 //! The merge queue: one branch after the other gets into the integration branch, and that at last into the base branch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::brief::Worktree;
 
 use super::trees::Tree;
 use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
+use crate::checks::CheckError;
 
 /// The trailer that names an effect in the commit that it made.
 const EFFECT: &str = "Callboard-Effect";
@@ -21,13 +22,15 @@ pub enum Merged {
     /// The branch has no commits of its own.
     Nothing,
     Conflict(Conflict),
+    /// The merged tree was refused.
+    Refused,
 }
 
 /// What cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub files: Vec<String>,
-    /// The conflicting hunks as `git diff` shows them, or what the checks of the merged tree say.
+    /// The conflicting hunks as `git diff` shows them.
     pub evidence: String,
 }
 
@@ -57,13 +60,13 @@ impl RunTrees {
             .next())
     }
 
-    /// Merges the branch of a worktree into the integration branch. The commit gets the key as a trailer. `check` judges the
+    /// Merges the branch of a worktree into the integration branch. The commit gets the key as a trailer. `accept` judges the
     /// merged tree before the branch moves.
     pub fn merge(
         &self,
         worktree: &Worktree,
         key: &str,
-        check: impl FnOnce(&std::path::Path) -> Result<(), String>,
+        accept: impl FnOnce(&Path) -> Result<bool, CheckError>,
     ) -> Result<Merged, TreeError> {
         self.ensure_integration()?;
         // Serial: the next merge starts when this one has moved the branch.
@@ -114,10 +117,11 @@ impl RunTrees {
             clean(&git)?;
             return Ok(Merged::Conflict(conflict));
         }
-        if let Err(reason) = check(git.dir()) {
-            return Ok(Merged::Conflict(Conflict { files: Vec::new(), evidence: reason }));
-        }
+        // Before the checks, which may run git.
         let new = git.commit_id("HEAD")?;
+        if !accept(git.dir())? {
+            return Ok(Merged::Refused);
+        }
         self.advance(&new)?;
         Ok(Merged::Commit(new))
     }

@@ -78,7 +78,7 @@ fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
 }
 
 fn merge(trees: &RunTrees, id: &str) -> Merged {
-    trees.merge(&worktree(id), &format!("trial/{id}.merge#1"), |_| Ok(())).unwrap()
+    trees.merge(&worktree(id), &format!("trial/{id}.merge#1"), |_| Ok(true)).unwrap()
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         assert!(matches!(markers, TreeError::Markers { .. }), "{markers}");
         fs::write(tree.join("page.txt"), "head\nbody of a and b\n").unwrap();
         trees.commit(Some(&worktree("b")), &attempt("b")).unwrap();
-        let result = trees.merge(&worktree("b"), "trial/b.merge#2", |_| Ok(())).unwrap();
+        let result = trees.merge(&worktree("b"), "trial/b.merge#2", |_| Ok(true)).unwrap();
         assert!(matches!(result, Merged::Commit(_)), "{strategy:?}: {result:?}");
         assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
         assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
@@ -141,10 +141,9 @@ fn a_red_check_of_the_merged_tree_leaves_the_branch_where_it_is() {
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     work(&trees, "a", "head\nred\n");
     let before = scratch.git(&["rev-parse", "callboard/trial"]);
-    let check = |tree: &Path| Err(fs::read_to_string(tree.join("page.txt")).unwrap());
-    let result = trees.merge(&worktree("a"), "trial/a.merge#1", check).unwrap();
-    let refused = Conflict { files: Vec::new(), evidence: "head\nred\n".to_owned() };
-    assert_eq!(result, Merged::Conflict(refused), "it sees the merged tree");
+    let accept = |tree: &Path| Ok(fs::read_to_string(tree.join("page.txt")).unwrap() != "head\nred\n");
+    let result = trees.merge(&worktree("a"), "trial/a.merge#1", accept).unwrap();
+    assert_eq!(result, Merged::Refused, "it sees the merged tree");
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before);
     assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "the next merge is not disturbed");
 }

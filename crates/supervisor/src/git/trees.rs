@@ -10,6 +10,7 @@ use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
 use super::{Git, GitError, TreeLock};
+use crate::checks::CheckError;
 
 /// The reason of a worktree's lock, followed by the run.
 pub(super) const LOCK_REASON: &str = "callboard run ";
@@ -58,6 +59,8 @@ pub enum TreeError {
     Setup { status: String, log: PathBuf },
     #[error("`{}` still has conflict markers: {files}", tree.display())]
     Markers { tree: PathBuf, files: String },
+    #[error("cannot check the merged tree")]
+    Check(#[from] CheckError),
 }
 
 /// The worktrees of one run.

@@ -74,6 +74,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
                 profile: None,
                 env: Vec::new(),
                 worktrees: None,
+                checks: Vec::new(),
                 roles: BTreeMap::new(),
             };
             let spec = RunSpec::new("bench".to_owned(), &definition, options);

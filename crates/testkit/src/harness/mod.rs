@@ -115,6 +115,7 @@ pub fn spec(
         env: Vec::new(),
         roles: BTreeMap::new(),
         worktrees: None,
+        checks: Vec::new(),
     };
     RunSpec::new("trial".to_owned(), &definition, options)
 }

@@ -191,6 +191,7 @@ impl Import<'_> {
             profile: None,
             env: Vec::new(),
             worktrees: None,
+            checks: Vec::new(),
             roles: BTreeMap::new(),
         };
         Ok(RunSpec::new(metadata.instruction.clone(), &definition, options))

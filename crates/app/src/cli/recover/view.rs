@@ -70,6 +70,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),
+        checks: if worktrees.is_some() { workspace.checks() } else { Vec::new() },
         worktrees,
         roles: arguments.profiles.roles(),
     };
