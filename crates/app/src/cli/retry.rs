@@ -1,4 +1,4 @@
-//! `callboard retry RUN [STEP]`.
+//! `callboard retry RUN [STEP]`, `callboard retry RUN --from STEP`.
 
 use protocol::KindInfo;
 use protocol::run::Request;
@@ -6,6 +6,7 @@ use runner::EngineRequest;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::control::start_again::start_again;
 use crate::control::{self, ControlRequest};
 use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
@@ -19,13 +20,18 @@ use crate::workspace::{self, LocationArgs, Workspace};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard retry f8c1a491
-  callboard retry f8c1a491 code --reason 'the API is back'")]
+  callboard retry f8c1a491 code --reason 'the API is back'
+  callboard retry f8c1a491 --from review     # the step and everything after it, whatever their status")]
 pub(super) struct Arguments {
     /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
 
     /// The step [default: every failed step]
     step: Option<String>,
+
+    /// Do this step and everything after it again, whatever their status
+    #[arg(long, value_name = "STEP", conflicts_with = "step")]
+    from: Option<String>,
 
     /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
@@ -47,6 +53,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let engine_config = engine::engine_config(&workspace, arguments.profiles.overrides()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
+        if let Some(step) = &arguments.from {
+            let reason = arguments.reason;
+            return start_again(&workspace, &store, &run, step, reason, engine_config, &arguments.engine)
+                .await;
+        }
         let mut journal = workspace.load(&store, &run).await?;
         let named = |step: &String| present::step(&run, journal.machine(), step);
         let step = arguments.step.as_ref().map(named).transpose()?;

@@ -1,5 +1,7 @@
 //! `callboard run WORKFLOW`.
 
+mod start_at;
+
 use std::path::PathBuf;
 
 use protocol::KindOf;
@@ -24,6 +26,7 @@ use crate::workspace::worktrees::{self, TreesWanted};
   callboard run wf.yaml --wrapper ./agent.sh
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
   callboard run wf.yaml --rehearse          # with the built-in scripted agent
+  callboard run wf.yaml --start-at-step review   # again, from this step on
   callboard run wf.yaml --detach            # in the background
   callboard run wf.yaml --json | jq .       # one event per line
   callboard run wf.yaml --store nats://127.0.0.1:4222   # shared by several machines (docs/nats.md)")]
@@ -39,6 +42,10 @@ pub(super) struct Arguments {
     /// A name for the run [default: eight random hex digits]
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
+
+    /// Start the newest run of this workflow again, at this step; --run-id names another run
+    #[arg(long, value_name = "STEP")]
+    start_at_step: Option<String>,
 
     /// The number of attempts of each step that does not set its own [default: 2]
     #[arg(long, value_name = "N")]
@@ -138,6 +145,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         on_failure: arguments.on_failure.into(),
     };
     let definition = definition::read(&workspace.repo, &file, limits)?;
+    if let Some(step) = &arguments.start_at_step {
+        let run_id = arguments.run_id.as_deref();
+        return block_on(start_at::run(&workspace, &start, definition, run_id, step));
+    }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
     let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };

@@ -5,6 +5,7 @@
 
 pub(crate) mod emergency_copy;
 pub(crate) mod restore;
+pub(crate) mod start_again;
 pub(crate) mod views;
 
 use std::fmt;

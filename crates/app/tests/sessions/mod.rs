@@ -25,6 +25,7 @@ mod removed_store;
 mod reporting;
 mod resuming;
 mod roles;
+mod starting_again;
 mod state;
 mod stopping;
 mod succeeding;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::definition::{Definition, OnFailure};
 use super::step::Verdict;
 use crate::StepId;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
+use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
 
 /// Which steps are done, failed or to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -21,6 +21,17 @@ pub struct State {
     pub looping: BTreeSet<StepId>,
     /// How many loop-backs have reset each step. Steps without any are left out.
     pub iterations: BTreeMap<StepId, u32>,
+    /// The step at which the run is to start again, until no attempt is alive there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarting: Option<StepId>,
+}
+
+/// What only a `steps` run can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Do this step and everything after it again, whatever their status.
+    StartAt(StepId),
 }
 
 /// One transition of the state.
@@ -39,6 +50,13 @@ pub enum Change {
     },
     Retried(StepId),
     Skipped(StepId),
+    /// A user wants the run to start again at this step.
+    RestartRequested(StepId),
+    /// These steps are as in a new run: the one named, everything after it, and what had failed elsewhere.
+    Restarted {
+        from: StepId,
+        steps: Vec<StepId>,
+    },
 }
 
 impl Change {
@@ -49,7 +67,9 @@ impl Change {
             | Self::Failed(step)
             | Self::GateFailed(step)
             | Self::Retried(step)
-            | Self::Skipped(step) => (Some(step), [&[]; 3]),
+            | Self::Skipped(step)
+            | Self::RestartRequested(step) => (Some(step), [&[]; 3]),
+            Self::Restarted { from, steps } => (Some(from), [steps, &[], &[]]),
             Self::Reset { gates, targets, steps } => (None, [gates, targets, steps]),
         };
         one.into_iter().chain(many.into_iter().flatten())
@@ -88,8 +108,51 @@ impl State {
                 self.done.insert(step.clone());
                 self.skipped.insert(step.clone());
             }
+            Change::RestartRequested(step) => self.restarting = Some(step.clone()),
+            Change::Restarted { steps, .. } => {
+                self.restarting = None;
+                for step in steps {
+                    for set in [&mut self.done, &mut self.skipped, &mut self.failed, &mut self.looping] {
+                        set.remove(step);
+                    }
+                    self.iterations.remove(step);
+                }
+            }
         }
     }
+}
+
+/// Decides about the request to start again at a step.
+pub(super) fn consider(
+    definition: &Definition,
+    state: &State,
+    Request::StartAt(step): &Request,
+) -> Result<Move<Change, StepId>, RequestRefusal> {
+    let refused = |code, message| Err(RequestRefusal { code, message });
+    if !definition.has_step(step) {
+        return refused("no_such_step", format!("the workflow has no step `{step}`"));
+    }
+    let upstream = definition.step(step).needs.iter().find(|need| !state.done.contains(*need));
+    match upstream {
+        Some(need) => refused(
+            "needs_unfinished",
+            format!("`{step}` needs `{need}`, which has not succeeded; start at `{need}`"),
+        ),
+        None => {
+            Ok(Move { changes: vec![Change::RestartRequested(step.clone())], next: Next::Queue(Vec::new()) })
+        }
+    }
+}
+
+/// Returns the pending restart. It waits until no attempt is alive in the steps that it resets.
+fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Change, StepId> {
+    let mut all: BTreeSet<_> = definition.downstream([from.clone()]).into_iter().collect();
+    // A run with failed steps would end at once.
+    all.extend(state.failed.iter().cloned());
+    let steps: Vec<_> = definition.step_ids().filter(|step| all.contains(*step)).cloned().collect();
+    let changes = vec![Change::Restarted { from: from.clone(), steps }];
+    let next = Next::Requeue(startable(definition, &after(state, &changes)));
+    Deferred { quiet: all, then: Move { changes, next } }
 }
 
 pub(super) fn decide(
@@ -167,9 +230,12 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
     Move { changes, next }
 }
 
-/// Returns the pending loop-back. It resets the targets and everything downstream of them, and waits until no attempt is
+/// Returns the pending restart or loop-back. A loop-back resets the targets and everything downstream of them, and waits until no attempt is
 /// alive there.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
+    if let Some(from) = &state.restarting {
+        return Some(restart(definition, state, from));
+    }
     if state.looping.is_empty() {
         return None;
     }

@@ -20,7 +20,7 @@ pub mod workflow;
 use std::num::NonZeroU32;
 
 pub use check::{check, check_document};
-pub use decide::{Change, State};
+pub use decide::{Change, Request, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use step::Verdict;
@@ -55,7 +55,7 @@ impl Protocol for Steps {
     type Verdict = Verdict;
     type Document = Document;
     type Edit = Never;
-    type Request = Never;
+    type Request = Request;
 
     fn begin(_: &Definition) -> State {
         State::default()
@@ -90,12 +90,12 @@ impl Protocol for Steps {
     }
 
     fn consider(
-        _: &Definition,
-        _: &State,
-        request: &Never,
+        definition: &Definition,
+        state: &State,
+        request: &Request,
         _: Option<Outcome>,
     ) -> Result<Move<Change, StepId>, RequestRefusal> {
-        match *request {}
+        decide::consider(definition, state, request)
     }
 
     fn steps(definition: &Definition, _: &State) -> Vec<StepId> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Definition, Document, State, Status, Steps, Verdict};
+use super::{Change, Definition, Document, Request, State, Status, Steps, Verdict};
 use crate::present::{Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::rules::Never;
 use crate::{RunId, Stamp, StepId};
@@ -74,8 +74,11 @@ impl Present for Steps {
             }
             Change::Skipped(step) => Some(Line::toned(Tone::Dim, "»").then(format!(" {step} skipped"))),
             Change::Retried(step) => Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}"))),
-            // The line of the ended attempt says it.
-            Change::Done(_) | Change::Failed(_) => None,
+            Change::Restarted { from, .. } => {
+                Some(Line::toned(Tone::Active, "↻").then(format!(" starting again at {from}")))
+            }
+            // The line of the ended attempt, or of the request, says it.
+            Change::Done(_) | Change::Failed(_) | Change::RestartRequested(_) => None,
         }
     }
 
@@ -87,13 +90,14 @@ impl Present for Steps {
             }
             Change::Retried(step) => Some(("retried", json!({ "step": step }))),
             Change::Skipped(step) => Some(("skipped", json!({ "step": step }))),
-            // The event of the ended attempt says it.
-            Change::Done(_) | Change::Failed(_) => None,
+            Change::Restarted { from, steps } => Some(("restarted", json!({ "from": from, "steps": steps }))),
+            // The event of the ended attempt, or of the request, says it.
+            Change::Done(_) | Change::Failed(_) | Change::RestartRequested(_) => None,
         }
     }
 
-    fn request_text(request: &Never) -> String {
-        match *request {}
+    fn request_text(Request::StartAt(step): &Request) -> String {
+        format!("start again at {step}")
     }
 
     fn edit_summary(edit: &Never) -> String {
@@ -106,7 +110,9 @@ impl Present for Steps {
             | Change::Failed(about)
             | Change::GateFailed(about)
             | Change::Retried(about)
-            | Change::Skipped(about) => about == step,
+            | Change::Skipped(about)
+            | Change::RestartRequested(about) => about == step,
+            Change::Restarted { steps, .. } => steps.contains(step),
             Change::Reset { gates, steps, .. } => gates.contains(step) || steps.contains(step),
         }
     }
@@ -119,7 +125,9 @@ impl Present for Steps {
             | Change::GateFailed(_)
             | Change::Reset { .. }
             | Change::Retried(_)
-            | Change::Skipped(_) => None,
+            | Change::Skipped(_)
+            | Change::RestartRequested(_)
+            | Change::Restarted { .. } => None,
         }
     }
 

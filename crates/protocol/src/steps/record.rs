@@ -187,6 +187,20 @@ fn record_transition(
             step.blocked_by_loop = None;
             step.logs = vec![skipped_because(entry)];
         }
+        ProtocolChange::RestartRequested(_) => {}
+        ProtocolChange::Restarted { steps, .. } => {
+            for id in steps {
+                let step = step(document, id, parts);
+                *step =
+                    StepDocument { unknown: std::mem::take(&mut step.unknown), ..StepDocument::pending() };
+                if document.findings.remove(id.as_str()).is_some() {
+                    parts.touch(findings_part(id.as_str()));
+                }
+                if document.gates.remove(id.as_str()).is_some() {
+                    parts.touch(gate_part(id.as_str()));
+                }
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use protocol::run::Run;
 use protocol::run::TurnStatus;
 use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{
-    Definition, DefinitionSource, OnFailure, PERSON, Status, StepSpec, Steps, Verdict, Workflow,
+    Definition, DefinitionSource, OnFailure, PERSON, Request, Status, StepSpec, Steps, Verdict, Workflow,
 };
 use protocol::{Answer, RunId, StepId, Typed};
 
@@ -98,6 +98,13 @@ impl Explored for Steps {
         }
     }
 
+    /// Starting again multiplies the states, so only workflows with this name are asked to.
+    fn requests(definition: &Definition, _: &State) -> Vec<Request> {
+        let is_asked = definition.workflow().name.starts_with("restart");
+        let steps = definition.step_ids().filter(|_| is_asked);
+        steps.cloned().map(Request::StartAt).collect()
+    }
+
     fn say_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Done => "done".to_owned(),
@@ -133,6 +140,8 @@ impl Explored for Steps {
             }
             ProtocolChange::Retried(step) => format!("{step} again"),
             ProtocolChange::Skipped(step) => format!("{step} skipped"),
+            ProtocolChange::RestartRequested(step) => format!("restart at {step} requested"),
+            ProtocolChange::Restarted { from, .. } => format!("RESTART at {from}"),
         }
     }
 

@@ -44,7 +44,11 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
     let (before, after) = (transition.state_before(), transition.state_after());
     let max = definition.max_iterations().get();
     let mut sent_back = BTreeSet::new();
+    let mut restarted = BTreeSet::new();
     for change in &transition.entry.changes {
+        if let Change::Protocol { transition: ProtocolChange::Restarted { steps, .. } } = change {
+            restarted.extend(steps.iter().cloned());
+        }
         let Change::Protocol { transition: ProtocolChange::Reset { gates, targets: first, steps } } = change
         else {
             continue;
@@ -67,7 +71,8 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
         }
     }
     for step in definition.step_ids() {
-        let expected = before.iteration(step) + u32::from(sent_back.contains(step));
+        let counted = if restarted.contains(step) { 0 } else { before.iteration(step) };
+        let expected = counted + u32::from(sent_back.contains(step));
         if after.iteration(step) != expected {
             let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.iteration(step));
             violations.push(Violation::new("every loop-back is counted", what));
@@ -128,7 +133,10 @@ fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation
         | EntryInput::Recovered { .. } => {}
     }
     for change in &transition.entry.changes {
-        if let Change::Protocol { transition: ProtocolChange::Reset { steps, .. } } = change {
+        if let Change::Protocol {
+            transition: ProtocolChange::Reset { steps, .. } | ProtocolChange::Restarted { steps, .. },
+        } = change
+        {
             steps.iter().for_each(|step| {
                 done.remove(step);
             });

@@ -141,3 +141,11 @@ pub(crate) const APPROVED_GATE: Shape = Shape {
     gates: &[("approve", "code")],
     people: &["approve"],
 };
+
+/// Asked to start again at each of its steps.
+pub(crate) const RESTART: Shape = Shape {
+    name: "restart of a gate",
+    steps: &[("a", &[]), ("b", &["a"])],
+    gates: &[("b", "a")],
+    people: &[],
+};

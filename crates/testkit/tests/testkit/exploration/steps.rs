@@ -7,13 +7,13 @@ use testkit::explorer::{Limits, Scene, Slots};
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
-    APPROVAL, APPROVED_GATE, CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, SIBLING, SIX,
-    UNRELATED,
+    APPROVAL, APPROVED_GATE, CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, RESTART, SIBLING,
+    SIX, UNRELATED,
 };
 use super::{ITERATIONS, POLICIES, scene};
 
 /// The number of requests on a path: two if the states are few enough.
-const EXPLORED: [(&Shape, usize); 14] = [
+const EXPLORED: [(&Shape, usize); 15] = [
     (&ONE, 2),
     (&PAIR, 2),
     (&LINE, 2),
@@ -28,6 +28,7 @@ const EXPLORED: [(&Shape, usize); 14] = [
     (&SIX, 0),
     (&APPROVED_GATE, 2),
     (&APPROVAL, 1),
+    (&RESTART, 2),
 ];
 
 #[test]
@@ -44,7 +45,7 @@ fn every_state_keeps_the_rules() {
     }
     let explored = explore_all(&scenes);
     expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps`: 14 shapes of workflows, three policies, one slot and all";
+    let about = "`steps`: 15 shapes of workflows, three policies, one slot and all";
     expect_section("exploration.md", "counts of steps", &sum(about, &explored));
 }
 

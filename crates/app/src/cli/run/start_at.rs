@@ -1,0 +1,75 @@
+//! `callboard run WORKFLOW --start-at-step STEP`: the newest run of the workflow starts again at the step.
+
+use protocol::steps::{Definition, DefinitionSource, Steps};
+use protocol::{Protocol as _, RunId};
+use runner::RunAt;
+use store::AnyStore;
+
+use crate::control::start_again::start_again;
+use crate::engine::{self, start::StartArgs};
+use crate::failure::{Exit, Failure};
+use crate::workspace::{self, Workspace};
+
+/// Starts the run of that name, or the newest run of the workflow, again at the step.
+pub(super) async fn run(
+    workspace: &Workspace,
+    start: &StartArgs,
+    definition: Definition,
+    run_id: Option<&str>,
+    step: &str,
+) -> Result<Exit, Failure> {
+    let store = workspace.store().await?;
+    let run = match run_id {
+        Some(name) => workspace.resolve(&store, name).await?,
+        None => newest(workspace, &store, &definition).await?,
+    };
+    let run_at = RunAt::load(store.as_ref(), workspace.kinds, &run, None).await?;
+    let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    refuse_changes(&run_at, definition)?;
+    let overrides = start.profiles.overrides()?;
+    let engine_config = engine::engine_config(workspace, overrides)?;
+    start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
+}
+
+/// Returns the newest run of this workflow in this repository.
+async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition) -> Result<RunId, Failure> {
+    let (name, repo_dir) = (&definition.workflow().name, workspace.repo_dir()?);
+    let rows = store.runs().await?;
+    let is_of_workflow = |row: &&store::RunRow| {
+        let summary = workspace::summary(row);
+        row.protocol == Steps::NAME
+            && summary.is_some_and(|summary| summary.title == *name && summary.repo_dir == repo_dir)
+    };
+    let newest = rows.iter().filter(is_of_workflow).max_by_key(|row| row.created);
+    newest.map(|row| row.run.clone()).ok_or_else(|| {
+        Failure::usage(format!("there is no run of workflow `{name}` to start again"))
+            .hint("leave out `--start-at-step` to start a new run")
+            .hint("or name a run with `--run-id`; `callboard ls` lists them")
+    })
+}
+
+/// Fails if the workflow or a prompt is not what the run was started with.
+fn refuse_changes(run_at: &RunAt, definition: Definition) -> Result<(), Failure> {
+    let now = DefinitionSource::from(definition);
+    let Ok(frozen) = serde_json::from_str::<DefinitionSource>(run_at.spec.definition.get()) else {
+        return Err(Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)));
+    };
+    let changed_prompts: Vec<_> = now
+        .prompts
+        .iter()
+        .filter(|(step, prompt)| frozen.prompts.get(*step) != Some(prompt))
+        .map(|(step, _)| format!("the prompt of `{step}`"))
+        .collect();
+    let workflow = (frozen.workflow != now.workflow).then(|| "the workflow file".to_owned());
+    let changed: Vec<_> = workflow.into_iter().chain(changed_prompts).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let run = &run_at.run;
+    let what = format!("run `{run}` was started with another version: {} changed", changed.join(", "));
+    Err(Failure::new(Exit::Refused, what)
+        .hint(format_args!(
+            "run `callboard retry {run} --from STEP` to continue with what it was started with"
+        ))
+        .hint("leave out `--start-at-step` to start a new run with the new version"))
+}

@@ -1,0 +1,56 @@
+//! Starts a run of a workflow again at one of its steps.
+
+use protocol::RunId;
+use protocol::run::Request;
+use protocol::steps;
+use runner::{EngineConfig, EngineRequest, RequestError};
+use store::AnyStore;
+
+use crate::control;
+use crate::engine::{self, EngineArgs};
+use crate::failure::{Code, Exit, Failure};
+use crate::present;
+use crate::workspace::{self, Workspace};
+
+/// Resets the step and everything after it, and drives the run. A run with an engine is left alone.
+pub(crate) async fn start_again(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+    step: &str,
+    reason: Option<String>,
+    engine_config: EngineConfig,
+    args: &EngineArgs,
+) -> Result<Exit, Failure> {
+    let mut journal = workspace.load(store, run).await?;
+    let action = format!("cannot start run `{run}` again at `{step}`");
+    let protocol = journal.kind().info().name;
+    if protocol != <steps::Steps as protocol::Protocol>::NAME {
+        let what = format!("a `{protocol}` run cannot start again at a step");
+        return Err(Failure::new(Exit::Refused, what)
+            .while_doing(action)
+            .hint(journal.machine().after_failure(run)));
+    }
+    let step = present::step(run, journal.machine(), step)?;
+    let request = serde_json::to_value(steps::Request::StartAt(step)).expect("BUG: a request is plain data");
+    let request = Request::Protocol(request);
+    control::refuse_agents(&mut journal, "start again", &request).await?;
+    if let Some(holder) = control::engine_of(store, run).await? {
+        let what =
+            format!("run `{run}` is running: its engine is process {} on `{}`", holder.pid, holder.host);
+        return Err(Failure::new(Exit::Refused, what)
+            .while_doing(action)
+            .hint(format_args!("run `callboard stop {run}` first")));
+    }
+    let options = engine_config.options(&journal.spec.options);
+    engine::check_repository_here(workspace, store, run, &options)?;
+    runner::request(&mut journal, workspace::person(), request, reason).await.map_err(
+        |error| match error {
+            RequestError::Refused(why) => {
+                Failure::new(Exit::Refused, why).while_doing(action).code(Code::Refused)
+            }
+            other => Failure::from(other),
+        },
+    )?;
+    engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await
+}

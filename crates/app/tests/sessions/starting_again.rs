@@ -1,0 +1,93 @@
+//! `run --start-at-step` and `retry --from`: a run starts again at a step.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::sessions::scene;
+
+/// A finished rehearsal of three steps in a line.
+fn finished() -> Scene {
+    let scene = scene();
+    scene.workflow_of(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
+    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run().code, 0);
+    scene
+}
+
+/// How many turns a step has had.
+fn turns(scene: &Scene, step: &str) -> usize {
+    (1..).take_while(|turn| scene.attempt("trial", step, &format!("{turn}.1")).exists()).count()
+}
+
+#[test]
+fn the_newest_run_of_the_workflow_starts_again_at_the_step() {
+    let scene = finished();
+    let again = scene.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run();
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert_eq!(["plan", "code", "review"].map(|step| turns(&scene, step)), [1, 2, 2]);
+    assert_eq!(scene.document("trial")["steps"]["review"]["attempts"], 1);
+    let retried = scene.callboard(&["retry", "trial", "--from", "review"]).run();
+    assert_eq!(retried.code, 0, "{}", retried.transcript());
+    assert_eq!(["plan", "code", "review"].map(|step| turns(&scene, step)), [1, 2, 3]);
+}
+
+#[test]
+fn a_failed_run_starts_again_before_the_failed_step() {
+    let scene = scene();
+    scene.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    let script = scene.kit().join("script.yaml");
+    fs::write(&script, "steps: {code: [fail: why, fail: why]}").unwrap();
+    let rehearse = format!("--rehearse={}", script.display());
+    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
+    assert_eq!(scene.callboard(&["retry", "trial", "--from", "plan"]).run().code, 1);
+    assert_eq!(["plan", "code"].map(|step| turns(&scene, step)), [2, 2]);
+}
+
+#[test]
+fn what_cannot_start_again_is_refused_with_the_reason() {
+    let scene = finished();
+    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "reviw"]).run().transcript(), @"
+    $ callboard run wf.yaml --start-at-step reviw
+    error: run `trial` has no step `reviw`
+
+    hint: did you mean `review`?
+    [exit 2]
+    ");
+    let workflow = scene.repo().join("wf.yaml");
+    let text = fs::read_to_string(&workflow).unwrap().replace("id: review", "id: check");
+    fs::write(&workflow, text).unwrap();
+    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run().transcript(), @"
+    $ callboard run wf.yaml --start-at-step code
+    error: run `trial` was started with another version: the workflow file, the prompt of `check` changed
+
+    hint: run `callboard retry trial --from STEP` to continue with what it was started with
+    hint: leave out `--start-at-step` to start a new run with the new version
+    [exit 3]
+    ");
+    fs::write(&workflow, "name: other\nsteps: [{id: a, agent: person}]").unwrap();
+    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "a"]).run().transcript(), @"
+    $ callboard run wf.yaml --start-at-step a
+    error: there is no run of workflow `other` to start again
+
+    hint: leave out `--start-at-step` to start a new run
+    hint: or name a run with `--run-id`; `callboard ls` lists them
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_step_whose_needs_have_not_succeeded_is_no_start() {
+    let scene = scene();
+    scene.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    let script = scene.kit().join("script.yaml");
+    fs::write(&script, "steps: {plan: [fail: why]}").unwrap();
+    let rehearse = format!("--rehearse={}", script.display());
+    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
+    assert_snapshot!(scene.callboard(&["retry", "trial", "--from", "code"]).run().transcript(), @"
+    $ callboard retry trial --from code
+    error[E013]: cannot start run `trial` again at `code`
+      caused by: `code` needs `plan`, which has not succeeded; start at `plan`
+    [exit 3]
+    ");
+}
