@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod diff;
 mod doctor;
+mod env_flags;
 mod explain;
 mod export;
 mod graph;
@@ -104,7 +105,7 @@ pub(crate) fn main() -> ExitCode {
     let parsed = match state::parse_get(std::env::args_os()) {
         Some((events, arguments)) => Ok((events, Command::State(arguments))),
         None => help::command()
-            .try_get_matches()
+            .try_get_matches_from(env_flags::split(std::env::args_os()))
             .and_then(|matches| Ok((prints_events(&matches), Cli::from_arg_matches(&matches)?.command))),
     };
     let (events, command) = match parsed {

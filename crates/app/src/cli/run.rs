@@ -59,6 +59,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     on_failure: Policy,
 
+    /// The issue that the run works on, for the variables ISSUE_NUMBER and ISSUE_MARKDOWN_*
+    #[arg(long, value_name = "N")]
+    issue_number: Option<u64>,
+
     /// With worktrees: do not fast-forward the base branch at the end, print the command to merge instead
     #[arg(long)]
     no_merge: bool,
@@ -104,6 +108,10 @@ struct Obsolete {
     logs_dir: Option<String>,
     #[arg(long, hide = true)]
     skip_cleanup: bool,
+    #[arg(long, hide = true)]
+    schema: Option<String>,
+    #[arg(long, hide = true)]
+    log_level: Option<String>,
 }
 
 impl Obsolete {
@@ -127,6 +135,8 @@ impl Obsolete {
                 "each attempt has its own logs; `callboard log` names them",
             ),
             (self.skip_cleanup, "--skip-cleanup", "callboard does not clean up"),
+            (self.schema.is_some(), "--schema", "every report is checked"),
+            (self.log_level.is_some(), "--log-level", "set `CALLBOARD_LOG=debug` to see more"),
         ];
         let given = flags.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, why)| format!("`{flag}` has no effect: {why}")).collect()
@@ -135,7 +145,11 @@ impl Obsolete {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.notes().iter().for_each(output::note);
-    let start = arguments.start;
+    let mut start = arguments.start;
+    start
+        .profiles
+        .env
+        .extend(arguments.issue_number.map(|number| ("ISSUE_NUMBER".to_owned(), number.to_string())));
     let flags = Flags { jobs: start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&start.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
@@ -176,7 +190,8 @@ mod tests {
 
     #[test]
     fn obsolete_flags_are_accepted_with_a_note() {
-        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup";
+        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup \
+                    --schema z --log-level DEBUG";
         let command = Arguments::augment_args(clap::Command::new("run"));
         let matches = command.try_get_matches_from(line.split(' ')).unwrap();
         let arguments = Arguments::from_arg_matches(&matches).unwrap();
@@ -186,6 +201,8 @@ mod tests {
         `--state-file` has no effect: the state is in the store; `callboard show` names the view
         `--logs-dir` has no effect: each attempt has its own logs; `callboard log` names them
         `--skip-cleanup` has no effect: callboard does not clean up
+        `--schema` has no effect: every report is checked
+        `--log-level` has no effect: set `CALLBOARD_LOG=debug` to see more
         ");
     }
 }

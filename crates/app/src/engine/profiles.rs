@@ -41,7 +41,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "NAME=MODEL", value_parser = setting)]
     pub(crate) model: Vec<(String, String)>,
 
-    /// Set a variable for every agent (repeatable)
+    /// Set a variable for every agent (repeatable; `--env A=1 B=2` sets two)
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 

@@ -80,8 +80,29 @@ pub fn environment(
     // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
     let explicit = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
-    let all: IndexMap<OsText, OsText> = inherited.chain(explicit).collect();
+    let mut all: IndexMap<OsText, OsText> = inherited.chain(explicit).collect();
+    let number =
+        all.get(&OsText::from("ISSUE_NUMBER".to_owned())).and_then(|number| number.as_os_str().to_str());
+    if let Some(number) = number.filter(|number| !number.is_empty()) {
+        let issue = issue(assignment, number).map(|(name, value)| (name.to_owned().into(), value.into()));
+        all.extend(issue);
+    }
     all.into_iter().collect()
+}
+
+/// Where the text of the issue is that the run works on: a step before may have fetched it, else this step writes it.
+fn issue(assignment: &Assignment, number: &str) -> [(&'static str, String); 3] {
+    let file_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_issue = |path: &&String| {
+        let name = file_name(path);
+        name.starts_with("gh_issue_") && name.ends_with(".md")
+    };
+    let mut artifacts = assignment.dependencies.iter().flat_map(|dependency| &dependency.artifacts);
+    let own = || format!("{}/gh_issue_{number}.md", assignment.artifacts_dir);
+    let path = artifacts.find(is_issue).cloned().unwrap_or_else(own);
+    let (name, length) = (file_name(&path), path.len());
+    let directory = path[..length - name.len()].trim_end_matches('/').to_owned();
+    [("ISSUE_MARKDOWN_PATH", path), ("ISSUE_MARKDOWN_DIR", directory), ("ISSUE_MARKDOWN_FILENAME", name)]
 }
 
 /// The variables that every attempt has.
@@ -162,6 +183,18 @@ mod tests {
         let text = |text: OsText| text.as_os_str().to_str().unwrap().to_owned();
         let built = environment(pass, caller, &set, assignment);
         built.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn the_issue_is_where_a_step_before_has_put_it() {
+        let variables = |dependencies: Vec<Dependency>| {
+            let assignment = Assignment { dependencies, artifacts_dir: "/a".to_owned(), ..example() };
+            let env = built(&Pass::AllowList(Vec::new()), &[("ISSUE_NUMBER", "42")], &assignment);
+            ["PATH", "DIR", "FILENAME"].map(|name| env[&format!("ISSUE_MARKDOWN_{name}")].clone())
+        };
+        assert_eq!(variables(Vec::new()), ["/a/gh_issue_42.md", "/a", "gh_issue_42.md"]);
+        let fetched = Dependency { step: "fetch".to_owned(), artifacts: vec!["/b/gh_issue_7.md".to_owned()] };
+        assert_eq!(variables(vec![fetched]), ["/b/gh_issue_7.md", "/b", "gh_issue_7.md"]);
     }
 
     #[test]

@@ -1,0 +1,42 @@
+//! `--env A=1 B=2`: several variables after one flag. clap would take the workflow after them for another value.
+
+use std::ffi::OsString;
+
+/// Repeats `--env` in front of each further `NAME=VALUE` that follows one.
+pub(super) fn split(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut split: Vec<OsString> = Vec::new();
+    let mut after_env = false;
+    for argument in arguments {
+        let is_value = after_env && is_variable(&argument);
+        if is_value && split.last().is_some_and(|last| last != "--env") {
+            split.push("--env".into());
+        }
+        after_env = argument == "--env" || is_value;
+        split.push(argument);
+    }
+    split
+}
+
+fn is_variable(argument: &OsString) -> bool {
+    let text = argument.to_string_lossy();
+    let name = text.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_variables_after_one_flag_are_several_flags() {
+        for (typed, expected) in [
+            ("run --env A=1 B=2 wf.yaml", "run --env A=1 --env B=2 wf.yaml"),
+            ("run --env A=1 --env B=2", "run --env A=1 --env B=2"),
+            ("run --env A=1 a/b=c", "run --env A=1 a/b=c"),
+            ("run --metric A=1 B=2", "run --metric A=1 B=2"),
+        ] {
+            let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(split(words(typed)), words(expected));
+        }
+    }
+}
