@@ -4,10 +4,12 @@
 //! edit of the current document ([`Protocol::edit`](crate::Protocol::edit)), or refuses it.
 
 mod patch;
+mod rights;
 
 use crate::StepId;
 use crate::check::Violation;
 pub use patch::{Patch, PatchError};
+pub use rights::{Cut, Rights};
 
 /// Who makes an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]

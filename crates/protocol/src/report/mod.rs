@@ -3,6 +3,7 @@
 //! Everything here is a function of bytes. The supervisor collects the bytes (report file, `callboard report`, markers in
 //! the output) and [`merge()`] makes one report of them. [`instructions()`] asks for what [`parse()`] accepts.
 
+mod copies;
 mod instructions;
 mod markers;
 mod merge;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::{RunId, Stamp, StepId};
 
+pub use copies::{CopyEdit, stand_for_report};
 pub use instructions::{Form, PLACEHOLDERS, ReportFields, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
 pub use merge::{MergeError, Merged, Source, Statement, merge};
@@ -112,19 +114,6 @@ impl Report {
         report.as_object_mut().expect("BUG: a report is an object").extend(fields);
         serde_json::from_value(report).expect("BUG: an effect states a field of a report in another type")
     }
-}
-
-/// How an attempt changed a private copy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CopyEdit {
-    /// The operations (RFC 6902) that turn the JSON that it was given into the JSON that it left.
-    Patch(json_patch::Patch),
-    /// The whole text of a file that is not JSON.
-    Text(String),
-    Deleted,
-    /// Why the file cannot be read as what it was.
-    Unreadable(String),
 }
 
 /// A sentence that the agent wants to keep for later runs.

@@ -1,0 +1,116 @@
+//! How the edits of private copies are found, and when they stand in for a report.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How an attempt changed a private copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyEdit {
+    /// The operations (RFC 6902) that turn the JSON that it was given into the JSON that it left.
+    Patch(json_patch::Patch),
+    /// The whole text of a file that is not JSON.
+    Text(String),
+    Deleted,
+    /// Why the file cannot be read as what it was.
+    Unreadable(String),
+}
+
+impl CopyEdit {
+    /// Compares a file with the body it was given. `left` is its content, `None` if it is gone, or why it cannot be read.
+    /// Returns `None` if it says the same.
+    pub fn between(base: &str, left: Result<Option<&[u8]>, String>) -> Option<Self> {
+        let bytes = match left {
+            Ok(Some(bytes)) if bytes == base.as_bytes() => return None,
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Some(Self::Deleted),
+            Err(reason) => return Some(Self::Unreadable(reason)),
+        };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Some(Self::Unreadable("it is not UTF-8".to_owned()));
+        };
+        let Some(base) = container(base) else { return Some(Self::Text(text.to_owned())) };
+        match serde_json::from_str::<Value>(text) {
+            Err(error) => Some(Self::Unreadable(format!("it is not JSON: {error}"))),
+            Ok(left) if left == base => None,
+            Ok(left) => Some(Self::Patch(json_patch::diff(&base, &left))),
+        }
+    }
+}
+
+/// Returns the JSON object or list of a text; `None` if the text is anything else.
+fn container(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
+}
+
+/// Returns whether the edits of an attempt without a report can stand in for one: something was written. A tool that cleans
+/// the tree deletes files, too, so deletions say nothing. Fails with the reason why a file cannot be read.
+pub fn stand_for_report(edits: &BTreeMap<String, CopyEdit>) -> Result<bool, String> {
+    let mut wrote = false;
+    for (path, edit) in edits {
+        match edit {
+            CopyEdit::Patch(_) | CopyEdit::Text(_) => wrote = true,
+            CopyEdit::Deleted => {}
+            CopyEdit::Unreadable(reason) => return Err(format!("`{path}`: {reason}")),
+        }
+    }
+    Ok(wrote)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn between(base: &str, left: &str) -> Option<CopyEdit> {
+        CopyEdit::between(base, Ok(Some(left.as_bytes())))
+    }
+
+    #[test]
+    fn json_is_compared_by_value() {
+        let base = r#"{"a": 1, "b": [1]}"#;
+        assert_eq!(between(base, "{\n \"b\": [1], \"a\": 1}\n"), None);
+        let Some(CopyEdit::Patch(patch)) = between(base, r#"{"a": 1, "b": [1, 2], "c": null}"#) else {
+            panic!("it has changed")
+        };
+        let mut patched = json!({"a": 1, "b": [1]});
+        json_patch::patch(&mut patched, &patch).unwrap();
+        assert_eq!(patched, json!({"a": 1, "b": [1, 2], "c": null}));
+    }
+
+    #[test]
+    fn what_is_not_json_is_compared_as_text() {
+        for base in ["# Notes\n", "17", "", "null"] {
+            assert_eq!(between(base, base), None);
+            assert_eq!(between(base, "more"), Some(CopyEdit::Text("more".to_owned())), "{base}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_torn_says_so() {
+        assert_eq!(CopyEdit::between("{}", Ok(None)), Some(CopyEdit::Deleted));
+        let link = "it is a symbolic link".to_owned();
+        assert_eq!(CopyEdit::between("{}", Err(link.clone())), Some(CopyEdit::Unreadable(link)));
+        for torn in [&b"{\"a\": tru"[..], b"\xff", b""] {
+            let edit = CopyEdit::between("{}", Ok(Some(torn)));
+            assert!(matches!(edit, Some(CopyEdit::Unreadable(_))), "{edit:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_written_stands_for_a_report() {
+        let edits = |edits: &[CopyEdit]| {
+            let edits = edits.iter().cloned().enumerate().map(|(n, edit)| (format!("{n}.json"), edit));
+            stand_for_report(&edits.collect())
+        };
+        let (text, gone) = (CopyEdit::Text("x".to_owned()), CopyEdit::Deleted);
+        assert_eq!(edits(&[]), Ok(false));
+        assert_eq!(edits(&[gone.clone()]), Ok(false));
+        assert_eq!(edits(&[gone.clone(), text.clone()]), Ok(true));
+        let torn = CopyEdit::Unreadable("it is torn".to_owned());
+        assert_eq!(edits(&[text, torn]), Err("`1.json`: it is torn".to_owned()));
+    }
+}
