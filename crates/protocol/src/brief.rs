@@ -86,7 +86,8 @@ pub struct Worktree {
 }
 
 /// A file that an attempt finds in its worktree and may edit. After the attempt it is compared with this body, and the
-/// difference becomes part of the report ([`Report::copy_edits`]).
+/// difference becomes part of the report ([`Report::copy_edits`]). Steps that can run at once in one worktree need different
+/// paths. A run without worktrees has no private copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivateCopy {
     /// Relative to the worktree.

@@ -42,7 +42,7 @@ pub use attempt::{
     HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, Voided, is_full_disk,
     is_shortage, void,
 };
-pub use attempt::{partial, report};
+pub use attempt::{copies, partial, report};
 pub use os::{DirWatcher, Identity, ProcessEnd, boot_id, raise_descriptor_limit};
 pub use os_text::OsText;
 pub use processes::{

@@ -13,7 +13,7 @@ use store::StoredEntry;
 use super::block_on;
 use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
-use crate::output::{self, BOLD, DIM, styled};
+use crate::output::{self, BOLD, DIM, YELLOW, styled};
 use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
@@ -189,6 +189,14 @@ impl<'a> Log<'a> {
         let verdict = entry_text::verdict(self.kind, entry);
         for line in verdict.into_iter().chain(lines::of(self.kind, entry)) {
             output::data(format_args!("       {line}"));
+        }
+        let refused = entry.input.evidence().map_or(&[][..], |evidence| &evidence.refused);
+        for sentence in refused {
+            output::data(format_args!(
+                "       {} refused: {}",
+                styled(YELLOW, "!"),
+                output::single_line(sentence)
+            ));
         }
         for line in entry_text::statuses(entry) {
             output::data(format_args!("       {line}"));

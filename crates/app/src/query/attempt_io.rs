@@ -115,6 +115,7 @@ fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> 
             Collected::Valid(_, sources) => {
                 sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             }
+            Collected::Missing if !report.copy_edits.is_empty() => "the files that it edited".to_owned(),
             Collected::Missing if has_directory => "its exit code and output".to_owned(),
             Collected::Missing => "the journal; its directory was removed".to_owned(),
             Collected::Unfit(why) => format!("the journal; the report in its directory is invalid: {why}"),

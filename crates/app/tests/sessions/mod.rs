@@ -6,6 +6,7 @@ mod archives;
 mod checking;
 mod checks;
 mod controlling;
+mod copies;
 mod crash;
 mod demo;
 mod doctor;

@@ -108,8 +108,8 @@ mod tests {
         };
         let (text, gone) = (CopyEdit::Text("x".to_owned()), CopyEdit::Deleted);
         assert_eq!(edits(&[]), Ok(false));
-        assert_eq!(edits(&[gone.clone()]), Ok(false));
-        assert_eq!(edits(&[gone.clone(), text.clone()]), Ok(true));
+        assert_eq!(edits(std::slice::from_ref(&gone)), Ok(false));
+        assert_eq!(edits(&[gone, text.clone()]), Ok(true));
         let torn = CopyEdit::Unreadable("it is torn".to_owned());
         assert_eq!(edits(&[text, torn]), Err("`1.json`: it is torn".to_owned()));
     }

@@ -69,7 +69,10 @@ pub fn preview_prompt(run_at: &RunAt, step: &StepId, attempts_dir: &Path) -> Pro
     let mut machine = run.machine.clone();
     // A step far ahead of the run cannot be recorded as started. Its preview shows the present document.
     let _ = machine.record(&entry);
-    let brief = machine.brief(step, counted_attempt);
+    let mut brief = machine.brief(step, counted_attempt);
+    if run_at.spec.options.trees().is_none() {
+        brief.copies.clear();
+    }
     let expected =
         Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
@@ -123,6 +126,18 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
         )
         .expect("BUG: a string grows");
     }
+    if !brief.copies.is_empty() {
+        write!(
+            text,
+            "\n## Files that you may edit\n\nThese files of your worktree (paths relative to its top) are private copies. You may change them \
+             instead of writing the same into a report: if you exit with 0, the engine takes your changes. What your step may \
+             not change is refused.\n\n"
+        )
+        .expect("BUG: a string grows");
+        for copy in &brief.copies {
+            writeln!(text, "- `{}`", copy.path).expect("BUG: a string grows");
+        }
+    }
     text.push('\n');
     text.push_str(&report::instructions(expected, &brief.form, report_path));
     text
@@ -159,6 +174,9 @@ fn context(
         attempt: &'a str,
         report_path: &'a str,
         store: &'a str,
+        /// The private copies, relative to the worktree.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        copies: Vec<&'a str>,
         #[serde(flatten)]
         brief: &'a Brief,
     }
@@ -169,6 +187,7 @@ fn context(
         attempt,
         report_path,
         store,
+        copies: brief.copies.iter().map(|copy| copy.path.as_str()).collect(),
         brief,
     };
     let mut text = serde_json::to_string_pretty(&context).expect("BUG: a brief is plain data");

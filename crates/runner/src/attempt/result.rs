@@ -1,10 +1,14 @@
 //! Turns the end of a process into a fact: what the report says, or why there is none.
 
+use std::collections::BTreeMap;
+
 use protocol::entry::{Evidence, FailureKind};
-use protocol::report::Report;
+use protocol::report::{CopyEdit, Report, stand_for_report};
 use protocol::run::Ending;
-use protocol::{Machine, ParsedReport};
+use protocol::{Machine, ParsedReport, Stamp};
+use serde_json::Map;
 use supervisor::adapter::ReportRule;
+use supervisor::copies;
 use supervisor::report::{Collected, collect};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
@@ -86,9 +90,13 @@ impl Classifier<'_> {
             ProcessEnd::Ended(AttemptEnd::Exit(record)) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
+        let edits = copies::edits(&self.spec.dir);
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
             Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
-                Ok(report) => return AttemptResult::of_report(self.machine, report, duration_ms),
+                Ok(report) => {
+                    let report = Report { copy_edits: edits, ..report };
+                    return AttemptResult::of_report(self.machine, report, duration_ms);
+                }
                 Err(reason) => Some(reason),
             },
             Collected::Unfit(reason) => Some(reason),
@@ -106,8 +114,17 @@ impl Classifier<'_> {
             && self.spec.report_rule() == ReportRule::ExitCode
             && let Some(report) = self.exit_code_report(record)
         {
+            let report = Report { copy_edits: edits, ..report };
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
+        let unfit = match unfit {
+            None if self.has_succeeded(record) => match stand_for_report(&edits) {
+                Ok(true) => return self.result_of_edits(record, edits),
+                Ok(false) => None,
+                Err(reason) => Some(reason),
+            },
+            unfit => unfit,
+        };
         let (ending, kind, error) = self.failed(record, unfit);
         AttemptResult::failure(ending, kind, error, duration_ms)
     }
@@ -141,6 +158,38 @@ impl Classifier<'_> {
             "gate_failure": gate_failure,
         });
         protocol::report::parse(report.to_string().as_bytes(), expected).ok()
+    }
+
+    /// Returns whether the agent exited by itself with 0, and what it wrote cannot have been lost since.
+    fn has_succeeded(&self, record: &ExitRecord) -> bool {
+        record.reason == EndReason::Finished
+            && record.status == ExitStatus::Exited { code: 0 }
+            && record.boot_id == self.boot_id
+    }
+
+    /// Returns the result of an attempt that edited its private copies instead of reporting. It fails if the step had no
+    /// right to any of these edits.
+    fn result_of_edits(&self, record: &ExitRecord, edits: BTreeMap<String, CopyEdit>) -> AttemptResult {
+        let ended_at = Stamp::from_micros(record.ended_at.as_microsecond());
+        let report = Report {
+            started_at: Stamp::from_micros(record.started_at.as_microsecond()).to_string(),
+            copy_edits: edits,
+            ..Report::completed(&self.spec.expected, ended_at, Map::new())
+        };
+        let result = AttemptResult::of_report(self.machine, report, Some(record.duration_ms));
+        let is_empty = result.evidence.report.as_ref().is_some_and(|report| report.copy_edits.is_empty());
+        if !is_empty {
+            return result;
+        }
+        let why = match result.evidence.refused.as_slice() {
+            [] => "it changed nothing that its step may change".to_owned(),
+            refused => refused.join("; "),
+        };
+        let error =
+            format!("Agent process {} without a report, and its edits were refused: {why}", record.status);
+        let kind = Some(FailureKind::InvalidReport);
+        let evidence = Evidence { kind, error: Some(error), report: None, ..result.evidence };
+        AttemptResult { ending: Ending::Failed, evidence }
     }
 
     fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending, FailureKind, String) {

@@ -9,6 +9,7 @@ use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{Adapter, Assignment, Dependency, Pass, ReportRule, environment};
+use supervisor::copies::{self, CopyError};
 use supervisor::git::{RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
@@ -69,6 +70,11 @@ impl AttemptSpec {
                 })
             }
         };
+        let trees = options.trees();
+        if trees.is_none() {
+            // The files of the repository are the user's.
+            brief.copies.clear();
+        }
         Self {
             protocol: protocol.to_owned(),
             expected: Expected {
@@ -81,7 +87,7 @@ impl AttemptSpec {
             profile,
             descriptors: engine_config.descriptors,
             provenance,
-            trees: options.trees(),
+            trees,
             artifacts_dir: options.location.artifacts_dir(),
             options,
             shim: engine_config.shim.clone(),
@@ -134,13 +140,23 @@ impl AttemptSpec {
         trees.identity()
     }
 
-    /// Commits what an agent has left in its worktree. Checks judge a tree and contribute nothing to it. May block.
-    pub(super) fn commit_tree(&self) -> Result<(), TreeError> {
+    /// Compares the private copies and takes them out of the worktree, then commits what else an agent has left there.
+    /// Checks judge a tree and contribute nothing to it. May block.
+    pub(super) fn commit_tree(&self) -> Result<(), NotCommitted> {
         let Some(trees) = &self.trees else { return Ok(()) };
+        let worktree = self.brief.worktree.as_ref();
+        copies::collect(&self.dir, &trees.path(worktree))?;
+        trees.take_out_copies(worktree, &self.attempt)?;
         if self.kind == StepKind::Command {
             return Ok(());
         }
-        trees.commit(self.brief.worktree.as_ref(), &self.attempt)
+        Ok(trees.commit(worktree, &self.attempt)?)
+    }
+
+    /// Takes the private copies of an attempt that was not started out of its worktree. May block.
+    pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
+        let Some(trees) = &self.trees else { return Ok(()) };
+        trees.take_out_copies(self.brief.worktree.as_ref(), &self.attempt)
     }
 
     /// Returns how long the agent may run.
@@ -160,13 +176,19 @@ impl AttemptSpec {
         git: Vec<(String, String)>,
     ) -> Result<(), NotStarted> {
         let profile = self.profile.as_ref().map_err(|missing| NotStarted::NoProfile(missing.clone()))?;
+        self.dir.create()?;
+        if let Some(trees) = &self.trees {
+            let (worktree, copies) = (self.brief.worktree.as_ref(), &self.brief.copies);
+            let paths: Vec<_> = copies.iter().map(|copy| copy.path.as_str()).collect();
+            trees.list_copies(worktree, &self.attempt, &paths)?;
+            copies::write(&self.dir, &trees.path(worktree), copies)?;
+        }
         let launch = self.prepare(profile, git)?;
         Ok(handle.start(&self.shim, &launch)?)
     }
 
     /// Writes the attempt's input files and returns how to launch it.
     fn prepare(&self, profile: &AgentProfile, mut set: Vec<(String, String)>) -> io::Result<Launch> {
-        self.dir.create()?;
         let report_path = text(&self.dir.report());
         // Replaced atomically, because an earlier shim may be starting the same attempt.
         let store = text(&self.mark.store);
@@ -274,6 +296,8 @@ pub(super) enum NotStarted {
     NoProfile(NoProfile),
     #[error("cannot prepare its worktree")]
     Tree(#[from] TreeError),
+    #[error(transparent)]
+    Copies(#[from] CopyError),
     #[error("cannot prepare the attempt")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
@@ -286,10 +310,20 @@ impl NotStarted {
     pub(super) fn is_shortage(&self) -> bool {
         match self {
             Self::NoProfile(_) | Self::Tree(_) => false,
+            Self::Copies(error) => supervisor::is_shortage(&error.source),
             Self::Prepare(error) => supervisor::is_shortage(error),
             Self::Spawn(error) => error.is_shortage(),
         }
     }
+}
+
+/// Why what an attempt left in its worktree is not committed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotCommitted {
+    #[error(transparent)]
+    Copies(#[from] CopyError),
+    #[error(transparent)]
+    Tree(#[from] TreeError),
 }
 
 fn text(path: &Path) -> String {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use protocol::AttemptId;
 use supervisor::checks::Stop;
-use supervisor::git::TreeError;
 use supervisor::report::{Collected, collect};
 use supervisor::{
     AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, Voided, void,
@@ -172,6 +171,7 @@ impl AttemptTask {
                     }
                     HandleEvent::NotStarted if launched => {
                         if self.void_claim()? {
+                            self.discard_copies().await;
                             return Ok(ProcessEnd::Unclaimed);
                         }
                     }
@@ -206,7 +206,10 @@ impl AttemptTask {
             Ok(()) => Ok(None),
             Err(NotStarted::NoProfile(missing)) => Err(WatchFailed::NoProfile(missing)),
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
-            Err(error) if self.void_claim()? => Ok(Some(ProcessEnd::NotStarted(with_causes(&error)))),
+            Err(error) if self.void_claim()? => {
+                self.discard_copies().await;
+                Ok(Some(ProcessEnd::NotStarted(with_causes(&error))))
+            }
             // An earlier shim was slow and has the claim after all.
             Err(_) => Ok(None),
         }
@@ -220,11 +223,16 @@ impl AttemptTask {
         }
     }
 
+    /// Takes the private copies out of the worktree, because the attempt was not started.
+    async fn discard_copies(&self) {
+        if let Err(error) = self.blocking(AttemptSpec::discard_copies).await {
+            // They are not committed in any case.
+            tracing::warn!(error = with_causes(&error), "private copies are left in the worktree");
+        }
+    }
+
     /// Runs git in a thread of its own.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        action: fn(&AttemptSpec) -> Result<T, TreeError>,
-    ) -> Result<T, TreeError> {
+    async fn blocking<T: Send + 'static>(&self, action: fn(&AttemptSpec) -> T) -> T {
         let spec = Arc::clone(&self.spec);
         tokio::task::spawn_blocking(move || action(&spec)).await.expect("BUG: git has panicked")
     }

@@ -88,6 +88,21 @@ impl AttemptDir {
         self.0.join("partial-taken.json")
     }
 
+    /// The private copies, as they were given. When it exists, all of them were written.
+    pub(super) fn copies(&self) -> PathBuf {
+        self.0.join("copies.json")
+    }
+
+    /// How the private copies were changed. When it exists, they may be gone from the worktree.
+    pub(super) fn copy_edits(&self) -> PathBuf {
+        self.0.join("copy-edits.json")
+    }
+
+    /// The changed private copies, as the agent left them.
+    pub(super) fn copies_left(&self) -> PathBuf {
+        self.0.join("copies-left")
+    }
+
     /// The shim's record of how the attempt ended.
     pub fn exit(&self) -> PathBuf {
         self.0.join("exit.json")

@@ -5,9 +5,11 @@
 //! * `claim`: decides which process may run the attempt
 //! * `exit`: how it ended
 //! * [`report`], `kept`, [`partial`], `transcript`: what the agent reports, where it left it
+//! * [`copies`]: the files that it may edit instead of reporting
 //! * `handle`: waits for events of an attempt and stops it
 
 mod claim;
+pub mod copies;
 mod dir;
 mod exit;
 mod handle;

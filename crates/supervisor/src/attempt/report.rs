@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub use protocol::report::Source;
@@ -104,7 +105,11 @@ impl From<KeptReport> for Statement {
 }
 
 pub(super) fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let Some((file, size)) = open(path)? else { return Ok(None) };
+    open(path)?.map(|(file, size)| read_whole(file, size)).transpose()
+}
+
+/// Reads a file that is not larger than a report may be.
+pub(super) fn read_whole(file: File, size: u64) -> Result<Vec<u8>, String> {
     let too_large = |size: u64| format!("it has {size} bytes or more, the limit is {MAX_REPORT_SIZE}");
     if size > MAX_REPORT_SIZE {
         return Err(too_large(size));
@@ -112,7 +117,7 @@ pub(super) fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let mut bytes = Vec::new();
     // The file may still grow.
     file.take(MAX_REPORT_SIZE + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > MAX_REPORT_SIZE { Err(too_large(MAX_REPORT_SIZE + 1)) } else { Ok(Some(bytes)) }
+    if bytes.len() as u64 > MAX_REPORT_SIZE { Err(too_large(MAX_REPORT_SIZE + 1)) } else { Ok(bytes) }
 }
 
 /// Returns the reports between markers in this output.
@@ -141,8 +146,13 @@ fn read_output(stdout: &Path) -> Result<(u64, Vec<u8>), String> {
 /// Opens a regular file that the agent wrote. Does not follow a symbolic link and does not block on a pipe. Returns
 /// `None` if there is no such file; the error is a message for people.
 pub fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
+    open_at(rustix::fs::CWD, path)
+}
+
+/// Opens a file as [`open`] does, relative to a directory.
+pub(super) fn open_at(dir: BorrowedFd<'_>, path: &Path) -> Result<Option<(File, u64)>, String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+    let file = match rustix::fs::openat(dir, path, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return Err("it is a symbolic link".to_owned()),

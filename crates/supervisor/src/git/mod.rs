@@ -8,6 +8,7 @@
 //! the next engine waits for it.
 
 mod command;
+mod copies;
 mod merge;
 #[cfg(test)]
 mod tests;

@@ -256,3 +256,34 @@ fn a_tree_hash_covers_tracked_and_untracked_files_and_leaves_the_index_alone() {
     assert_eq!(tree_hash(&tree).unwrap(), changed, "a worktree with the same files has the same hash");
     assert!(!is_work_tree(scratch.root.path()).unwrap() && is_work_tree(&tree).unwrap());
 }
+
+#[test]
+fn private_copies_are_not_committed_and_are_taken_out_of_a_worktree() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = trees.prepare(None).unwrap();
+    let attempt = |id: &str| AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) };
+    let (one, other) = (attempt("a"), attempt("b"));
+    trees.list_copies(None, &one, &["state/*.json", "staged.json", "page.txt", "absent.json"]).unwrap();
+    trees.list_copies(None, &other, &["other.json"]).unwrap();
+    fs::create_dir(tree.join("state")).unwrap();
+    for file in ["state/*.json", "state/a.json", "staged.json", "page.txt", "work.txt", "other.json"] {
+        fs::write(tree.join(file), "edited\n").unwrap();
+    }
+    git(&tree, &["add", "staged.json", "page.txt"]);
+    trees.commit(None, &one).unwrap();
+    let committed = "page.txt\nstate/a.json\nwork.txt";
+    assert_eq!(git(&tree, &["ls-tree", "-r", "--name-only", "HEAD"]), committed);
+    assert_eq!(git(&tree, &["show", "HEAD:page.txt"]), "head\nbody");
+    git(&tree, &["add", "staged.json"]);
+    for _ in 0..2 {
+        trees.take_out_copies(None, &one).unwrap();
+    }
+    assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody\n");
+    assert_eq!(git(&tree, &["status", "--porcelain"]), "?? other.json", "another attempt edits it");
+    let before = git(&tree, &["rev-parse", "HEAD"]);
+    trees.commit(None, &one).unwrap();
+    assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "there is nothing to commit");
+    trees.take_out_copies(None, &other).unwrap();
+    assert_eq!(git(&tree, &["status", "--porcelain"]), "");
+}

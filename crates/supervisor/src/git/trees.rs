@@ -126,7 +126,7 @@ impl RunTrees {
         Git::new(&self.repo)
     }
 
-    fn state_file(&self, tree: Tree<'_>, suffix: &str) -> PathBuf {
+    pub(super) fn state_file(&self, tree: Tree<'_>, suffix: &str) -> PathBuf {
         self.options.dir.join("state").join(format!("{}.{suffix}", tree.name()))
     }
 
@@ -248,13 +248,16 @@ impl RunTrees {
         }
         let lock = self.lock(tree)?;
         let git = Git::locked(&path, &lock);
-        if git.run(["status", "--porcelain"])?.is_empty()
-            && git.check(["rev-parse", "--quiet", "--verify", "MERGE_HEAD"])?.is_none()
-        {
+        let is_merging = git.check(["rev-parse", "--quiet", "--verify", "MERGE_HEAD"])?.is_some();
+        if !is_merging && git.run(["status", "--porcelain"])?.is_empty() {
             return Ok(());
         }
         self.check_markers(&git)?;
         git.run(["add", "--all"])?;
+        self.unstage_copies(tree, &git)?;
+        if !is_merging && git.check(["diff", "--cached", "--quiet"])?.is_some() {
+            return Ok(());
+        }
         let subject = format!("{}: what {attempt} left uncommitted", attempt.step);
         let trailer = format!("Callboard-Attempt: {}/{attempt}", self.run);
         git.committing()?.run([

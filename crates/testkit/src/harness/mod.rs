@@ -18,6 +18,7 @@ use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+use supervisor::git::{MergeStrategy, WorktreeOptions};
 use tokio::runtime::Handle;
 
 use crate::scene::Scene;
@@ -118,6 +119,24 @@ pub fn spec(
         checks: Vec::new(),
     };
     RunSpec::new("trial".to_owned(), &definition, options)
+}
+
+/// The options of a run that works in worktrees beside the repository, from its present commit on.
+pub fn worktrees(scene: &Scene, run: &RunId) -> WorktreeOptions {
+    let (base, start) = supervisor::git::head(scene.repo()).expect("the repository has a commit");
+    let dir = scene.repo().with_file_name("trees").join(run.as_str());
+    let parent = dir.parent().expect("BUG: it has two names");
+    std::fs::create_dir_all(parent).expect("a directory can be made");
+    WorktreeOptions {
+        dir,
+        base,
+        start,
+        strategy: MergeStrategy::Merge,
+        setup: Vec::new(),
+        no_merge: true,
+        integration: None,
+        no_commit: false,
+    }
 }
 
 /// The agent profile of `--wrapper PROGRAM`.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use protocol::brief::PrivateCopy;
+use protocol::edit::Patch;
 use protocol::entry::{Entry, Evidence, Input};
+use protocol::report::CopyEdit;
 use protocol::run::{Change, Exit, RunStatus};
 use protocol::{Outcome, RunLocation, Stamp, StepId, View};
 use serde::{Deserialize, Serialize};
@@ -35,6 +38,9 @@ pub struct PlanDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ItemDocument {
     pub name: String,
+    /// What the agent says about what it made.
+    #[serde(default)]
+    pub description: String,
     pub make: StepDocument,
     pub approve: StepDocument,
     pub record: StepDocument,
@@ -82,6 +88,16 @@ impl Document {
         Self { plan, items: BTreeMap::new() }
     }
 
+    /// Returns the file of an item as its maker finds it in its worktree.
+    pub(super) fn copy(&self, id: &StepId) -> Option<PrivateCopy> {
+        Some(PrivateCopy { path: self.copy_path(id), body: self.items.get(id)?.body() })
+    }
+
+    pub(super) fn copy_path(&self, id: &StepId) -> String {
+        let directory = self.plan.directory.rsplit_once('/').map_or("", |(_, run)| run);
+        format!(".items/{directory}/{id}.json")
+    }
+
     pub(super) fn step(&self, id: &StepId) -> Option<&StepDocument> {
         let Some((item, work)) = id.as_str().rsplit_once('.') else { return Some(&self.plan.step) };
         let item = self.items.get(&StepId::new(item).ok()?)?;
@@ -124,15 +140,27 @@ impl Document {
     }
 
     pub(super) fn views(&self) -> Vec<View> {
-        let view = |name: &str, body: String| View {
-            path: format!("{}/{name}.json", self.plan.directory),
-            body: body + "\n",
-        };
-        let pretty = |item: &ItemDocument| serde_json::to_string_pretty(item);
-        let text = "BUG: a document is plain data";
-        let plan = view(PLAN, serde_json::to_string_pretty(&self.plan).expect(text));
-        let items = self.items.iter().map(|(id, item)| view(id.as_str(), pretty(item).expect(text)));
+        let view =
+            |name: &str, body: String| View { path: format!("{}/{name}.json", self.plan.directory), body };
+        let plan = serde_json::to_string_pretty(&self.plan).expect("BUG: a document is plain data");
+        let plan = view(PLAN, plan + "\n");
+        let items = self.items.iter().map(|(id, item)| view(id.as_str(), item.body()));
         std::iter::once(plan).chain(items).collect()
+    }
+}
+
+impl ItemDocument {
+    /// Returns the text of its file.
+    fn body(&self) -> String {
+        serde_json::to_string_pretty(self).expect("BUG: a document is plain data") + "\n"
+    }
+
+    /// Returns the item as its maker has edited it. Fails if that is no item.
+    pub(super) fn edited(&self, edit: &CopyEdit) -> Result<Self, String> {
+        let CopyEdit::Patch(operations) = edit else { return Err("its file is no JSON document".to_owned()) };
+        let item = serde_json::to_value(self).expect("BUG: a document is plain data");
+        let edited = Patch::Operations(operations.clone()).apply(&item).map_err(|error| error.to_string())?;
+        Self::deserialize(edited).map_err(|error| error.to_string())
     }
 }
 
@@ -231,6 +259,7 @@ fn record_transition(
         | ItemChange::Recorded(item)
         | ItemChange::Reopened(item) => item,
     };
+    let path = document.copy_path(item);
     let shown = document.items.get_mut(item).expect("BUG: the document has every item");
     match transition {
         ItemChange::Rejected(_) => {
@@ -247,11 +276,15 @@ fn record_transition(
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
             shown.recorded.extend(report.map(|report| Value::Object(report.others.clone())));
         }
-        ItemChange::Planned(_)
-        | ItemChange::Made(_)
-        | ItemChange::Approved(_)
-        | ItemChange::Failed(_)
-        | ItemChange::Retried(_) => {}
+        ItemChange::Made(_) => {
+            let report = evidence.and_then(|evidence| evidence.report.as_ref());
+            let edit = report.and_then(|report| report.copy_edits.get(&path));
+            if let Some(Ok(edited)) = edit.map(|edit| shown.edited(edit)) {
+                *shown = edited;
+            }
+        }
+        ItemChange::Planned(_) | ItemChange::Approved(_) | ItemChange::Failed(_) | ItemChange::Retried(_) => {
+        }
     }
     vec![item.to_string()]
 }

@@ -153,13 +153,17 @@ impl Protocol for Items {
         state.steps().iter().position(|known| known == step).unwrap_or(usize::MAX)
     }
 
+    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+        step::restrict(document, step, report)
+    }
+
     fn parse_report(
         definition: &Definition,
-        _: &Document,
+        document: &Document,
         step: &Step,
         report: &Report,
     ) -> ParsedReport<Verdict> {
-        step::parse_report(definition, step, report)
+        step::parse_report(definition, document, step, report)
     }
 
     fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {

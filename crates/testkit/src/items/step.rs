@@ -5,6 +5,7 @@ use std::fmt;
 
 use protocol::brief::Brief;
 use protocol::checks;
+use protocol::edit::Rights;
 use protocol::report::{self, Report};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::{Answer, Effect, ParsedReport, Question, StepId};
@@ -107,7 +108,20 @@ impl TryFrom<StepId> for Step {
     }
 }
 
-pub(super) fn parse_report(definition: &Definition, step: &Step, report: &Report) -> ParsedReport<Verdict> {
+/// Removes what the step may not change in its private copy. A maker describes its item, and the engine keeps the statuses.
+pub(super) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+    let Step::Make(item) = step else { return Vec::new() };
+    let rights = Rights::new(["/description"], ["/make", "/approve", "/record"]);
+    let known = serde_json::to_value(document.items.get(item)).expect("BUG: a document is plain data");
+    rights.restrict(report, &document.copy_path(item), &known)
+}
+
+pub(super) fn parse_report(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    report: &Report,
+) -> ParsedReport<Verdict> {
     match report.status {
         report::Status::Failed => ParsedReport::Failed(report.logs.last().cloned().unwrap_or_default()),
         report::Status::Completed => match step {
@@ -117,7 +131,13 @@ pub(super) fn parse_report(definition: &Definition, step: &Step, report: &Report
                 }
                 Err(why) => ParsedReport::Invalid(why),
             },
-            Step::Make(_) => ParsedReport::Verdict(Verdict::Made),
+            Step::Make(item) => {
+                let edit = report.copy_edits.get(&document.copy_path(item));
+                match edit.zip(document.items.get(item)).map(|(edit, item)| item.edited(edit)) {
+                    Some(Err(why)) => ParsedReport::Invalid(why),
+                    Some(Ok(_)) | None => ParsedReport::Verdict(Verdict::Made),
+                }
+            }
             Step::Record(_) if definition.commands.is_empty() => ParsedReport::Verdict(Verdict::Recorded),
             Step::Record(_) => recorded(report),
             Step::Approve(_) => ParsedReport::Invalid("only a person approves".to_owned()),
@@ -177,6 +197,10 @@ pub(super) fn brief(
             Step::Plan | Step::Make(_) | Step::Approve(_) => Vec::new(),
         },
         last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
+        copies: match step {
+            Step::Make(item) => document.copy(item).into_iter().collect(),
+            Step::Plan | Step::Approve(_) | Step::Record(_) => Vec::new(),
+        },
         ..Brief::new(step.agent(), prompt, DEFAULT_MAX_ATTEMPTS)
     }
 }

@@ -13,19 +13,22 @@ use runner::{AnswerError, Clock, Journal};
 use super::Tally;
 use super::chaos::{Chaos, server_was_down};
 use super::journal::RunHistory;
-use crate::harness::{open_store, person, spec, wait, wrapper};
+use crate::harness::{open_store, person, spec, wait, worktrees, wrapper};
 use crate::items::{Definition, Items};
 use crate::scene::Scene;
 
 /// The agents plan two items; the agent of the scene makes them.
 const PLAN: &str = r#"plan * do more=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; hand_in COMPLETED planned"#;
 
+/// The agent of the second item edits its file instead of reporting.
+const EDIT: &str = r#"b.make * do sed -i 's/"description": ".*"/"description": "by '"$CALLBOARD_ATTEMPT"'"/' .items/trial/b.json; sleep 0.02; note end "$CALLBOARD_ATTEMPT""#;
+
 const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 
 /// `program` is a `callboard` with the protocol `items` and its effect.
 pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) {
     let scene = Scene::new(program);
-    scene.plan(&[PLAN, "a.make 1 exit 1", "* * work 0.02"]);
+    scene.plan(&[PLAN, "a.make 1 exit 1", EDIT, "* * work 0.02"]);
     let run = open(&scene);
     let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
     let mut resumes = run_to_success(&mut chaos, &scene, &run, seed);
@@ -43,6 +46,7 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
     lines.sort_unstable();
     let expected = ["trial/a.record#1 first", "trial/a.record#2 first", "trial/b.record#1 second"];
     assert_eq!(lines, expected, "seed {seed}: an effect is missing or repeated");
+    expect_edits(&scene, &started, seed);
     scene.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
@@ -50,10 +54,23 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
     tally.resumes += resumes;
 }
 
+/// Checks that the last edit of the second item is in its file, and that no private copy is left or committed.
+fn expect_edits(scene: &Scene, started: &[String], seed: u64) {
+    let last = started.iter().rfind(|attempt| attempt.starts_with("b.make#")).expect("it was made");
+    let file = scene.repo().join(".items/trial/b.json");
+    let file = std::fs::read_to_string(file).expect("a finished run has its views");
+    assert!(file.contains(&format!("\"description\": \"by {last}\"")), "seed {seed}: {last}: {file}");
+    let tree = scene.repo().with_file_name("trees/trial/integration");
+    assert!(!tree.join(".items/trial/b.json").exists(), "seed {seed}: a private copy is left");
+    let committed = scene.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
+    assert!(!committed.contains(".items"), "seed {seed}: a private copy was committed: {committed}");
+}
+
 fn open(scene: &Scene) -> RunId {
     let run = RunId::new("trial").expect("BUG: the name is safe");
     let definition = Definition::new("make things");
-    let spec = spec(&definition, &run, scene.repo(), Some(wrapper(&scene.agent())));
+    let mut spec = spec(&definition, &run, scene.repo(), Some(wrapper(&scene.agent())));
+    spec.options.worktrees = Some(worktrees(scene, &run));
     let store = scene.open_store();
     let kind = KindOf::<Items>::STATIC;
     wait(runner::open(&store, &Clock::system(), kind, person(), spec)).expect("the run is new");

@@ -1,0 +1,174 @@
+//! Private copies: agents that edit a file of their worktree instead of reporting.
+
+use std::fs;
+use std::path::PathBuf;
+
+use protocol::{Answer, KindOf, Kinds, RunId, StepId};
+use runner::{Clock, Journal};
+use serde_json::{Value, json};
+use testkit::harness::{person, spec, wait, worktrees, wrapper};
+use testkit::items::{Definition, Items};
+use testkit::{Running, Scene, Session};
+
+const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+
+const PLAN: &str =
+    r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}]'; hand_in COMPLETED planned"#;
+
+/// The file of the item, in the worktree and in the repository.
+const FILE: &str = ".items/trial/lamp.json";
+
+/// Where the agents of the run work.
+#[derive(Clone, Copy)]
+enum Place {
+    Worktree,
+    Repository,
+}
+
+fn run() -> RunId {
+    RunId::new("trial").unwrap()
+}
+
+/// Opens a run whose maker executes this line of shell.
+fn opened(place: Place, make: &str) -> Scene {
+    let scene = Scene::new(crate::items_program());
+    scene.plan(&[PLAN, make]);
+    let definition = Definition::new("furnish the room");
+    let mut spec = spec(&definition, &run(), scene.repo(), Some(wrapper(&scene.agent())));
+    spec.options.worktrees = match place {
+        Place::Worktree => Some(worktrees(&scene, &run())),
+        Place::Repository => None,
+    };
+    let store = scene.open_store();
+    wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
+    scene
+}
+
+fn resume(scene: &Scene) -> Running<'_> {
+    scene.callboard(&["resume", "trial"]).start()
+}
+
+fn tree(scene: &Scene) -> PathBuf {
+    scene.repo().with_file_name("trees/trial/integration")
+}
+
+/// Waits until the item waits for its approval, approves it, and returns its file and the end of the engine.
+fn approved(scene: &Scene, engine: Running<'_>) -> (Value, Session) {
+    let directory = scene.repo().join(".items/trial");
+    fs::create_dir_all(&directory).unwrap();
+    let item = testkit::until(&directory, "the item waits for a person", || {
+        let text = fs::read_to_string(scene.repo().join(FILE)).ok()?;
+        let item: Value = serde_json::from_str(&text).expect("a view is whole");
+        (item["approve"]["status"] == "waiting").then_some(item)
+    });
+    let mut journal =
+        wait(Journal::load(&scene.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
+    let step = StepId::new("lamp.approve").unwrap();
+    wait(runner::answer(&mut journal, person(), &step, None, Answer::Approve)).unwrap();
+    (item, engine.wait())
+}
+
+/// Returns the evidence of the end of an attempt.
+fn evidence(scene: &Scene, attempt: &str) -> Value {
+    let log = scene.callboard(&["log", "trial", "--json"]).run();
+    let mut facts = log.stdout.lines().map(|line| {
+        let mut entry: Value = serde_json::from_str(line).unwrap();
+        entry["entry"]["input"]["fact"].take()
+    });
+    let mut end = facts.find(|fact| fact["fact"] == "ended" && fact["attempt"] == attempt).unwrap();
+    end["evidence"].take()
+}
+
+#[test]
+fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
+    let scene = opened(
+        Place::Worktree,
+        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$kit/edited"; read -r _ <"$kit/go"; note end "$CALLBOARD_ATTEMPT""#,
+    );
+    let mut go = scene.gate("go");
+    let engine = resume(&scene);
+    scene.wait_for_note("edited");
+    let prompt = fs::read_to_string(scene.attempt("trial", "lamp.make", "1.1").join("prompt.md")).unwrap();
+    assert!(prompt.contains(&format!("- `{FILE}`")), "{prompt}");
+    engine.kill();
+    engine.wait();
+    let engine = resume(&scene);
+    engine.wait_until_it_says("adopted");
+    go.open();
+    let (item, ended) = approved(&scene, engine);
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert_eq!(item["description"], "of brass");
+    assert_eq!(scene.agent_log().started(), ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
+    // The statuses are derived: that the agent changed one is not worth a word.
+    let log = scene.callboard(&["log", "trial", "--full"]).run();
+    assert!(!log.stdout.contains("! refused"), "{}", log.transcript());
+    assert!(log.stdout.contains("from the files that it edited"), "{}", log.transcript());
+    // What the agent left is kept, and git has its work only.
+    let left = fs::read_to_string(scene.attempt("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
+    assert!(left.unwrap().contains("of brass"));
+    let committed = scene.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
+    assert_eq!(committed, "brass.txt\ntask.md\n");
+    assert!(!tree(&scene).join(FILE).exists());
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
+    let scene = opened(
+        Place::Worktree,
+        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
+    );
+    let engine = resume(&scene);
+    let (item, ended) = approved(&scene, engine);
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert_eq!((&item["name"], &item["description"]), (&json!("a lamp"), &json!("of brass")));
+    let sentence = format!("`{FILE}`: the step may not change `/name`");
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains(&format!("! refused: {sentence}")), "{}", log.transcript());
+    assert_eq!(evidence(&scene, "lamp.make#1.1")["refused"], json!([sentence]));
+    assert!(!scene.callboard(&["show", "trial"]).run().stdout.contains("may not change"));
+}
+
+#[test]
+fn edits_that_are_all_refused_cost_an_attempt() {
+    let scene = opened(
+        Place::Worktree,
+        r#"lamp.make 1 do sed -i 's/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
+    );
+    let engine = resume(&scene);
+    let (item, ended) = approved(&scene, engine);
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    assert_eq!((&item["name"], &item["make"]["attempts"]), (&json!("a lamp"), &json!(2)));
+    let evidence = evidence(&scene, "lamp.make#1.1");
+    assert_eq!(evidence["kind"], "invalid_report", "{evidence:#}");
+    let error = evidence["error"].as_str().unwrap();
+    assert!(error.contains("without a report, and its edits were refused"), "{error}");
+    assert!(error.contains("the step may not change `/name`"), "{error}");
+}
+
+#[test]
+fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
+    let make = r#"lamp.make 1 do printf '{"name": ' >.items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#;
+    let scene = opened(Place::Worktree, make);
+    assert_eq!(approved(&scene, resume(&scene)).1.code, 0);
+    let torn = evidence(&scene, "lamp.make#1.1");
+    assert_eq!(torn["kind"], "invalid_report", "{torn:#}");
+    assert!(torn["error"].as_str().unwrap().contains("it is not JSON"), "{torn:#}");
+    for change in ["rm .items/trial/lamp.json", ":"] {
+        let make = format!(r#"lamp.make 1 do {change}; note end "$CALLBOARD_ATTEMPT""#);
+        let scene = opened(Place::Worktree, &make);
+        assert_eq!(approved(&scene, resume(&scene)).1.code, 0);
+        assert_eq!(evidence(&scene, "lamp.make#1.1")["kind"], "no_report", "{change}");
+    }
+}
+
+#[test]
+fn a_run_in_the_repository_has_no_private_copies() {
+    let make = r#"lamp.make * do cat .items/trial/lamp.json >"$kit/seen"; hand_in COMPLETED made"#;
+    let scene = opened(Place::Repository, make);
+    let (_, ended) = approved(&scene, resume(&scene));
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    let attempt = scene.attempt("trial", "lamp.make", "1.1");
+    assert!(!attempt.join("copies.json").exists());
+    assert!(!fs::read_to_string(attempt.join("prompt.md")).unwrap().contains("private copies"));
+}

@@ -1,0 +1,96 @@
+//! Private copies in a worktree: files that do not belong to git.
+//!
+//! Several attempts may work in one worktree, so what one has left is committed while another edits its copies. The list of
+//! all copies in a worktree is in the run's state directory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::AttemptId;
+use protocol::brief::Worktree;
+
+use super::trees::Tree;
+use super::{Git, RunTrees, TreeError};
+use crate::atomic_file::replace_file;
+use crate::attempt::copies;
+
+impl RunTrees {
+    /// Lists files of a worktree as private copies of an attempt. They are not committed until they are
+    /// [taken out](Self::take_out_copies).
+    pub fn list_copies(
+        &self,
+        worktree: Option<&Worktree>,
+        attempt: &AttemptId,
+        paths: &[&str],
+    ) -> Result<(), TreeError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let list = self.list_dir(worktree.into());
+        let paths = serde_json::to_vec(paths).expect("BUG: paths are plain data");
+        fs::create_dir_all(&list)
+            .and_then(|()| replace_file(&list.join(attempt.to_string()), &paths))
+            .map_err(io_error(&list))
+    }
+
+    /// Takes the private copies of an attempt out of its worktree, even if it has staged them. A file that the branch has
+    /// gets the content that it has there.
+    pub fn take_out_copies(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
+        let tree = worktree.into();
+        let (path, list) = (self.tree_path(tree), self.list_dir(tree).join(attempt.to_string()));
+        let paths = read_list(&list).map_err(io_error(&list))?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if path.join(".git").exists() {
+            let lock = self.lock(tree)?;
+            let git = Git::locked(&path, &lock);
+            for file in &paths {
+                if git.check(["cat-file", "-e", &format!("HEAD:{file}")])?.is_some() {
+                    git.run(["checkout", "--quiet", "HEAD", "--", &literal(file)])?;
+                    continue;
+                }
+                git.run(["rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", &literal(file)])?;
+                copies::remove(&path, file).map_err(io_error(&path.join(file)))?;
+            }
+        }
+        fs::remove_file(&list).map_err(io_error(&list))
+    }
+
+    /// Makes the index forget the private copies of all attempts that work in the tree.
+    pub(super) fn unstage_copies(&self, tree: Tree<'_>, git: &Git) -> Result<(), TreeError> {
+        let list = self.list_dir(tree);
+        let mut reset = ["reset", "--quiet", "--"].map(str::to_owned).to_vec();
+        for entry in fs::read_dir(&list).into_iter().flatten() {
+            let entry = entry.map_err(io_error(&list))?;
+            reset.extend(read_list(&entry.path()).map_err(io_error(&list))?.iter().map(|path| literal(path)));
+        }
+        if reset.len() > 3 {
+            git.run(reset)?;
+        }
+        Ok(())
+    }
+
+    /// The directory with one file per attempt: the paths of its copies.
+    fn list_dir(&self, tree: Tree<'_>) -> PathBuf {
+        self.state_file(tree, "copies")
+    }
+}
+
+/// Reads the paths of an attempt. Without the file it has none.
+fn read_list(file: &Path) -> io::Result<Vec<String>> {
+    match fs::read(file) {
+        Ok(paths) => Ok(serde_json::from_slice(&paths)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn literal(path: &str) -> String {
+    format!(":(literal,top){path}")
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> TreeError {
+    move |source| TreeError::Io { path: path.to_owned(), source }
+}
