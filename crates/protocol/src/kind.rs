@@ -38,6 +38,8 @@ pub struct KindInfo {
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
     pub shows_document: bool,
+    /// The names of its agents, for protocols whose steps appear during a run.
+    pub roles: &'static [&'static str],
     /// The built-in prompts, which files of the repository may replace.
     pub prompts: &'static [PromptTemplate],
     /// Where the views are, besides the directory of the run, as patterns for `info/exclude`.
@@ -110,6 +112,7 @@ impl<P: Present> KindOf<P> {
         renames: P::RENAMES,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
+        roles: P::ROLES,
         prompts: P::PROMPTS,
         views: P::VIEWS,
         script_steps: P::SCRIPT_STEPS,

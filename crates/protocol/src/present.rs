@@ -24,6 +24,8 @@ pub trait Present: Protocol {
     const RETRIES: bool;
     /// Whether `import` can give a run another name.
     const RENAMES: bool;
+    /// The names of its agents, if its steps appear during a run: `--role` and `--model` accept them before that.
+    const ROLES: &'static [&'static str] = &[];
     /// The built-in prompts of its agents, if it has any.
     const PROMPTS: &'static [PromptTemplate] = &[];
     /// Where its views are, besides the directory of the run: patterns for git's `info/exclude`, such as `/coordination/`.

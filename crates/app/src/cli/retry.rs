@@ -63,6 +63,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
         control::refuse_agents(&mut journal, "retry", &request).await?;
+        engine::require_role_names_in(&engine_config, &journal)?;
         let KindInfo { name, step: (step_noun, _), retries, .. } = journal.kind().info();
         if !retries {
             let what = format!("a failed {step_noun} of a `{name}` run cannot be retried");

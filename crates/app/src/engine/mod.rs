@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
-use protocol::{KindInfo, Outcome, Revision, RunId, StepId, closest};
+use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase,
-    Merge, Overrides, Role, RoleOf, RunAt, RunOptions,
+    Journal, Merge, Overrides, Role, RoleOf, RunAt, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -134,7 +134,24 @@ pub(crate) fn require_role_names<'a>(
     roles: &BTreeMap<String, Role>,
     steps: impl IntoIterator<Item = (&'a StepId, &'a str)>,
 ) -> Result<(), Failure> {
-    let known: BTreeSet<_> = steps.into_iter().flat_map(|(step, agent)| [step.as_str(), agent]).collect();
+    require_known(roles, steps.into_iter().flat_map(|(step, agent)| [step.as_str(), agent]).collect())
+}
+
+/// Fails if `--role` or `--model` names nothing in a run that exists, and no agent that its protocol may ask later.
+pub(crate) fn require_role_names_in(engine_config: &EngineConfig, journal: &Journal) -> Result<(), Failure> {
+    let machine = journal.machine();
+    let has_agent = |step: &StepId| match machine.step_kind(step) {
+        StepKind::Agent | StepKind::Command => true,
+        StepKind::Person | StepKind::Effect => false,
+    };
+    let steps: Vec<_> = machine.steps().into_iter().filter(has_agent).collect();
+    let agents: Vec<_> = steps.iter().map(|step| machine.agent(step)).collect();
+    let present = steps.iter().map(StepId::as_str).chain(agents.iter().map(String::as_str));
+    let known = present.chain(machine.kind().info().roles.iter().copied());
+    require_known(&engine_config.overrides.roles, known.collect())
+}
+
+fn require_known(roles: &BTreeMap<String, Role>, known: BTreeSet<&str>) -> Result<(), Failure> {
     let known: Vec<_> = known.into_iter().chain([DEFAULT_ROLE]).collect();
     let Some(name) = roles.keys().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match closest(name, known.iter().copied()) {

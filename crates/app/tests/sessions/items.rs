@@ -172,6 +172,20 @@ fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
 }
 
 #[test]
+fn a_role_may_be_chosen_before_its_step_appears() {
+    let scene = opened(&[ONE]);
+    let unknown = scene.callboard(&["resume", "trial", "--model", "makr=large"]).run();
+    assert_eq!(unknown.code, 2, "{}", unknown.transcript());
+    assert!(unknown.stderr.contains("did you mean `maker`?"), "{}", unknown.transcript());
+    let session =
+        scene.callboard(&["resume", "trial", "--model", "maker=large", "--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    let context = scene.attempt("trial", "lamp.make", "1.1").join("context.json");
+    let context: Value = serde_json::from_str(&std::fs::read_to_string(context).unwrap()).unwrap();
+    assert_eq!(context["model"], "large");
+}
+
+#[test]
 fn every_command_works_for_a_protocol_that_was_added() {
     let scene = opened(&[TWO, "desk.make * exit 1"]);
     let failed = resume(&scene).wait();

@@ -103,6 +103,12 @@ fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
     ];
     let failed = scene.callboard(&run).run();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
+    let unknown = scene.callboard(&["retry", "trial", "--role", "aa=two"]).run();
+    assert_eq!(unknown.code, 2, "{}", unknown.transcript());
+    assert!(unknown.stderr.contains("names `aa`, which is no step and no agent"), "{}", unknown.transcript());
+    let unknown = scene.callboard(&["resume", "trial", "--model", "codr=new"]).run();
+    assert_eq!(unknown.code, 2, "{}", unknown.transcript());
+    assert!(unknown.stderr.contains("did you mean `coder`?"), "{}", unknown.transcript());
     let session = scene.callboard(&["retry", "trial", "--role", "a=two", "--model", "a=new"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_snapshot!(told(&scene), @"

@@ -15,6 +15,7 @@ impl Present for Items {
     const OPENED_WITH: &'static str = "request";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
+    const ROLES: &'static [&'static str] = &["planner", "maker"];
     const VIEWS: &'static [&'static str] = &["/.items/"];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
