@@ -7,6 +7,7 @@ use protocol::run::RunStatus;
 use protocol::{ItemKind, Outcome, Stamp};
 use runner::{RunAt, Summary};
 use store::AnyStore;
+use supervisor::git::Changes;
 
 use super::block_on;
 use crate::config::Flags;
@@ -15,6 +16,9 @@ use crate::output::{self, BOLD, DIM, YELLOW, styled};
 use crate::query::RunHandle;
 use crate::query::inbox::{self, InboxItem};
 use crate::workspace::{self, LocationArgs, Workspace};
+
+/// How many log lines of each step are shown.
+const LOG_LINES: usize = 10;
 
 /// List what waits for you in all runs, oldest first, with what you need to decide
 ///
@@ -100,7 +104,12 @@ async fn of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
     if !questions.is_empty() {
         let history = handle.history(&run_at).await?;
         for item in &mut questions {
-            item.since = item.step.as_ref().and_then(|step| history.waiting.get(step)).copied();
+            let Some(step) = &item.step else { continue };
+            item.since = history.waiting.get(step).copied();
+            item.changes = inbox::changes(&run_at, step).unwrap_or_else(|error| {
+                output::note(format_args!("the changes of run `{}` cannot be shown: {error}", handle.run));
+                None
+            });
         }
     }
     questions.extend(inbox::of_ended_run(&run_at));
@@ -118,7 +127,16 @@ fn print(item: &InboxItem, now: Stamp) {
     for Upstream { step, artifacts, logs } in &item.upstream {
         output::data(format_args!("  {step}"));
         artifacts.iter().for_each(|artifact| output::data(format_args!("    file {artifact}")));
-        logs.iter().for_each(|log| output::data(format_args!("    {}", output::single_line(log))));
+        let earlier = logs.len().saturating_sub(LOG_LINES);
+        if earlier > 0 {
+            let lines = if earlier == 1 { "line" } else { "lines" };
+            output::data(styled(DIM, format_args!("    … {earlier} earlier log {lines}")));
+        }
+        logs[earlier..].iter().for_each(|log| output::data(format_args!("    {}", output::single_line(log))));
+    }
+    if let Some(Changes { stat, command }) = &item.changes {
+        stat.iter().for_each(|line| output::data(format_args!("   {}", output::single_line(line))));
+        output::advice(format_args!("  `{command}`"));
     }
     let sign = if item.kind == ItemKind::FailedRun { " " } else { "?" };
     for (number, line) in item.question.trim_end().lines().enumerate() {

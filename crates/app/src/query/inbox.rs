@@ -5,6 +5,7 @@ use protocol::run::RunStatus;
 use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, Stamp, StepId, Turn};
 use runner::{RunAt, RunSpec};
 use serde::Serialize;
+use supervisor::git::{Changes, TreeError};
 
 /// One thing that waits for a person, with what is needed to decide. For people, programs, and `[notify]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +26,9 @@ pub(crate) struct InboxItem {
     /// What was done: the artifacts and log lines of the steps before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) upstream: Vec<Upstream>,
+    /// The changes on the branch of a run that works in worktrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<Changes>,
     /// The commands that answer it; words in capitals are to be replaced.
     pub(crate) commands: Vec<String>,
     /// What to do about it, if it cannot be answered.
@@ -89,10 +93,17 @@ impl InboxItem {
             since: None,
             question: String::new(),
             upstream: Vec::new(),
+            changes: None,
             commands: Vec::new(),
             hint: None,
         }
     }
+}
+
+/// Returns what the run has changed where the step works; `None` if that is nothing, or the run has no worktrees.
+pub(crate) fn changes(run_at: &RunAt, step: &StepId) -> Result<Option<Changes>, TreeError> {
+    let Some(trees) = run_at.spec.options.trees() else { return Ok(None) };
+    trees.changes(run_at.machine().brief(step, 1).worktree.as_ref())
 }
 
 /// Returns the open questions of the run's steps.

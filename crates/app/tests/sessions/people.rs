@@ -78,6 +78,40 @@ fn a_person_approves_and_the_run_goes_on() {
 }
 
 #[test]
+fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
+    let scene = scene();
+    scene.workflow_of(&["id: code, worktree: true"]);
+    let workflow = std::fs::read_to_string(scene.repo().join("wf.yaml")).unwrap();
+    scene.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
+    scene.plan(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
+    let engine = started(&scene);
+    let inbox = scene.callboard(&["inbox"]).run();
+    insta::assert_snapshot!(inbox.transcript(), @"
+    $ callboard inbox
+    trial/approve#1  approval  trial, [TIME] ago
+      code
+        file made/code.txt
+        wrote three
+        numbers.txt | 3 +++
+        1 file changed, 3 insertions(+)
+      `git diff main...callboard/trial`
+      ? Do you approve what `code` did?
+      `callboard answer trial/approve#1 approve`
+      `callboard answer trial/approve#1 reject --reason WHY`
+    [exit 0]
+    ");
+    let listed = scene.callboard(&["inbox", "--json"]).run().json();
+    let changes = json!({
+        "stat": [" numbers.txt | 3 +++", " 1 file changed, 3 insertions(+)"],
+        "command": "git diff main...callboard/trial",
+    });
+    assert_eq!(listed[0]["changes"], changes, "{listed:#}");
+    assert!(scene.git(&["diff", "main...callboard/trial"]).contains("+3"));
+    assert_eq!(answers(&scene, &["trial/approve#1", "approve"]).code, 0);
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
 fn a_rejection_loops_back_with_the_reason() {
     let scene = with(GATE);
     let engine = started(&scene);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::definition::Definition;
 use super::document::Document;
-use super::workflow::StepEffect;
+use super::workflow::{StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};
 use crate::people::{Answer, Question};
@@ -39,13 +39,21 @@ pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Repo
 }
 
 /// Returns what a person is asked: the prompt, if the step has one.
+/// Returns the steps whose results a step needs. Those of a merged step are its own, not those of the merge.
+fn worked_on<'d>(definition: &'d Definition, step: &'d StepSpec) -> impl Iterator<Item = &'d StepId> {
+    step.needs.iter().map(|need| match &definition.step(need).effect {
+        Some(StepEffect::Merge(merged)) => merged,
+        Some(StepEffect::FastForward) | None => need,
+    })
+}
+
 pub(super) fn question(definition: &Definition, id: &StepId) -> Option<Question> {
     let step = definition.step(id);
     if !step.is_for_person() {
         return None;
     }
     let prompt = definition.prompt(id).trim();
-    let needs: Vec<_> = step.needs.iter().map(|need| format!("`{need}`")).collect();
+    let needs: Vec<_> = worked_on(definition, step).map(|need| format!("`{need}`")).collect();
     Some(Question::approval(match (prompt, needs.as_slice()) {
         ("", []) => format!("May the run go on after `{id}`?"),
         ("", needs) => format!("Do you approve what {} did?", needs.join(" and ")),
@@ -74,12 +82,7 @@ pub(super) fn brief(
 ) -> Brief {
     let step = definition.step(id);
     let step_document = document.steps.get(id.as_str());
-    // The results of a merged step are its own, not those of the merge.
-    let needs = step.needs.iter().map(|need| match &definition.step(need).effect {
-        Some(StepEffect::Merge(merged)) => merged,
-        Some(StepEffect::FastForward) | None => need,
-    });
-    let upstream = needs.filter_map(|need| {
+    let upstream = worked_on(definition, step).filter_map(|need| {
         let needed = document.steps.get(need.as_str())?;
         Some(Upstream {
             step: need.to_string(),

@@ -7,6 +7,7 @@
 //! Every function can be repeated after a crash. A git process that outlives its engine keeps the lock of its worktree, so
 //! the next engine waits for it.
 
+mod changes;
 mod command;
 mod copies;
 mod merge;
@@ -15,6 +16,7 @@ mod tests;
 mod tree_hash;
 mod trees;
 
+pub use changes::Changes;
 pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};

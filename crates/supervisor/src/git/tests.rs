@@ -287,3 +287,32 @@ fn private_copies_are_not_committed_and_are_taken_out_of_a_worktree() {
     trees.take_out_copies(None, &other).unwrap();
     assert_eq!(git(&tree, &["status", "--porcelain"]), "");
 }
+
+#[test]
+fn the_changes_of_a_branch_are_summarised_with_the_command_that_shows_them() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    assert_eq!(trees.changes(None).unwrap(), None, "there is no branch yet");
+    let worktree = Worktree { name: step("a"), branch: None };
+    let tree = trees.prepare(Some(&worktree)).unwrap();
+    assert_eq!(trees.changes(None).unwrap(), None, "nothing has changed");
+    fs::write(tree.join("page.txt"), "head\nbody\nfoot\n").unwrap();
+    let attempt = AttemptId { step: step("a"), turn: Turn(1), attempt_no: AttemptNo(1) };
+    trees.commit(Some(&worktree), &attempt).unwrap();
+    let changes = trees.changes(Some(&worktree)).unwrap().unwrap();
+    assert_eq!(changes.command, "git diff callboard/trial...callboard/trial@a");
+    assert_eq!(changes.stat, [" page.txt | 1 +", " 1 file changed, 1 insertion(+)"]);
+    assert_eq!(trees.changes(None).unwrap(), None, "it is not merged");
+    trees.merge(&worktree, "key", |_| Ok(())).unwrap();
+    let merged = trees.changes(None).unwrap().unwrap();
+    assert_eq!((merged.command.as_str(), &merged.stat), ("git diff main...callboard/trial", &changes.stat));
+
+    let mut trees = trees;
+    trees.options.no_commit = true;
+    fs::write(trees.path(None).join("page.txt"), "new\n").unwrap();
+    fs::write(trees.path(None).join("added.txt"), "new\n").unwrap();
+    let changes = trees.changes(None).unwrap().unwrap();
+    assert!(changes.command.starts_with("git -C '"), "{}", changes.command);
+    let last = [" 1 file changed, 1 insertion(+), 2 deletions(-)", " added.txt | not in git"];
+    assert_eq!(changes.stat[1..], last);
+}
