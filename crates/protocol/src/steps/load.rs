@@ -17,6 +17,7 @@ mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
 pub use schema::schema;
+pub use worktrees::add_effects;
 
 use crate::ids::StepId;
 use crate::located::{Located, Node, Problems};
@@ -97,7 +98,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
         description: draft.description.unwrap_or_default(),
         metadata: draft.metadata,
-        steps: worktrees::add_effects(
+        steps: add_effects(
             steps.map(|(index, (step, edges))| build(index, step, edges, &ids)).collect::<Option<_>>()?,
         ),
     })

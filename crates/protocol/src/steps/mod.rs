@@ -23,6 +23,7 @@ pub use check::{check, check_document};
 pub use decide::{Change, Request, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
+pub use load::add_effects;
 pub use step::Verdict;
 pub use workflow::{PERSON, StepEffect, StepSpec, Workflow};
 

@@ -1,6 +1,6 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people and effects.
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -22,9 +22,10 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of cycles, and one of the protocol `items`.
+/// One trial in this many is of cycles, one of the protocol `items`, and one of steps in worktrees that are merged.
 const CYCLES: u64 = 3;
 const ITEMS: u64 = 5;
+const FEATURES: u64 = 4;
 
 /// A torture to run.
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ impl Torture {
             // The person of `items` needs a store that answers, so these trials are on the embedded one.
             if seed.is_multiple_of(ITEMS) && !crate::on_nats() {
                 items::torture(&self.items, seed, kills, &mut tally);
+            } else if seed.is_multiple_of(FEATURES) {
+                workflows::features::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(CYCLES) {
                 cycles::torture(self, seed, kills, &mut tally);
             } else {

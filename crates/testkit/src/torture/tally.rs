@@ -16,6 +16,8 @@ pub struct Tally {
     /// Kills of NATS servers.
     pub server_kills: u32,
     pub workflows: u32,
+    /// Workflows whose steps work in worktrees and are merged.
+    pub features: u32,
     /// A trial of cycles runs as many as it takes to complete one.
     pub cycles: usize,
     /// Phases that were completed by agents, and phases that were reused.
@@ -44,7 +46,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} peer cycles and {} runs of items, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles and {} runs of items, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -53,6 +55,7 @@ impl fmt::Display for Tally {
             self.shim_kills,
             self.server_kills,
             self.workflows,
+            self.features,
             self.cycles,
             self.items,
             self.seed,

@@ -41,7 +41,7 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) {
 }
 
 /// Adds the merges and the fast-forward. Steps that need a step with a worktree need its merge instead.
-pub(super) fn add_effects(steps: Vec<StepSpec>) -> Vec<StepSpec> {
+pub fn add_effects(steps: Vec<StepSpec>) -> Vec<StepSpec> {
     let separate: Vec<_> = steps.iter().filter(|step| step.worktree).map(|step| step.id.clone()).collect();
     // An id that is none has been reported.
     let merge_of = |step: &StepId| StepId::new(merge_id(step.as_str())).unwrap_or_else(|_| step.clone());

@@ -11,6 +11,7 @@ use protocol::run::TurnStatus;
 use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{
     Definition, DefinitionSource, OnFailure, PERSON, Request, Status, StepSpec, Steps, Verdict, Workflow,
+    add_effects,
 };
 use protocol::{Answer, RunId, StepId, Typed};
 
@@ -29,6 +30,8 @@ pub struct Shape {
     pub gates: &'static [(&'static str, &'static str)],
     /// The steps that a person works on.
     pub people: &'static [&'static str],
+    /// The steps with a worktree of their own.
+    pub worktrees: &'static [&'static str],
 }
 
 impl Shape {
@@ -42,6 +45,7 @@ impl Shape {
         let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
             needs: needs.iter().map(|need| name(need)).collect(),
+            worktree: self.worktrees.contains(id),
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
             ..StepSpec::new(name(id), if self.people.contains(id) { PERSON } else { "agent" }, "prompt.md")
         });
@@ -50,7 +54,7 @@ impl Shape {
                 name: self.name.to_owned(),
                 description: String::new(),
                 metadata: serde_json::Map::new(),
-                steps: steps.collect(),
+                steps: add_effects(steps.collect()),
             },
             source: String::new(),
             prompts: BTreeMap::new(),

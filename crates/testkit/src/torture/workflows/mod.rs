@@ -1,6 +1,7 @@
 //! A workflow, tortured until it has succeeded.
 
 mod check;
+pub(super) mod features;
 mod random;
 
 use fastrand::Rng;

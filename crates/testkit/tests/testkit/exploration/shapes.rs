@@ -2,19 +2,26 @@
 
 use testkit::explorer::steps::Shape;
 
-pub(crate) const ONE: Shape = Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[] };
+pub(crate) const ONE: Shape =
+    Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[], worktrees: &[] };
 
-pub(crate) const LINE: Shape =
-    Shape { name: "line", steps: &[("a", &[]), ("b", &["a"]), ("c", &["b"])], gates: &[], people: &[] };
+pub(crate) const LINE: Shape = Shape {
+    name: "line",
+    steps: &[("a", &[]), ("b", &["a"]), ("c", &["b"])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+};
 
 pub(crate) const PAIR: Shape =
-    Shape { name: "pair", steps: &[("a", &[]), ("b", &[])], gates: &[], people: &[] };
+    Shape { name: "pair", steps: &[("a", &[]), ("b", &[])], gates: &[], people: &[], worktrees: &[] };
 
 pub(crate) const FORK: Shape = Shape {
     name: "fork and join",
     steps: &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])],
     gates: &[],
     people: &[],
+    worktrees: &[],
 };
 
 pub(crate) const JOIN: Shape = Shape {
@@ -22,6 +29,7 @@ pub(crate) const JOIN: Shape = Shape {
     steps: &[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])],
     gates: &[],
     people: &[],
+    worktrees: &[],
 };
 
 pub(crate) const GATE: Shape = Shape {
@@ -29,6 +37,7 @@ pub(crate) const GATE: Shape = Shape {
     steps: &[("code", &[]), ("review", &["code"])],
     gates: &[("review", "code")],
     people: &[],
+    worktrees: &[],
 };
 
 /// `docs` may be running when `review` loops back to `code`; `plan` is above both, and `ship` needs both.
@@ -43,6 +52,7 @@ pub(crate) const SIBLING: Shape = Shape {
     ],
     gates: &[("review", "code")],
     people: &[],
+    worktrees: &[],
 };
 
 pub(crate) const NESTED: Shape = Shape {
@@ -50,6 +60,7 @@ pub(crate) const NESTED: Shape = Shape {
     steps: &[("plan", &[]), ("code", &["plan"]), ("review", &["code"]), ("accept", &["review"])],
     gates: &[("review", "code"), ("accept", "plan")],
     people: &[],
+    worktrees: &[],
 };
 
 /// Both gates may fail before either loop-back; one target is above the other.
@@ -58,6 +69,7 @@ pub(crate) const GATHERED: Shape = Shape {
     steps: &[("plan", &[]), ("code", &["plan"]), ("near", &["code"]), ("far", &["code"])],
     gates: &[("near", "code"), ("far", "plan")],
     people: &[],
+    worktrees: &[],
 };
 
 pub(crate) const UNRELATED: Shape = Shape {
@@ -65,6 +77,7 @@ pub(crate) const UNRELATED: Shape = Shape {
     steps: &[("a", &[]), ("g", &["a"]), ("x", &[]), ("h", &["x"])],
     gates: &[("g", "a"), ("h", "x")],
     people: &[],
+    worktrees: &[],
 };
 
 /// `far` is not reset by `near`, but resets `near`.
@@ -73,6 +86,7 @@ pub(crate) const CROSSED: Shape = Shape {
     steps: &[("plan", &[]), ("code", &["plan"]), ("near", &["code"]), ("far", &["plan"])],
     gates: &[("near", "code"), ("far", "plan")],
     people: &[],
+    worktrees: &[],
 };
 
 pub(crate) const SIX: Shape = Shape {
@@ -87,6 +101,7 @@ pub(crate) const SIX: Shape = Shape {
     ],
     gates: &[("test", "code"), ("review", "plan")],
     people: &[],
+    worktrees: &[],
 };
 
 /// Three branches with a gate each, all needed at the end.
@@ -106,6 +121,7 @@ pub(crate) const WIDE: Shape = Shape {
     ],
     gates: &[("test-a", "a"), ("test-b", "b"), ("test-c", "plan"), ("review", "plan")],
     people: &[],
+    worktrees: &[],
 };
 
 /// A line of gates, each looping back further.
@@ -124,6 +140,7 @@ pub(crate) const DEEP: Shape = Shape {
     ],
     gates: &[("c", "b"), ("e", "d"), ("g", "a"), ("last", "f")],
     people: &[],
+    worktrees: &[],
 };
 
 /// A person approves what `code` did, or sends it back; another person allows the release.
@@ -132,6 +149,7 @@ pub(crate) const APPROVAL: Shape = Shape {
     steps: &[("code", &[]), ("approve", &["code"]), ("ship", &["approve"]), ("release", &["code"])],
     gates: &[("approve", "code")],
     people: &["approve", "release"],
+    worktrees: &[],
 };
 
 /// A person approves one step, and sends it back.
@@ -140,6 +158,29 @@ pub(crate) const APPROVED_GATE: Shape = Shape {
     steps: &[("code", &[]), ("approve", &["code"])],
     gates: &[("approve", "code")],
     people: &["approve"],
+    worktrees: &[],
+};
+
+/// A feature in a worktree of its own: a merge follows it, and the fast-forward of the run.
+pub(crate) const WORKTREE: Shape =
+    Shape { name: "worktree", steps: &[("code", &[])], gates: &[], people: &[], worktrees: &["code"] };
+
+/// Two features in worktrees of their own, side by side. A merge that fails loops back to its feature only.
+pub(crate) const WORKTREES: Shape = Shape {
+    name: "two worktrees",
+    steps: &[("a", &[]), ("b", &[])],
+    gates: &[],
+    people: &[],
+    worktrees: &["a", "b"],
+};
+
+/// A gate after the merge sends the feature back, which is merged again.
+pub(crate) const REVIEWED_WORKTREE: Shape = Shape {
+    name: "worktree with a gate",
+    steps: &[("code", &[]), ("review", &["code"])],
+    gates: &[("review", "code")],
+    people: &[],
+    worktrees: &["code"],
 };
 
 /// Asked to start again at each of its steps.

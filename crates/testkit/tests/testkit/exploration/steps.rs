@@ -7,13 +7,13 @@ use testkit::explorer::{Limits, Scene, Slots};
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
-    APPROVAL, APPROVED_GATE, CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, RESTART, SIBLING,
-    SIX, UNRELATED,
+    APPROVAL, APPROVED_GATE, CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, RESTART,
+    REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WORKTREE, WORKTREES,
 };
 use super::{ITERATIONS, POLICIES, scene};
 
 /// The number of requests on a path: two if the states are few enough.
-const EXPLORED: [(&Shape, usize); 15] = [
+const EXPLORED: [(&Shape, usize); 18] = [
     (&ONE, 2),
     (&PAIR, 2),
     (&LINE, 2),
@@ -29,6 +29,9 @@ const EXPLORED: [(&Shape, usize); 15] = [
     (&APPROVED_GATE, 2),
     (&APPROVAL, 1),
     (&RESTART, 2),
+    (&WORKTREE, 1),
+    (&REVIEWED_WORKTREE, 1),
+    (&WORKTREES, 0),
 ];
 
 #[test]
@@ -45,7 +48,7 @@ fn every_state_keeps_the_rules() {
     }
     let explored = explore_all(&scenes);
     expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps`: 15 shapes of workflows, three policies, one slot and all";
+    let about = "`steps`: 18 shapes of workflows, three policies, one slot and all";
     expect_section("exploration.md", "counts of steps", &sum(about, &explored));
 }
 
