@@ -303,7 +303,7 @@ fn the_changes_of_a_branch_are_summarised_with_the_command_that_shows_them() {
     assert_eq!(changes.command, "git diff callboard/trial...callboard/trial@a");
     assert_eq!(changes.stat, [" page.txt | 1 +", " 1 file changed, 1 insertion(+)"]);
     assert_eq!(trees.changes(None).unwrap(), None, "it is not merged");
-    trees.merge(&worktree, "key", |_| Ok(())).unwrap();
+    trees.merge(&worktree, "key", |_| Ok(true)).unwrap();
     let merged = trees.changes(None).unwrap().unwrap();
     assert_eq!((merged.command.as_str(), &merged.stat), ("git diff main...callboard/trial", &changes.stat));
 
