@@ -204,4 +204,8 @@ impl Kinds {
 }
 
 /// The protocols of this program.
-pub const KINDS: Kinds = Kinds(&[KindOf::<crate::steps::Steps>::STATIC, KindOf::<crate::peer::Peer>::STATIC]);
+pub const KINDS: Kinds = Kinds(&[
+    KindOf::<crate::steps::Steps>::STATIC,
+    KindOf::<crate::peer::Peer>::STATIC,
+    KindOf::<crate::issue::Issue>::STATIC,
+]);

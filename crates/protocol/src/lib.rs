@@ -14,6 +14,7 @@ mod document;
 pub mod edit;
 pub mod entry;
 pub mod ids;
+pub mod issue;
 mod kind;
 pub mod located;
 mod machine;

@@ -12,6 +12,7 @@
 mod checks;
 mod entry;
 mod input;
+pub mod issue;
 pub mod peer;
 mod report;
 mod scene;

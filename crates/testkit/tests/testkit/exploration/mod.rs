@@ -5,6 +5,7 @@
 
 mod explore_all;
 mod generated_files;
+mod issue;
 mod items;
 mod peer;
 mod shapes;

@@ -1,0 +1,109 @@
+//! The rules of `issue-state.json`.
+
+use serde_json::Value;
+
+use super::document::Document;
+use crate::check::{Findings, Location, Violation};
+use crate::present::CheckedFile;
+
+/// The words of each field with a closed set.
+const WORDS: [(&str, &str, &[&str]); 6] = [
+    ("issue", "type", &["BUG_FIX", "NEW_FEATURE", "REFACTOR_STYLE"]),
+    ("pipeline", "status", &["in_progress", "completed", "failed", "blocked"]),
+    ("triage", "scope", &["SMALL", "MEDIUM", "LARGE"]),
+    ("triage", "complexity", &["simple", "moderate", "complex"]),
+    ("review", "verdict", &["APPROVED", "REJECTED", "NEEDS_INFO"]),
+    ("pipeline", "current_agent", &["triage", "analyst", "writer", "build", "builder", "reviewer", "committer"]),
+];
+
+/// Checks a document, whole or partial.
+pub fn check(value: &Value) -> CheckedFile {
+    let (mut violations, mut warnings) = (Findings::default(), Findings::default());
+    let document = Location::document();
+    if !value.is_object() {
+        violations.wrong_type(&document, value, "an object", "write a JSON object");
+        return CheckedFile { violations: violations.0, ..CheckedFile::default() };
+    }
+    words(value, &mut violations, &mut warnings);
+    if let Err(error) = Document::default().merged(value) {
+        violations.add("wrong-type", &document, error, "give the field the type that the format says");
+    }
+    relations(value, &mut violations);
+    let summary = summary(value);
+    CheckedFile { violations: violations.0, warnings: warnings.0, summary }
+}
+
+fn words(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
+    for (section, field, words) in WORDS {
+        let at = Location::document().field(section).field(field);
+        match &value[section][field] {
+            Value::String(word) if words.contains(&word.as_str()) => {}
+            Value::String(word) if word.contains(" | ") => warnings.add(
+                "placeholder",
+                &at,
+                format!("{} is the placeholder `{word}`", at.name),
+                format!("choose one of {}", words.join(", ")),
+            ),
+            Value::String(word) => violations.add(
+                "unknown-word",
+                &at,
+                format!("{} is `{word}`", at.name),
+                format!("use one of {}", words.join(", ")),
+            ),
+            _ => {}
+        }
+    }
+}
+
+fn relations(value: &Value, violations: &mut Findings) {
+    let pipeline = Location::document().field("pipeline");
+    let number = |field: &str| value["pipeline"][field].as_u64();
+    if let Some(attempt) = number("attempt") {
+        let max = number("max_attempts").unwrap_or(u64::MAX);
+        if attempt < 1 || attempt > max {
+            let at = pipeline.field("attempt");
+            let message = format!("attempt {attempt} is not between 1 and {max}");
+            violations.add("attempt-range", &at, message, "count attempts from 1 to `max_attempts`");
+        }
+    }
+    let has_text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+    for (status, reason) in [("blocked", "blocked_reason"), ("failed", "failure_reason")] {
+        if value["pipeline"]["status"] == status && !has_text(&value["pipeline"][reason]) {
+            let message = format!("the pipeline is {status}, and `{reason}` is missing");
+            violations.add("reason-missing", &pipeline, message, format!("say why in `{reason}`"));
+        }
+    }
+    let commit = &value["commit"];
+    if commit["completed"] == true && value["review"]["verdict"] != "APPROVED" {
+        let at = Location::document().field("commit").field("completed");
+        let message = "the commit is completed, and the review is not APPROVED".to_owned();
+        violations.add("not-approved", &at, message, "commit only what was approved");
+    }
+    let questions = value["communication"]["questions"].as_array().into_iter().flatten();
+    let list = Location::document().field("communication").field("questions");
+    for (index, question) in questions.enumerate() {
+        if question["answered"] == true && !has_text(&question["answer"]) {
+            let message = format!("question {} is answered, and has no `answer`", index + 1);
+            violations.add("answer-missing", &list.entry(index), message, "write the answer, or set `answered` to false");
+        }
+    }
+}
+
+fn summary(value: &Value) -> String {
+    let text = |section: &str, field: &str| match &value[section][field] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    format!("issue {}, {}", text("issue", "number"), text("pipeline", "status"))
+}
+
+/// Recognises the file by its name or its sections.
+pub(super) fn is_ours(name: &str, value: &Value) -> bool {
+    let has = |section: &str| value.get(section).is_some_and(Value::is_object);
+    name == super::document::FILE || (has("pipeline") && (has("issue") || has("review") || name == "state.json"))
+}
+
+/// Returns what is wrong with a stored document.
+pub(super) fn violations(document: &Document) -> Vec<Violation> {
+    check(&document.shown()).violations
+}

@@ -1,0 +1,391 @@
+//! The transition table.
+//!
+//! One step works at a time: [`State::current`]. A step that asks is resumed when all its questions are answered.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{Closing, Definition, TriageMode};
+use super::step::{Addressee, Step};
+use super::verdict::{Pending, Verdict};
+use crate::rules::StepStatus;
+use crate::{Event, Move, Next, Outcome};
+
+/// Where the pipeline is. Only ids and numbers: the text is in the document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct State {
+    pub stage: Stage,
+    /// The pipeline attempt, from 1.
+    pub attempt: u32,
+    /// Questions and escalations since the stage began.
+    pub asked: u32,
+    /// What the agent of the stage waits for. The first is being dealt with.
+    pub pending: Vec<Pending>,
+    /// Whether the first of `pending` was posted on the issue.
+    pub posted: bool,
+    pub failed: Option<Cause>,
+    /// Steps that were needed besides the pipeline.
+    pub appeared: BTreeSet<Step>,
+}
+
+/// What the pipeline needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Triage,
+    Analyst,
+    Writer,
+    Diff,
+    Build,
+    Reviewer,
+    Commit,
+    Push,
+    PullRequest,
+    /// Comments that the work is done.
+    Announce,
+    Close,
+    Learn,
+    Done,
+    /// Comments that no attempts are left.
+    GiveUp,
+    /// Remembers the failure.
+    GiveUpLearn,
+}
+
+/// Why a run has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The step has no attempts left.
+    Step,
+    /// The pipeline has no attempts left.
+    Pipeline,
+    /// A user stopped the run.
+    Stopped,
+    /// A person refused to lift a block.
+    Refused,
+}
+
+/// One transition of the state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Entered(Stage),
+    Asked(Vec<Pending>),
+    /// The first of what is pending was posted on the issue, or could not be.
+    Posted,
+    /// The first of what is pending is settled.
+    Settled,
+    /// The addressee could not answer: the first question goes to a person.
+    Rerouted,
+    /// The next pipeline attempt begins.
+    LoopedBack,
+    /// The pipeline has no attempts left.
+    GaveUp,
+    Failed(Cause),
+    /// A user retries a run that failed for this reason.
+    Retried(Cause),
+    Imported(State),
+}
+
+impl Stage {
+    /// Returns the step of the stage; `None` if the run is done.
+    fn step(self) -> Option<Step> {
+        match self {
+            Self::Triage => Some(Step::Triage),
+            Self::Analyst => Some(Step::Analyst),
+            Self::Writer => Some(Step::Writer),
+            Self::Diff => Some(Step::Diff),
+            Self::Build => Some(Step::Build),
+            Self::Reviewer => Some(Step::Reviewer),
+            Self::Commit => Some(Step::Commit),
+            Self::Push => Some(Step::Push),
+            Self::PullRequest => Some(Step::PullRequest),
+            Self::Announce | Self::GiveUp => Some(Step::Comment),
+            Self::Close => Some(Step::Close),
+            Self::Learn | Self::GiveUpLearn => Some(Step::Learn),
+            Self::Done => None,
+        }
+    }
+}
+
+impl Pending {
+    fn needs_person(self) -> bool {
+        match self {
+            Self::Question(Addressee::Agent(_)) => false,
+            Self::Question(Addressee::Human) | Self::Escalation | Self::Block => true,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn begin(definition: &Definition) -> Self {
+        let stage = match definition.triage {
+            TriageMode::First => Stage::Triage,
+            TriageMode::Omitted => Stage::Analyst,
+        };
+        Self {
+            stage,
+            attempt: 1,
+            asked: 0,
+            pending: Vec::new(),
+            posted: false,
+            failed: None,
+            appeared: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the step that works, is to work, or has failed; `None` if the run is done.
+    pub fn current(&self) -> Option<Step> {
+        match self.pending.first() {
+            Some(Pending::Question(Addressee::Agent(agent))) => Some(Step::Answer(*agent)),
+            Some(Pending::Question(Addressee::Human) | Pending::Escalation | Pending::Block) => {
+                Some(if self.posted { Step::Person } else { Step::Comment })
+            }
+            None => self.stage.step(),
+        }
+    }
+
+    pub(super) fn steps(&self, definition: &Definition) -> Vec<Step> {
+        let is_part = |step: &Step| match step {
+            Step::Triage => definition.triage == TriageMode::First,
+            Step::Close => definition.closing == Closing::AtOnce,
+            Step::Analyst
+            | Step::Writer
+            | Step::Diff
+            | Step::Build
+            | Step::Reviewer
+            | Step::Commit
+            | Step::Push
+            | Step::PullRequest
+            | Step::Comment
+            | Step::Learn
+            | Step::Answer(_)
+            | Step::Person => true,
+        };
+        let pipeline = Step::PIPELINE.into_iter().filter(is_part);
+        pipeline.chain(self.appeared.iter().copied()).collect()
+    }
+
+    /// Returns the status of a step.
+    pub fn status(&self, step: Step) -> StepStatus {
+        if self.failed_step() == Some(step) {
+            return StepStatus::Failed;
+        }
+        if self.failed.is_none() && self.current() == Some(step) {
+            return StepStatus::Unfinished;
+        }
+        let stage = match step {
+            Step::Triage => Stage::Triage,
+            Step::Analyst => Stage::Analyst,
+            Step::Writer => Stage::Writer,
+            Step::Diff => Stage::Diff,
+            Step::Build => Stage::Build,
+            Step::Reviewer => Stage::Reviewer,
+            Step::Commit => Stage::Commit,
+            Step::Push => Stage::Push,
+            Step::PullRequest => Stage::PullRequest,
+            Step::Comment => Stage::Announce,
+            Step::Close => Stage::Close,
+            Step::Learn => Stage::Learn,
+            Step::Answer(_) | Step::Person => return StepStatus::Succeeded,
+        };
+        match self.stage {
+            // The last attempt was sent back by one of them; the document says by which.
+            Stage::GiveUp | Stage::GiveUpLearn if stage > Stage::Analyst => StepStatus::Unfinished,
+            Stage::GiveUp | Stage::GiveUpLearn => StepStatus::Succeeded,
+            now if stage < now => StepStatus::Succeeded,
+            _ => StepStatus::Unfinished,
+        }
+    }
+
+    /// Returns the step that `retry` runs again.
+    pub(super) fn failed_step(&self) -> Option<Step> {
+        match self.failed? {
+            Cause::Pipeline => Some(Step::Writer),
+            Cause::Step | Cause::Stopped | Cause::Refused => self.current(),
+        }
+    }
+
+    pub(super) fn admits(&self, change: &Change) -> bool {
+        match change {
+            Change::Posted | Change::Settled | Change::Rerouted => !self.pending.is_empty(),
+            Change::Asked(pending) => !pending.is_empty(),
+            Change::Retried(cause) => self.failed == Some(*cause),
+            Change::Entered(_)
+            | Change::LoopedBack
+            | Change::GaveUp
+            | Change::Failed(_)
+            | Change::Imported(_) => true,
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Entered(stage) => (self.stage, self.asked) = (*stage, 0),
+            Change::Asked(pending) => {
+                self.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
+                (self.pending, self.posted) = (pending.clone(), false);
+            }
+            Change::Posted => self.posted = true,
+            Change::Settled => {
+                self.pending.remove(0);
+                self.posted = false;
+            }
+            Change::Rerouted => self.pending[0] = Pending::Question(Addressee::Human),
+            Change::LoopedBack => {
+                (self.stage, self.asked) = (Stage::Writer, 0);
+                self.attempt += 1;
+            }
+            Change::GaveUp => (self.stage, self.asked) = (Stage::GiveUp, 0),
+            Change::Failed(cause) => self.failed = Some(*cause),
+            Change::Retried(cause) => {
+                if *cause == Cause::Pipeline {
+                    (self.stage, self.asked, self.attempt) = (Stage::Writer, 0, 1);
+                }
+                self.failed = None;
+            }
+            Change::Imported(state) => *self = state.clone(),
+        }
+        if let Some(step @ (Step::Answer(_) | Step::Person)) = self.current() {
+            self.appeared.insert(step);
+        }
+    }
+}
+
+pub(super) fn decide(
+    definition: &Definition,
+    state: &State,
+    event: Event<Step, Verdict>,
+) -> Move<Change, Step> {
+    match event {
+        Event::Opened => go_on(state, Vec::new()),
+        Event::Reported { step, verdict } => reported(definition, state, step, verdict),
+        Event::Exhausted { step } => exhausted(state, step),
+        Event::Retried { .. } => {
+            let changes: Vec<_> = state.failed.map(Change::Retried).into_iter().collect();
+            let mut after = state.clone();
+            changes.iter().for_each(|change| after.apply(change));
+            Move { changes, next: Next::Requeue(after.current().into_iter().collect()) }
+        }
+        // The run layer refuses to skip.
+        Event::Skipped { .. } => Move { changes: Vec::new(), next: Next::Queue(Vec::new()) },
+    }
+}
+
+fn reported(
+    definition: &Definition,
+    state: &State,
+    step: Step,
+    verdict: Verdict,
+) -> Move<Change, Step> {
+    let enter = |stage| go_on(state, vec![Change::Entered(stage)]);
+    match verdict {
+        Verdict::Asks(pending) => go_on(state, vec![Change::Asked(pending)]),
+        Verdict::Answered => settled(state),
+        Verdict::Refused => fail(Cause::Refused),
+        Verdict::Proceed => enter(Stage::Analyst),
+        Verdict::Analysed => enter(Stage::Writer),
+        Verdict::Written => enter(Stage::Diff),
+        Verdict::Changed => enter(Stage::Build),
+        Verdict::BuildPassed => enter(Stage::Reviewer),
+        Verdict::Approved => enter(Stage::Commit),
+        Verdict::EmptyChange | Verdict::UnfitChange | Verdict::BuildFailed | Verdict::Rejected => {
+            let is_last = state.attempt >= definition.pipeline_attempts.get();
+            go_on(state, vec![if is_last { Change::GaveUp } else { Change::LoopedBack }])
+        }
+        Verdict::NotPushed => enter(Stage::Announce),
+        Verdict::Performed => performed(definition, state, step),
+    }
+}
+
+/// Decides after an effect, or after a comment that could not be made although nothing depends on it.
+fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change, Step> {
+    let enter = |stage| go_on(state, vec![Change::Entered(stage)]);
+    if step == Step::Comment && !state.pending.is_empty() {
+        return go_on(state, vec![Change::Posted]);
+    }
+    match state.stage {
+        // The run was stopped in the meantime: a retry performs the effect again and finds it done.
+        Stage::Learn | Stage::GiveUpLearn if state.failed.is_some() => go_on(state, Vec::new()),
+        Stage::Commit => enter(Stage::Push),
+        Stage::Push => enter(Stage::PullRequest),
+        Stage::PullRequest => enter(Stage::Announce),
+        Stage::Announce => match definition.closing {
+            Closing::AtOnce => enter(Stage::Close),
+            Closing::ByMerge => enter(Stage::Learn),
+        },
+        Stage::Close => enter(Stage::Learn),
+        Stage::GiveUp => enter(Stage::GiveUpLearn),
+        Stage::GiveUpLearn => fail(Cause::Pipeline),
+        Stage::Learn => Move {
+            changes: vec![Change::Entered(Stage::Done)],
+            next: Next::Finish(Outcome::Succeeded),
+        },
+        Stage::Triage
+        | Stage::Analyst
+        | Stage::Writer
+        | Stage::Diff
+        | Stage::Build
+        | Stage::Reviewer
+        | Stage::Done => Move { changes: Vec::new(), next: Next::Queue(Vec::new()) },
+    }
+}
+
+/// Decides after an answer: the next question, or the step that waits. After a block of triage the analyst begins, because
+/// a person has overruled it.
+fn settled(state: &State) -> Move<Change, Step> {
+    let is_overruled = state.stage == Stage::Triage && state.pending.first() == Some(&Pending::Block);
+    let mut changes = vec![Change::Settled];
+    if is_overruled {
+        changes.push(Change::Entered(Stage::Analyst));
+    }
+    go_on(state, changes)
+}
+
+fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
+    let waits_for_person = state.pending.first().is_some_and(|first| first.needs_person());
+    match step {
+        Step::Answer(_) => go_on(state, vec![Change::Rerouted]),
+        // The inbox shows what waits, too.
+        Step::Comment if waits_for_person => go_on(state, vec![Change::Posted]),
+        Step::Comment if state.stage == Stage::GiveUp => {
+            go_on(state, vec![Change::Entered(Stage::GiveUpLearn)])
+        }
+        Step::Learn if state.stage == Stage::GiveUpLearn => fail(Cause::Pipeline),
+        // The pull request exists; what was learnt is in the document.
+        Step::Learn => Move {
+            changes: vec![Change::Entered(Stage::Done)],
+            next: Next::Finish(Outcome::Succeeded),
+        },
+        Step::Triage
+        | Step::Analyst
+        | Step::Writer
+        | Step::Diff
+        | Step::Build
+        | Step::Reviewer
+        | Step::Commit
+        | Step::Push
+        | Step::PullRequest
+        | Step::Comment
+        | Step::Close
+        | Step::Person => fail(Cause::Step),
+    }
+}
+
+fn fail(cause: Cause) -> Move<Change, Step> {
+    Move { changes: vec![Change::Failed(cause)], next: Next::Finish(Outcome::Failed) }
+}
+
+/// Ends the run because a user stops it.
+pub(super) fn stop() -> Move<Change, Step> {
+    fail(Cause::Stopped)
+}
+
+/// Applies the changes and queues the step that is current then.
+fn go_on(state: &State, changes: Vec<Change>) -> Move<Change, Step> {
+    let mut after = state.clone();
+    changes.iter().for_each(|change| after.apply(change));
+    Move { changes, next: Next::Queue(after.current().into_iter().collect()) }
+}

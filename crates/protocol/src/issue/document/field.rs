@@ -1,0 +1,93 @@
+//! Fields with a closed set of words. A value that is none of them, such as the template's `A | B`, is kept as it is.
+
+use serde::{Deserialize, Serialize};
+
+/// A word of the format, or the text that is there instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Field<T> {
+    Known(T),
+    Other(String),
+}
+
+impl<T: Default> Default for Field<T> {
+    fn default() -> Self {
+        Self::Known(T::default())
+    }
+}
+
+impl<T: Copy> Field<T> {
+    /// Returns the word, if the field is set.
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Self::Known(word) => Some(*word),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+/// The type of an issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum IssueType {
+    BugFix,
+    NewFeature,
+    RefactorStyle,
+}
+
+impl IssueType {
+    /// Returns the type of a conventional commit.
+    pub fn commit_type(self) -> &'static str {
+        match self {
+            Self::BugFix => "fix",
+            Self::NewFeature => "feat",
+            Self::RefactorStyle => "refactor",
+        }
+    }
+}
+
+/// The status of the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PipelineStatus {
+    InProgress,
+    Completed,
+    Failed,
+    Blocked,
+}
+
+/// How many files an issue concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Scope {
+    Small,
+    Medium,
+    Large,
+}
+
+/// How hard an issue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Complexity {
+    Simple,
+    Moderate,
+    Complex,
+}
+
+/// The reviewer's verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReviewVerdict {
+    Approved,
+    Rejected,
+    NeedsInfo,
+}
+
+/// How bad a finding of the reviewer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Critical,
+    Major,
+    Minor,
+}

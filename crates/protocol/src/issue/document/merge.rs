@@ -1,0 +1,53 @@
+//! Merging of partial documents, and the reverse: what one document adds to another.
+
+use serde_json::{Map, Value};
+
+/// Merges a partial document into a whole one: objects member by member, everything else by replacement.
+pub fn merge(into: &mut Value, partial: &Value) {
+    match (into, partial) {
+        (Value::Object(into), Value::Object(partial)) => {
+            for (name, value) in partial {
+                merge(into.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, partial) => *into = partial.clone(),
+    }
+}
+
+/// Returns the partial document that turns `old` into `new`. What `new` lacks is not part of it.
+pub fn additions(old: &Value, new: &Value) -> Option<Value> {
+    match (old, new) {
+        (old, new) if old == new => None,
+        (Value::Object(old), Value::Object(new)) => {
+            let changed = new.iter().filter_map(|(name, value)| {
+                let change = match old.get(name) {
+                    Some(old) => additions(old, value)?,
+                    None => value.clone(),
+                };
+                Some((name.clone(), change))
+            });
+            let changed: Map<_, _> = changed.collect();
+            (!changed.is_empty()).then_some(Value::Object(changed))
+        }
+        (_, new) => Some(new.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn additions_merged_into_the_old_give_the_new() {
+        let old = json!({ "a": { "b": 1, "c": [1, 2] }, "d": "x" });
+        let new = json!({ "a": { "b": 2, "c": [1] } });
+        let added = additions(&old, &new).unwrap();
+        assert_eq!(added, json!({ "a": { "b": 2, "c": [1] } }));
+        let mut merged = old.clone();
+        merge(&mut merged, &added);
+        assert_eq!(merged, json!({ "a": { "b": 2, "c": [1] }, "d": "x" }), "what is absent stays");
+        assert_eq!(additions(&old, &old), None);
+    }
+}

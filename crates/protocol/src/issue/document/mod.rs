@@ -1,0 +1,215 @@
+//! The document: `issue-state.json`, typed, with unknown fields kept.
+
+mod field;
+mod merge;
+mod sections;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::definition::{Definition, Label};
+use crate::{RunLocation, Stamp, StepId, View};
+
+pub use field::{Complexity, Field, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
+pub use merge::{additions, merge};
+pub use sections::{
+    Analysis, Build, ChangedFile, Commit, Communication, CommandRun, Escalation, Findings, Issue,
+    LearningsSection, Observation, Pipeline, PlannedFile, Question, Review, ReviewIssue, TestRequirement,
+    Triage, Writer,
+};
+
+/// The name of the file that shows the document.
+pub const FILE: &str = "issue-state.json";
+/// The version of the format.
+pub const VERSION: &str = "1.0";
+/// The part with what only the engine needs. The file does not show it.
+const ENGINE: &str = "callboard";
+
+/// The whole document.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Document {
+    pub version: String,
+    pub issue: Issue,
+    pub pipeline: Pipeline,
+    pub triage: Triage,
+    pub analysis: Analysis,
+    pub writer: Writer,
+    pub build: Build,
+    pub review: Review,
+    pub commit: Commit,
+    pub communication: Communication,
+    pub learnings: LearningsSection,
+    /// Earlier pipeline attempts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptRecord>,
+    #[serde(rename = "callboard")]
+    pub engine: EngineData,
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// One pipeline attempt that was sent back.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AttemptRecord {
+    pub attempt: u32,
+    pub writer: Writer,
+    pub build: Build,
+    pub review: Review,
+    pub ended_at: String,
+}
+
+/// What only the engine needs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EngineData {
+    pub run: String,
+    /// The directory of the file.
+    pub state_dir: String,
+    pub created_at: Option<Stamp>,
+    pub steps: indexmap::IndexMap<StepId, StepRecord>,
+    /// The ids of what the agent of the stage waits for, in order.
+    pub pending: Vec<String>,
+    /// How many questions and escalations the agent of the stage has had.
+    pub asked: u32,
+    /// The files that the work changes.
+    pub changed_files: Vec<String>,
+    pub diff_stat: String,
+    /// Reasons of blocks and failures that are over, and what agents were not allowed to say.
+    pub notes: Vec<String>,
+    /// What a person said about each block.
+    pub decisions: Vec<String>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepRecord {
+    pub status: StepState,
+    pub attempts: u32,
+    pub turns: u32,
+    pub started_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    pub error: Option<String>,
+}
+
+/// The status of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    #[default]
+    Pending,
+    Running,
+    Waiting,
+    Done,
+    Failed,
+}
+
+impl Document {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+        let data = &definition.issue;
+        let day = at.to_string().chars().take(10).collect::<String>();
+        Self {
+            version: VERSION.to_owned(),
+            issue: Issue {
+                number: Some(data.number),
+                title: data.title.clone(),
+                url: data.url.clone(),
+                original_body: data.body.clone(),
+                labels: data.labels.iter().map(|label| Label::name(label).to_owned()).collect(),
+                ..Issue::default()
+            },
+            pipeline: Pipeline {
+                started_at: Some(second(at)),
+                current_agent: Some("triage".to_owned()),
+                attempt: 1,
+                max_attempts: definition.pipeline_attempts.get(),
+                status: Some(Field::Known(PipelineStatus::InProgress)),
+                ..Pipeline::default()
+            },
+            commit: Commit { branch: Some(definition.branch.clone()), ..Commit::default() },
+            learnings: LearningsSection {
+                session_id: Some(format!("{day}-issue-{}", data.number)),
+                ..LearningsSection::default()
+            },
+            engine: EngineData {
+                run: location.run.to_string(),
+                state_dir: definition.state_dir.clone(),
+                created_at: Some(at),
+                ..EngineData::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Returns the document as JSON.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("BUG: a document is plain data")
+    }
+
+    /// Returns what the file shows: the document without what only the engine needs.
+    pub fn shown(&self) -> Value {
+        let mut value = self.to_value();
+        value.as_object_mut().expect("BUG: a document is an object").shift_remove(ENGINE);
+        value
+    }
+
+    /// Returns a section as JSON; null if there is none of this name.
+    pub(super) fn section(&self, name: &str) -> Value {
+        self.to_value().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Merges a partial document: objects member by member, everything else by replacement. Fails if a field has another
+    /// type.
+    pub fn merged(&self, partial: &Value) -> Result<Self, String> {
+        let mut value = self.to_value();
+        merge(&mut value, partial);
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn part(&self, path: &str) -> String {
+        self.section(path).to_string()
+    }
+
+    pub(super) fn assemble(parts: &[(String, String)]) -> Option<Self> {
+        let fields = parts.iter().map(|(path, body)| Some((path.clone(), serde_json::from_str(body).ok()?)));
+        serde_json::from_value(Value::Object(fields.collect::<Option<_>>()?)).ok()
+    }
+
+    /// Returns the names of the parts that differ, or of all if there is no other document.
+    pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
+        let (old, new) = (old.map(Self::to_value), self.to_value());
+        let fields = new.as_object().expect("BUG: a document is an object");
+        let differs =
+            |(name, value): &(&String, &Value)| old.as_ref().and_then(|old| old.get(*name)) != Some(value);
+        fields.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(super) fn views(&self) -> Vec<View> {
+        let body = serde_json::to_string_pretty(&self.shown()).expect("BUG: a document is plain data");
+        vec![View { path: format!("{}/{FILE}", self.engine.state_dir), body: body + "\n" }]
+    }
+
+    pub(super) fn step(&self, id: &StepId) -> Option<&StepRecord> {
+        self.engine.steps.get(id)
+    }
+
+    /// Returns the question with this id.
+    pub(super) fn question(&self, id: &str) -> Option<&Question> {
+        self.communication.questions.iter().find(|question| question.id.as_deref() == Some(id))
+    }
+
+    /// Returns the escalation with this id.
+    pub(super) fn escalation(&self, id: &str) -> Option<&Escalation> {
+        self.communication.escalations.iter().find(|escalation| escalation.id.as_deref() == Some(id))
+    }
+}
+
+/// Returns the time in whole seconds, as the format writes it.
+pub(super) fn second(at: Stamp) -> String {
+    match at.timestamp() {
+        Some(timestamp) => format!("{timestamp:.0}"),
+        None => at.to_string(),
+    }
+}

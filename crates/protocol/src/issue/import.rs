@@ -1,0 +1,134 @@
+//! Imports a document: determines the state of a run that starts with it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::check::check;
+use super::decide::{Cause, Change, Stage, State};
+use super::definition::{Definition, TriageMode};
+use super::document::{Document, EngineData, Field, PipelineStatus, ReviewVerdict};
+use super::record::BLOCK;
+use super::step::{Addressee, Step};
+use super::verdict::Pending;
+use crate::rules::{ImportRefusal, Move, Next, Outcome};
+
+/// Returns the document that a run continues: the found one over the present one, with ids for what waits.
+pub(super) fn taken_over(document: &Document, found: &Value) -> Result<Document, String> {
+    let mut taken = document.merged(found)?;
+    if found.get("callboard").is_none() {
+        taken.engine = EngineData {
+            run: document.engine.run.clone(),
+            state_dir: document.engine.state_dir.clone(),
+            created_at: document.engine.created_at,
+            ..EngineData::default()
+        };
+    }
+    for (index, question) in taken.communication.questions.iter_mut().enumerate() {
+        question.id.get_or_insert_with(|| format!("q{}", index + 1));
+    }
+    for (index, escalation) in taken.communication.escalations.iter_mut().enumerate() {
+        escalation.id.get_or_insert_with(|| format!("e{}", index + 1));
+    }
+    taken.engine.pending = open_items(&taken).into_iter().map(|(id, _)| id).collect();
+    let count = u32::try_from(taken.engine.pending.len()).unwrap_or(u32::MAX);
+    taken.engine.asked = count;
+    Ok(taken)
+}
+
+/// Returns the ids of what waits for an answer.
+fn open_items(document: &Document) -> Vec<(String, Pending)> {
+    let communication = &document.communication;
+    let questions = communication.questions.iter().filter(|question| !question.answered).map(|question| {
+        let to = Addressee::parse(&question.to).unwrap_or(Addressee::Human);
+        (question.id.clone(), Pending::Question(to))
+    });
+    let escalations = communication.escalations.iter();
+    let escalations = escalations
+        .filter(|escalation| escalation.requires_human && !escalation.resolved)
+        .map(|escalation| (escalation.id.clone(), Pending::Escalation));
+    let mut open: Vec<_> =
+        questions.chain(escalations).filter_map(|(id, pending)| Some((id?, pending))).collect();
+    let is_blocked = status(document) == Some(PipelineStatus::Blocked);
+    if is_blocked && !open.iter().any(|(_, pending)| *pending != Pending::Block && pending.is_for_person()) {
+        open.push((BLOCK.to_owned(), Pending::Block));
+    }
+    open
+}
+
+impl Pending {
+    fn is_for_person(self) -> bool {
+        match self {
+            Self::Question(Addressee::Agent(_)) => false,
+            Self::Question(Addressee::Human) | Self::Escalation | Self::Block => true,
+        }
+    }
+}
+
+fn status(document: &Document) -> Option<PipelineStatus> {
+    document.pipeline.status.as_ref().and_then(Field::known)
+}
+
+/// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from the flags.
+pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+    let violations = check(found).violations;
+    if !violations.is_empty() {
+        return Err(ImportRefusal::Invalid(violations));
+    }
+    let document = taken_over(&Document::default(), found).map_err(ImportRefusal::StepsDiffer)?;
+    if document.issue.number.is_some_and(|number| number != definition.issue.number) {
+        let number = document.issue.number.unwrap_or_default();
+        return Err(ImportRefusal::StepsDiffer(format!("it is about issue {number}")));
+    }
+    let state = state_of(definition, &document);
+    let next = match (state.failed, state.current()) {
+        (Some(_), _) => Next::Finish(Outcome::Failed),
+        (None, None) => Next::Finish(Outcome::Succeeded),
+        (None, Some(step)) => Next::Queue(vec![step]),
+    };
+    Ok(Move { changes: vec![Change::Imported(state)], next })
+}
+
+fn state_of(definition: &Definition, document: &Document) -> State {
+    let failed_status = status(document) == Some(PipelineStatus::Failed);
+    let pending: Vec<_> = open_items(document).into_iter().map(|(_, pending)| pending).collect();
+    let mut state = State {
+        stage: stage_of(definition, document),
+        attempt: document.pipeline.attempt.clamp(1, definition.pipeline_attempts.get()),
+        asked: u32::try_from(pending.len()).unwrap_or(u32::MAX),
+        pending: if failed_status { Vec::new() } else { pending },
+        posted: false,
+        failed: failed_status.then_some(Cause::Step),
+        appeared: BTreeSet::new(),
+    };
+    if failed_status && state.attempt == definition.pipeline_attempts.get() {
+        (state.stage, state.failed) = (Stage::GiveUpLearn, Some(Cause::Pipeline));
+    }
+    if let Some(step @ (Step::Answer(_) | Step::Person)) = state.current() {
+        state.appeared.insert(step);
+    }
+    state
+}
+
+fn stage_of(definition: &Definition, document: &Document) -> Stage {
+    let verdict = document.review.verdict.as_ref().and_then(Field::known);
+    let is_red = [document.build.tests_passed, document.build.lint_passed, document.build.type_check_passed]
+        .contains(&Some(false));
+    if status(document) == Some(PipelineStatus::Completed) {
+        Stage::Done
+    } else if document.commit.completed {
+        Stage::Announce
+    } else if document.review.completed && verdict == Some(ReviewVerdict::Approved) {
+        Stage::Commit
+    } else if document.build.completed && document.writer.completed && !is_red && verdict != Some(ReviewVerdict::Rejected) {
+        Stage::Reviewer
+    } else if document.writer.completed && !document.build.completed {
+        Stage::Diff
+    } else if document.analysis.completed {
+        Stage::Writer
+    } else if definition.triage == TriageMode::First && !document.triage.completed {
+        Stage::Triage
+    } else {
+        Stage::Analyst
+    }
+}

@@ -1,0 +1,247 @@
+//! `issue`: from an issue to a pull request.
+//!
+//! ```text
+//! triage → analyst → [ writer → build → reviewer ] × pipeline attempts → commit → push → pull request → comment
+//! ```
+//!
+//! The four agents are models; the build and the committer are programs. A red build, a rejection and an empty change each
+//! spend a pipeline attempt. An agent that asks waits for the answers: of another agent, or of a person. The document is
+//! `issue-state.json`. What an agent may read and update is a table (`rights.rs`), enforced on its reports and on the edits of
+//! its private copy.
+
+mod check;
+mod decide;
+mod definition;
+pub mod document;
+mod globs;
+mod import;
+mod parse;
+mod present;
+mod record;
+mod rights;
+mod step;
+mod verdict;
+
+use std::num::NonZeroU32;
+
+use serde_json::Value;
+
+use crate::brief::Brief;
+use crate::check::Violation;
+use crate::edit::{EditAuthor, EditRefusal, Patch};
+use crate::entry::Entry;
+use crate::report::Report;
+use crate::rules::{Deferred, StepStatus};
+use crate::{
+    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, Question,
+    RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
+};
+
+pub use check::check;
+pub use decide::{Cause, Change, Stage, State};
+pub use definition::{
+    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, Learnings, MAX_QUESTIONS, TrackerSpec,
+    TriageMode,
+};
+pub use document::{
+    Document, FILE, Field, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepState, additions, merge,
+};
+pub use rights::{Rights, Role, SECTIONS};
+pub use step::forms::example_file;
+pub use step::{Addressee, Agent, Step};
+pub use verdict::{Pending, Verdict};
+
+/// The protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Issue {}
+
+impl Protocol for Issue {
+    const NAME: &'static str = "issue";
+    const SKIPS: bool = false;
+    const CHECKS_WRITES: bool = false;
+    const SHOWS_DOCUMENT: bool = false;
+
+    type Definition = Definition;
+    type State = State;
+    type Change = Change;
+    type Step = Step;
+    type Verdict = Verdict;
+    type Document = Document;
+    type Edit = Never;
+    type Request = Never;
+
+    fn begin(definition: &Definition) -> State {
+        State::begin(definition)
+    }
+
+    fn decide(definition: &Definition, state: &State, event: Event<Step, Verdict>) -> Move<Change, Step> {
+        decide::decide(definition, state, event)
+    }
+
+    fn consider(
+        _: &Definition,
+        _: &State,
+        request: &Never,
+        _: Option<Outcome>,
+    ) -> Result<Move<Change, Step>, RequestRefusal> {
+        match *request {}
+    }
+
+    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
+        None
+    }
+
+    fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, Step>> {
+        Some(decide::stop())
+    }
+
+    fn apply(state: &mut State, change: &Change) {
+        state.apply(change);
+    }
+
+    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
+        state.admits(change)
+    }
+
+    fn progress(definition: &Definition, state: &State) -> Progress {
+        let steps = state.steps(definition);
+        let done = steps.iter().filter(|step| state.status(**step) == StepStatus::Succeeded).count();
+        Progress { done, total: steps.len() }
+    }
+
+    fn steps(definition: &Definition, state: &State) -> Vec<Step> {
+        state.steps(definition)
+    }
+
+    fn step(definition: &Definition, state: &State, id: &StepId) -> Option<Step> {
+        Step::parse(id).filter(|step| state.steps(definition).contains(step))
+    }
+
+    fn step_id(step: &Step) -> StepId {
+        step.id()
+    }
+
+    fn step_kind(_: &Definition, _: &State, step: &Step) -> StepKind {
+        step.kind()
+    }
+
+    fn step_status(_: &Definition, state: &State, step: &Step) -> StepStatus {
+        state.status(*step)
+    }
+
+    fn failed_steps(_: &Definition, state: &State) -> Vec<Step> {
+        state.failed_step().into_iter().collect()
+    }
+
+    fn max_attempts(definition: &Definition, _: &State, _: &Step) -> NonZeroU32 {
+        definition.max_attempts
+    }
+
+    fn rank(definition: &Definition, state: &State, step: &Step) -> usize {
+        state.steps(definition).iter().position(|known| known == step).unwrap_or(usize::MAX)
+    }
+
+    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+        rights::restrict(document, *step, report)
+    }
+
+    fn parse_report(
+        definition: &Definition,
+        document: &Document,
+        step: &Step,
+        report: &Report,
+    ) -> ParsedReport<Verdict> {
+        parse::parse_report(definition, document, *step, report)
+    }
+
+    fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {
+        step::brief::brief(definition, document, *step, counted_attempt)
+    }
+
+    fn question(_: &Definition, document: &Document, step: &Step) -> Option<Question> {
+        step::brief::question(document, *step)
+    }
+
+    fn parse_answer(
+        _: &Definition,
+        document: &Document,
+        step: &Step,
+        answer: &Answer,
+    ) -> Result<Verdict, String> {
+        parse::parse_answer(document, *step, answer)
+    }
+
+    fn effect(definition: &Definition, document: &Document, step: &Step) -> Option<Effect> {
+        step::brief::effect(definition, document, *step)
+    }
+
+    fn import(definition: &Definition, document: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+        import::import(definition, document)
+    }
+
+    fn sequence(_: &Document) -> Option<u64> {
+        None
+    }
+
+    fn last_change(_: &Document) -> Option<Value> {
+        None
+    }
+
+    fn edit(
+        _: &Definition,
+        _: &Document,
+        _: &Document,
+        _: &EditAuthor<Step>,
+        _: &Patch,
+    ) -> Result<Option<Never>, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
+    }
+
+    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
+        None
+    }
+
+    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+        Document::open(definition, location, at)
+    }
+
+    fn record(
+        definition: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, RecordError> {
+        record::record(definition, document, entry)
+    }
+
+    fn part(document: &Document, path: &str) -> String {
+        document.part(path)
+    }
+
+    fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(parts)
+    }
+
+    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn assemble_without_definition(parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(parts)
+    }
+
+    fn violations(document: &Document) -> Vec<Violation> {
+        check::violations(document)
+    }
+
+    fn views(document: &Document) -> Vec<View> {
+        document.views()
+    }
+
+    fn report_path(_: &Document, _: &Step) -> Option<String> {
+        None
+    }
+
+    fn reported_steps(_: &Document) -> Vec<Step> {
+        Vec::new()
+    }
+}

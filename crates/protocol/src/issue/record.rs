@@ -1,0 +1,505 @@
+//! Records an entry in the document.
+
+use serde_json::{Value, json};
+
+use super::decide::{Cause, Change as IssueChange, Stage};
+use super::definition::Definition;
+use super::document::{
+    AttemptRecord, Build, CommandRun, Document, Escalation, Field, Observation, PipelineStatus, Question,
+    Review, StepRecord, StepState, Writer, second,
+};
+use super::parse;
+use super::step::{Agent, Step};
+use super::verdict::{Pending, Verdict};
+use super::{Issue, import};
+use crate::check::shortened;
+use crate::checks;
+use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
+use crate::report::Report;
+use crate::rules::RecordError;
+use crate::run::{Change, Ending, Exit, Fact};
+use crate::{Stamp, StepId};
+
+/// Records the entry in the document. Returns the parts that changed.
+pub(super) fn record(
+    definition: &Definition,
+    document: &mut Document,
+    entry: &Entry<Issue>,
+) -> Result<Vec<String>, RecordError> {
+    let mut new = document.clone();
+    let mut is_whole = false;
+    match &entry.input {
+        Input::Opened { .. } => {
+            new.engine.created_at = Some(entry.at);
+            new.pipeline.started_at = Some(second(entry.at));
+            is_whole = true;
+        }
+        Input::Recovered { source } => {
+            is_whole = true;
+            match source {
+                RecoverySource::View { document: found, .. }
+                | RecoverySource::Document { document: found, .. }
+                | RecoverySource::Migrated { document: found, .. } => {
+                    new = import::taken_over(&new, found).map_err(RecordError)?;
+                }
+                RecoverySource::Journal { .. } | RecoverySource::Archive { .. } => {}
+            }
+        }
+        Input::Fact { fact, evidence } => {
+            let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
+            if let (Fact::Ended { attempt, ending: Ending::Reported(verdict) }, Some(report)) = (fact, report) {
+                if let Some(step) = Step::parse(&attempt.step) {
+                    reported(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
+                }
+            }
+            let refused = evidence.iter().flat_map(|evidence| &evidence.refused);
+            new.engine.notes.extend(refused.cloned());
+        }
+        Input::Request { .. } | Input::Refused { .. } | Input::Edited { .. } | Input::Deferred => {}
+    }
+    for change in &entry.changes {
+        match change {
+            Change::Protocol { transition } => transit(definition, &mut new, transition, entry),
+            other => step_change(&mut new, other, entry),
+        }
+    }
+    let parts = new.changed_parts((!is_whole).then_some(&*document));
+    *document = new;
+    Ok(parts)
+}
+
+/// Records what happens to a turn.
+fn step_change(document: &mut Document, change: &Change<IssueChange>, entry: &Entry<Issue>) {
+    let at = entry.at;
+    match change {
+        Change::Started { attempt, counted_attempt } => {
+            let turns = attempt.turn.0;
+            *step_mut(document, &attempt.step) = StepRecord {
+                status: StepState::Running,
+                attempts: *counted_attempt,
+                turns,
+                started_at: Some(at),
+                ..StepRecord::default()
+            };
+            let agent = Step::parse(&attempt.step).and_then(Step::current_agent);
+            if let Some(agent) = agent {
+                document.pipeline.current_agent = Some(agent.to_owned());
+            }
+        }
+        Change::Waiting { step } => {
+            let record = step_mut(document, step);
+            (record.status, record.started_at, record.ended_at) = (StepState::Waiting, Some(at), None);
+        }
+        Change::Ended { attempt, exit } => {
+            let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
+            let record = step_mut(document, &attempt.step);
+            (record.ended_at, record.error) = (Some(at), error);
+            record.status = match exit {
+                Exit::Reported => StepState::Done,
+                Exit::Exhausted => StepState::Failed,
+                Exit::WillRetry { .. }
+                | Exit::Interrupted { .. }
+                | Exit::Stopped
+                | Exit::Released
+                | Exit::Drained => StepState::Pending,
+            };
+        }
+        Change::Answered { step } => {
+            let record = step_mut(document, step);
+            (record.status, record.ended_at) = (StepState::Done, Some(at));
+        }
+        Change::Dequeued { step } => step_mut(document, step).status = StepState::Pending,
+        Change::Status { .. }
+        | Change::Protocol { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::StopRequested { .. } => {}
+    }
+}
+
+fn step_mut<'a>(document: &'a mut Document, step: &StepId) -> &'a mut StepRecord {
+    document.engine.steps.entry(step.clone()).or_default()
+}
+
+/// Records the report of a step.
+fn reported(
+    document: &mut Document,
+    step: Step,
+    verdict: &Verdict,
+    report: &Report,
+    at: Stamp,
+) -> Result<(), String> {
+    let text = |field: &str| report.others.get(field).and_then(Value::as_str).map(str::to_owned);
+    match step {
+        Step::Triage | Step::Analyst | Step::Writer | Step::Reviewer => {
+            let agent = step.agent().expect("BUG: an agent works on the step");
+            *document = parse::with_report(document, agent, report)?;
+            agent_reported(document, agent, verdict, report, at);
+        }
+        Step::Diff => {
+            let files = parse::changed_files(report)?;
+            let problems = parse::diff_problems(document, &files);
+            document.engine.changed_files = files.changed;
+            document.engine.diff_stat = text("stat").unwrap_or_default();
+            if *verdict != Verdict::Changed {
+                document.build = Build {
+                    completed: true,
+                    errors: problems.iter().map(|problem| json!(problem)).collect(),
+                    ..Build::default()
+                };
+                feedback(document, "build", problems.join("\n"));
+            }
+        }
+        Step::Build => {
+            let results = checks::results(report)?;
+            let passed = |name: &str| {
+                let mut of_name = results.iter().filter(|result| result.name == name).peekable();
+                of_name.peek()?;
+                Some(of_name.all(checks::CheckResult::passed))
+            };
+            let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();
+            let describe = |result: &&checks::CheckResult| {
+                format!("{} (`{}`)\n{}", result.summary(), result.command.join(" "), result.output.trim_end())
+            };
+            let mut texts: Vec<_> = failed.iter().map(describe).collect();
+            if results.is_empty() {
+                texts.push("no check is configured or found, so nothing shows that the change works".to_owned());
+            }
+            document.build = Build {
+                completed: true,
+                tests_passed: passed("test"),
+                lint_passed: passed("lint"),
+                type_check_passed: passed("types"),
+                errors: texts.iter().map(|text| json!(text)).collect(),
+                commands_run: results.iter().map(command_run).collect(),
+                ..Build::default()
+            };
+            if *verdict == Verdict::BuildFailed {
+                feedback(document, "build", texts.join("\n\n"));
+            }
+        }
+        Step::Answer(agent) => settle(document, parse::answer_text(report)?, agent.name(), at),
+        Step::Commit => {
+            document.commit.hash = text("hash");
+            document.commit.message = text("message");
+        }
+        Step::Push => document.commit.pushed = *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true)),
+        Step::PullRequest => {
+            document.commit.pr_url = text("url");
+            document.commit.pr_created = document.commit.pr_url.is_some();
+        }
+        Step::Close => document.commit.issue_closed = report.others.get("closed") == Some(&json!(true)),
+        Step::Comment | Step::Learn | Step::Person => {}
+    }
+    document.engine.notes.extend(text("rehearsal"));
+    Ok(())
+}
+
+fn command_run(result: &checks::CheckResult) -> CommandRun {
+    let evidence = json!({
+        "check": result.name,
+        "duration_ms": result.duration_ms,
+        "tree": result.tree,
+        "output_digest": result.output_digest,
+        "log": result.log,
+        "error": result.error,
+    });
+    CommandRun {
+        command: result.command.join(" "),
+        exit_code: result.exit_code,
+        output: result.output.clone(),
+        others: evidence.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+fn feedback(document: &mut Document, from: &str, text: String) {
+    document.review.feedback_for_writer = Some(text);
+    document.review.feedback_from = Some(from.to_owned());
+}
+
+/// Records questions, escalations and observations of an agent, and whether its section is complete.
+fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, report: &Report, at: Stamp) {
+    let is_complete = match verdict {
+        // Triage that stops the run is done.
+        Verdict::Asks(pending) => agent == Agent::Triage && pending.as_slice() == [Pending::Block],
+        _ => true,
+    };
+    match agent {
+        Agent::Triage => document.triage.completed = is_complete,
+        Agent::Analyst => {
+            document.analysis.completed = is_complete;
+            let classified = document.analysis.issue_type.clone();
+            document.issue.kind = classified.or(document.issue.kind.take());
+        }
+        Agent::Writer => {
+            document.writer.completed = is_complete;
+            document.writer.attempt = Some(document.pipeline.attempt);
+        }
+        Agent::Reviewer => {
+            document.review.completed = is_complete;
+            if *verdict == Verdict::Rejected {
+                document.review.feedback_from = Some("reviewer".to_owned());
+            }
+        }
+    }
+    let name = agent.name().to_owned();
+    let list = |section: &str, field: &str| {
+        let list = report.others.get(section).and_then(|section| section.get(field)).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut pending = Vec::new();
+    for question in list("communication", "questions") {
+        let id = format!("q{}", document.communication.questions.len() + 1);
+        pending.push(id.clone());
+        document.communication.questions.push(Question {
+            id: Some(id),
+            from: name.clone(),
+            to: text(&question["to"]),
+            question: text(&question["question"]),
+            asked_at: Some(second(at)),
+            ..Question::default()
+        });
+    }
+    for escalation in list("communication", "escalations") {
+        let id = format!("e{}", document.communication.escalations.len() + 1);
+        let requires_human = escalation["requires_human"] != Value::Bool(false);
+        let resolution = (!requires_human).then(|| "the engine went on without a person".to_owned());
+        if requires_human {
+            pending.push(id.clone());
+        }
+        document.communication.escalations.push(Escalation {
+            id: Some(id),
+            agent: name.clone(),
+            reason: text(&escalation["reason"]),
+            requires_human,
+            resolved: !requires_human,
+            resolved_by: resolution.as_ref().map(|_| "engine".to_owned()),
+            resolution,
+            raised_at: Some(second(at)),
+            ..Escalation::default()
+        });
+    }
+    for observation in list("learnings", "observations") {
+        document.learnings.observations.push(Observation {
+            agent: name.clone(),
+            kind: text(&observation["type"]),
+            content: text(&observation["content"]),
+            ..Observation::default()
+        });
+    }
+    if let Verdict::Asks(asked) = verdict {
+        if asked.contains(&Pending::Block) {
+            pending.push(BLOCK.to_owned());
+            document.pipeline.blocked_reason = parse::block_reason(agent, report).flatten();
+        }
+        document.engine.pending = pending;
+    }
+}
+
+/// The id of a block among what is pending.
+pub(super) const BLOCK: &str = "block";
+
+/// Records the answer to the first of what is pending.
+fn settle(document: &mut Document, answer: &str, by: &str, at: Stamp) {
+    let Some(id) = document.engine.pending.first().cloned() else { return };
+    let is = |other: &Option<String>| other.as_deref() == Some(id.as_str());
+    let at = Some(second(at));
+    let communication = &mut document.communication;
+    if let Some(question) = communication.questions.iter_mut().find(|question| is(&question.id)) {
+        (question.answered, question.answer) = (true, Some(answer.to_owned()));
+        (question.answered_by, question.answered_at) = (Some(by.to_owned()), at);
+    } else if let Some(escalation) = communication.escalations.iter_mut().find(|found| is(&found.id)) {
+        (escalation.resolved, escalation.resolution) = (true, Some(answer.to_owned()));
+        (escalation.resolved_by, escalation.resolved_at) = (Some(by.to_owned()), at);
+    } else {
+        document.engine.decisions.push(format!("{by}: {answer}"));
+    }
+}
+
+/// Records a transition of the pipeline.
+fn transit(definition: &Definition, document: &mut Document, change: &IssueChange, entry: &Entry<Issue>) {
+    match change {
+        IssueChange::Entered(stage) => enter(document, *stage, entry.at),
+        IssueChange::Asked(pending) => {
+            document.engine.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
+            show_block(document);
+        }
+        IssueChange::Posted => {}
+        IssueChange::Settled => {
+            if let Some(answer) = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()) {
+                let text = answer.text().map_or_else(|| answer.to_string(), str::to_owned);
+                settle(document, &text, &author_name(&entry.by), entry.at);
+            }
+            if !document.engine.pending.is_empty() {
+                document.engine.pending.remove(0);
+            }
+            unblock(document);
+            show_block(document);
+        }
+        IssueChange::Rerouted => {
+            let first = document.engine.pending.first().cloned();
+            let questions = &mut document.communication.questions;
+            if let Some(question) = questions.iter_mut().find(|question| question.id == first) {
+                let note = format!("`{}` could not answer: {}", question.to, question.question);
+                "human".clone_into(&mut question.to);
+                document.engine.notes.push(note);
+            }
+            show_block(document);
+        }
+        IssueChange::LoopedBack => {
+            loop_back(document, entry.at);
+            document.pipeline.attempt += 1;
+        }
+        IssueChange::GaveUp => {
+            exhausted(definition, document, entry.at);
+            document.engine.asked = 0;
+        }
+        IssueChange::Failed(Cause::Pipeline) => exhausted(definition, document, entry.at),
+        IssueChange::Failed(cause) => failed(document, *cause, entry),
+        IssueChange::Retried(cause) => {
+            let reason = document.pipeline.failure_reason.take();
+            document.engine.notes.extend(reason.map(|reason| format!("retried after: {reason}")));
+            document.learnings.outcome = None;
+            set_status(document, PipelineStatus::InProgress);
+            if *cause == Cause::Pipeline {
+                loop_back(document, entry.at);
+                document.pipeline.attempt = 1;
+            }
+            let failed = document.engine.steps.values_mut().filter(|step| step.status == StepState::Failed);
+            failed.for_each(|step| step.status = StepState::Pending);
+            show_block(document);
+        }
+        IssueChange::Imported(_) => {}
+    }
+}
+
+fn exhausted(definition: &Definition, document: &mut Document, at: Stamp) {
+    let reason = format!("Writer-Reviewer loop exhausted after {} attempts", definition.pipeline_attempts);
+    fail(document, reason, "failed_max_retries", at);
+}
+
+fn enter(document: &mut Document, stage: Stage, at: Stamp) {
+    document.engine.asked = 0;
+    match stage {
+        Stage::Announce => document.commit.completed = true,
+        Stage::Done => {
+            set_status(document, PipelineStatus::Completed);
+            document.pipeline.completed_at = Some(second(at));
+            end_session(document, "success", at);
+        }
+        Stage::Triage
+        | Stage::Analyst
+        | Stage::Writer
+        | Stage::Diff
+        | Stage::Build
+        | Stage::Reviewer
+        | Stage::Commit
+        | Stage::Push
+        | Stage::PullRequest
+        | Stage::Close
+        | Stage::Learn
+        | Stage::GiveUp
+        | Stage::GiveUpLearn => {}
+    }
+}
+
+/// Moves the sections of an attempt to the history. The feedback becomes that of the next writer.
+fn loop_back(document: &mut Document, at: Stamp) {
+    let feedback = document.review.feedback_for_writer.clone();
+    let record = AttemptRecord {
+        attempt: document.pipeline.attempt,
+        writer: std::mem::take(&mut document.writer),
+        build: std::mem::take(&mut document.build),
+        review: std::mem::take(&mut document.review),
+        ended_at: second(at),
+    };
+    document.attempts.push(record);
+    document.writer = Writer { previous_feedback: feedback, ..Writer::default() };
+    (document.build, document.review) = (Build::default(), Review::default());
+    document.engine.asked = 0;
+}
+
+fn failed(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
+    let error = || {
+        let evidence: Option<&Evidence> = entry.input.evidence();
+        evidence.and_then(|evidence| evidence.error.clone()).unwrap_or_else(|| "no attempts left".to_owned())
+    };
+    match cause {
+        Cause::Pipeline => {}
+        Cause::Step => {
+            let agent = document.pipeline.current_agent.clone().unwrap_or_default();
+            fail(document, format!("`{agent}` has no attempts left: {}", error()), "error", entry.at);
+        }
+        Cause::Stopped => {
+            let reason = match &entry.input {
+                Input::Request { reason: Some(reason), .. } => format!(": {reason}"),
+                _ => String::new(),
+            };
+            fail(document, format!("Stopped by {}{reason}", author_name(&entry.by)), "stopped", entry.at);
+        }
+        Cause::Refused => {
+            let answer = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()?.text());
+            let by = author_name(&entry.by);
+            let outcome = if document.triage.should_proceed == Some(false) { "escalated" } else { "blocked" };
+            fail(document, format!("Ended by {by}: {}", answer.unwrap_or_default()), outcome, entry.at);
+        }
+    }
+}
+
+fn fail(document: &mut Document, reason: String, outcome: &str, at: Stamp) {
+    set_status(document, PipelineStatus::Failed);
+    document.pipeline.blocked_reason = None;
+    document.pipeline.failure_reason = Some(reason);
+    end_session(document, outcome, at);
+}
+
+fn end_session(document: &mut Document, outcome: &str, at: Stamp) {
+    document.learnings.outcome = Some(outcome.to_owned());
+    document.learnings.attempts_used = Some(document.pipeline.attempt);
+    document.learnings.duration_minutes =
+        document.engine.created_at.map(|created_at| at.since(created_at).as_secs() / 60);
+}
+
+fn set_status(document: &mut Document, status: PipelineStatus) {
+    document.pipeline.status = Some(Field::Known(status));
+}
+
+/// Shows what waits for a person as the reason of a block.
+fn show_block(document: &mut Document) {
+    // A run that was stopped stays failed until it is retried.
+    if document.pipeline.failure_reason.is_some() {
+        return;
+    }
+    let Some(first) = document.engine.pending.first() else { return };
+    let reason = match (document.question(first), document.escalation(first)) {
+        (Some(question), _) if question.to == "human" => {
+            format!("`{}` asks: {}", question.from, question.question)
+        }
+        (Some(_), _) => return,
+        (None, Some(escalation)) => format!("`{}` escalates: {}", escalation.agent, escalation.reason),
+        (None, None) => match &document.pipeline.blocked_reason {
+            Some(reason) => reason.clone(),
+            None => document.triage.rejection_reason.clone().unwrap_or_else(|| "blocked".to_owned()),
+        },
+    };
+    document.pipeline.blocked_reason = Some(reason);
+    set_status(document, PipelineStatus::Blocked);
+}
+
+/// Ends a block. The reason is kept.
+fn unblock(document: &mut Document) {
+    if parse::is_blocked(document) {
+        let reason = document.pipeline.blocked_reason.take();
+        document.engine.notes.extend(reason.map(|reason| format!("was blocked: {reason}")));
+        set_status(document, PipelineStatus::InProgress);
+    }
+}
+
+fn author_name(author: &Author) -> String {
+    match author {
+        Author::Engine { .. } => "the engine".to_owned(),
+        Author::Person { name, .. } => name.clone(),
+        Author::Client { bucket, .. } => format!("another client of {}", shortened(&json!(bucket))),
+    }
+}

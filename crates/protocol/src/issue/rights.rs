@@ -1,0 +1,326 @@
+//! What each agent may read and update, and what happens to the rest.
+//!
+//! The table is the format's. `pipeline` belongs to the engine: what an agent says about it is dropped, except that triage
+//! and the reviewer may ask for `blocked`. Every agent may add questions, escalations and observations.
+
+use serde_json::{Map, Value, json};
+
+use super::document::{Document, FILE, additions, merge};
+use super::step::{Agent, Step};
+use crate::check::shortened;
+use crate::report::{CopyEdit, Report};
+
+/// The role of an agent in the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Triage,
+    Analyst,
+    Writer,
+    Build,
+    Reviewer,
+    Committer,
+}
+
+/// The rights of a role, as paths of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    pub reads: &'static [&'static str],
+    pub updates: &'static [&'static str],
+    /// What the format lets the agent update, but the engine computes. Dropped without a word.
+    pub derived: &'static [&'static str],
+}
+
+/// The sections of the document, in order.
+pub const SECTIONS: [&str; 10] = [
+    "issue",
+    "pipeline",
+    "triage",
+    "analysis",
+    "writer",
+    "build",
+    "review",
+    "commit",
+    "communication",
+    "learnings",
+];
+/// The members that only the engine writes, besides the sections.
+const ENGINE_ONLY: [&str; 3] = ["version", "attempts", "callboard"];
+
+impl Role {
+    pub const ALL: [Self; 6] =
+        [Self::Triage, Self::Analyst, Self::Writer, Self::Build, Self::Reviewer, Self::Committer];
+
+    /// Returns the role of a step; `None` if the step has no part in the document.
+    pub(super) fn of(step: Step) -> Option<Self> {
+        match step {
+            Step::Triage | Step::Answer(Agent::Triage) => Some(Self::Triage),
+            Step::Analyst | Step::Answer(Agent::Analyst) => Some(Self::Analyst),
+            Step::Writer | Step::Answer(Agent::Writer) => Some(Self::Writer),
+            Step::Reviewer | Step::Answer(Agent::Reviewer) => Some(Self::Reviewer),
+            Step::Diff | Step::Build => Some(Self::Build),
+            Step::Commit | Step::Push | Step::PullRequest | Step::Close => Some(Self::Committer),
+            Step::Comment | Step::Learn | Step::Person => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Analyst => "analyst",
+            Self::Writer => "writer",
+            Self::Build => "build",
+            Self::Reviewer => "reviewer",
+            Self::Committer => "committer",
+        }
+    }
+
+    pub fn rights(self) -> Rights {
+        match self {
+            Self::Triage => Rights {
+                reads: &["issue"],
+                updates: &["triage", "pipeline.blocked_reason"],
+                derived: &["pipeline.status"],
+            },
+            // The analyst classifies the issue; nothing else of `issue` is its to change.
+            Self::Analyst => Rights {
+                reads: &["issue", "triage"],
+                updates: &["analysis", "issue.type"],
+                derived: &["pipeline.current_agent"],
+            },
+            Self::Writer => Rights {
+                reads: &["issue", "analysis", "review.feedback_for_writer"],
+                updates: &["writer"],
+                derived: &["pipeline.attempt", "writer.previous_feedback", "writer.attempt"],
+            },
+            Self::Build => Rights {
+                reads: &["writer.changes"],
+                updates: &["build", "review.feedback_for_writer"],
+                derived: &[],
+            },
+            Self::Reviewer => Rights {
+                reads: &["issue", "analysis", "writer", "build"],
+                updates: &["review", "pipeline.blocked_reason"],
+                derived: &["pipeline.status"],
+            },
+            Self::Committer => Rights {
+                reads: &["review.verdict", "writer", "issue"],
+                updates: &["commit"],
+                derived: &["pipeline.status"],
+            },
+        }
+    }
+
+    /// Returns whether the role may stop the run with `pipeline.status` = `blocked`.
+    fn may_block(self) -> bool {
+        match self {
+            Self::Triage | Self::Reviewer => true,
+            Self::Analyst | Self::Writer | Self::Build | Self::Committer => false,
+        }
+    }
+}
+
+/// Returns the part of the document that a role may read, and its own section.
+pub(super) fn readable(document: &Document, role: Role) -> Value {
+    let Rights { reads, updates, .. } = role.rights();
+    let shown = document.shown();
+    let mut projection = json!({ "version": document.version });
+    for path in reads.iter().chain(updates) {
+        project(&shown, path, &mut projection);
+    }
+    let name = role.name();
+    let own = |list: &Value, fields: [&str; 2]| -> Value {
+        let items = list.as_array().into_iter().flatten();
+        items.filter(|item| fields.iter().any(|field| item[*field] == name)).cloned().collect()
+    };
+    let communication = &shown["communication"];
+    projection["communication"] = json!({
+        "questions": own(&communication["questions"], ["from", "to"]),
+        "escalations": own(&communication["escalations"], ["agent", "agent"]),
+    });
+    projection["learnings"] = json!({ "observations": own(&shown["learnings"]["observations"], ["agent", "agent"]) });
+    projection
+}
+
+/// Returns the body of an agent's private copy: what it may read, and the status of the pipeline.
+pub(super) fn private_copy(document: &Document, role: Role) -> String {
+    let mut projection = readable(document, role);
+    let shown = document.shown();
+    for path in ["pipeline.status", "pipeline.attempt", "pipeline.current_agent", "pipeline.max_attempts"] {
+        project(&shown, path, &mut projection);
+    }
+    serde_json::to_string_pretty(&projection).expect("BUG: a document is plain data") + "\n"
+}
+
+/// Copies the value at a path, if there is one.
+fn project(from: &Value, path: &str, into: &mut Value) {
+    match path.split_once('.') {
+        None => {
+            if let Some(value) = from.get(path) {
+                into[path] = value.clone();
+            }
+        }
+        Some((section, rest)) => {
+            if let Some(inside) = from.get(section) {
+                if into.get(section).is_none() {
+                    into[section] = json!({});
+                }
+                project(inside, rest, &mut into[section]);
+            }
+        }
+    }
+}
+
+/// Removes from a report what its step may not say, and takes over the edits of its private copy. Returns what was removed.
+pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> Vec<String> {
+    let Some(role) = Role::of(step) else { return Vec::new() };
+    let mut refused = Vec::new();
+    let edits = copy_edits(document, role, report, &mut refused);
+    let is_ours = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
+    let mut said = Value::Object(Map::new());
+    merge(&mut said, &edits);
+    let names: Vec<_> = report.others.keys().filter(|name| is_ours(name)).cloned().collect();
+    for name in names {
+        if let Some(value) = report.others.shift_remove(&name) {
+            merge(&mut said[&name], &value);
+        }
+    }
+    let shown = document.shown();
+    let mut kept = Map::new();
+    for (name, value) in said.as_object().into_iter().flatten() {
+        let (name, current) = (name.as_str(), &shown[name]);
+        let rest = match name {
+            "communication" => communication(document, step, role, value, report, &mut refused),
+            "learnings" => observations(current, role, value, &mut refused),
+            _ => allowed(role, name, value, current, &mut refused),
+        };
+        kept.extend(rest.map(|rest| (name.to_owned(), rest)));
+    }
+    report.others.extend(kept);
+    if let Step::Answer(_) = step {
+        // An answer changes nothing but the question.
+        for name in SECTIONS {
+            if report.others.shift_remove(name).is_some() {
+                refused.push(format!("an answer may not change `{name}`"));
+            }
+        }
+    }
+    refused
+}
+
+/// Returns what the edits of the private copy add to the document. Keeps nothing of them in the report.
+fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mut Vec<String>) -> Value {
+    let given: Value = serde_json::from_str(&private_copy(document, role)).expect("BUG: a copy is JSON");
+    match report.copy_edits.remove(FILE) {
+        Some(CopyEdit::Patch(patch)) => {
+            let mut edited = given.clone();
+            match json_patch::patch(&mut edited, &patch) {
+                Ok(()) => return additions(&given, &edited).unwrap_or_default(),
+                Err(error) => refused.push(format!("the edit of `{FILE}` does not apply: {error}")),
+            }
+        }
+        Some(CopyEdit::Unreadable(why)) => refused.push(format!("`{FILE}` cannot be read: {why}")),
+        Some(CopyEdit::Text(_)) => refused.push(format!("`{FILE}` is no JSON any more")),
+        Some(CopyEdit::Deleted) | None => {}
+    }
+    Value::Null
+}
+
+/// Returns what the role may say about a path; `None` if that is nothing. What is as it was is not said.
+fn allowed(role: Role, path: &str, value: &Value, current: &Value, refused: &mut Vec<String>) -> Option<Value> {
+    let Rights { updates, derived, .. } = role.rights();
+    let asks_for_block = path == "pipeline.status" && role.may_block() && value == "blocked";
+    if value == current && !updates.contains(&path) {
+        return None;
+    }
+    if derived.contains(&path) && !asks_for_block {
+        return None;
+    }
+    let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    let is_split = updates.iter().chain(derived).any(|path| below(path))
+        || (path == "pipeline" && role.may_block());
+    match value {
+        Value::Object(members) if is_split || (path == "pipeline") => {
+            let inside = members.iter().filter_map(|(name, value)| {
+                let rest = allowed(role, &format!("{path}.{name}"), value, &current[name], refused)?;
+                Some((name.clone(), rest))
+            });
+            let inside: Map<_, _> = inside.collect();
+            (!inside.is_empty()).then_some(Value::Object(inside))
+        }
+        _ => {
+            let is_inside = |update: &&str| path == *update || path.starts_with(&format!("{update}."));
+            if asks_for_block || updates.iter().any(|update| is_inside(update)) {
+                return Some(value.clone());
+            }
+            refused.push(format!("`{}` may not change `{path}` to {}", role.name(), shortened(value)));
+            None
+        }
+    }
+}
+
+/// Returns the questions and escalations that the report adds. Reads the answer to a question from the document's own field.
+fn communication(
+    document: &Document,
+    step: Step,
+    role: Role,
+    value: &Value,
+    report: &mut Report,
+    refused: &mut Vec<String>,
+) -> Option<Value> {
+    let name = role.name();
+    let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
+    let known = &document.communication;
+    let mut questions = Vec::new();
+    for question in list("questions") {
+        let same = known.questions.iter().find(|known| known.question == question["question"].as_str().unwrap_or_default());
+        match (same, step) {
+            (Some(_), Step::Answer(_)) if question["answer"].is_string() => {
+                report.others.entry("answer").or_insert_with(|| question["answer"].clone());
+            }
+            (Some(_), _) => {}
+            (None, Step::Answer(_)) => refused.push(format!("`{name}` may not ask while it answers")),
+            (None, _) if !matches!(&question["from"], Value::Null) && question["from"] != name => {
+                refused.push(format!("`{name}` may not ask in the name of {}", shortened(&question["from"])));
+            }
+            (None, _) => questions.push(json!({ "to": question["to"], "question": question["question"] })),
+        }
+    }
+    let mut escalations = Vec::new();
+    for escalation in list("escalations") {
+        let is_known = known.escalations.iter().any(|known| {
+            known.agent == name && known.reason == escalation["reason"].as_str().unwrap_or_default()
+        });
+        match (is_known, step) {
+            (true, _) => {}
+            (false, Step::Answer(_)) => refused.push(format!("`{name}` may not escalate while it answers")),
+            (false, _) if !matches!(&escalation["agent"], Value::Null) && escalation["agent"] != name => {
+                refused.push(format!("`{name}` may not escalate for {}", shortened(&escalation["agent"])));
+            }
+            (false, _) => escalations.push(json!({
+                "reason": escalation["reason"],
+                "requires_human": escalation.get("requires_human").cloned().unwrap_or(Value::Bool(true)),
+            })),
+        }
+    }
+    (!questions.is_empty() || !escalations.is_empty())
+        .then(|| json!({ "questions": questions, "escalations": escalations }))
+}
+
+/// Returns the observations that the report adds.
+fn observations(current: &Value, role: Role, value: &Value, refused: &mut Vec<String>) -> Option<Value> {
+    let name = role.name();
+    for field in value.as_object().into_iter().flatten().map(|(field, _)| field.as_str()) {
+        if field != "observations" && value[field] != current[field] {
+            refused.push(format!("`{name}` may not change `learnings.{field}`"));
+        }
+    }
+    let known = current["observations"].as_array().cloned().unwrap_or_default();
+    let added: Vec<_> = value["observations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|observation| !known.contains(observation))
+        .map(|observation| json!({ "type": observation["type"], "content": observation["content"] }))
+        .collect();
+    (!added.is_empty()).then(|| json!({ "observations": added }))
+}

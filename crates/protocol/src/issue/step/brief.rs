@@ -1,0 +1,205 @@
+//! What an attempt, a person or an effect is given.
+
+use serde_json::{Value, json};
+
+use super::{Step, forms, prompts};
+use crate::brief::{Brief, PrivateCopy};
+use crate::issue::definition::{Closing, Definition};
+use crate::issue::document::{Document, FILE, Field, IssueType};
+use crate::issue::record::BLOCK;
+use crate::issue::rights::{Role, private_copy};
+use crate::{Effect, ItemKind, Question};
+
+pub(in crate::issue) fn brief(
+    definition: &Definition,
+    document: &Document,
+    step: Step,
+    counted_attempt: u32,
+) -> Brief {
+    let prompt = match step.agent() {
+        Some(agent) => prompts::render(definition, document, step, agent),
+        None => format!("Runs the checks of the change for issue {}.", definition.issue.number),
+    };
+    let copies = match (step.agent(), Role::of(step)) {
+        (Some(_), Some(role)) => {
+            vec![PrivateCopy { path: FILE.to_owned(), body: private_copy(document, role) }]
+        }
+        (_, _) => Vec::new(),
+    };
+    let checks = if step == Step::Build { definition.checks.clone() } else { Vec::new() };
+    Brief {
+        workflow: "issue".to_owned(),
+        timeout: step.agent().and(definition.timeout),
+        counted_attempt,
+        last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
+        form: forms::form(definition, step),
+        iteration: document.pipeline.attempt.max(1),
+        checks,
+        copies,
+        ..Brief::new(step.worker(), prompt, definition.max_attempts)
+    }
+}
+
+pub(in crate::issue) fn question(document: &Document, step: Step) -> Option<Question> {
+    if step != Step::Person {
+        return None;
+    }
+    let first = document.engine.pending.first();
+    let (kind, text) = match first.map(|id| (document.question(id), document.escalation(id))) {
+        Some((Some(question), _)) => {
+            (ItemKind::Question, format!("`{}` asks: {}", question.from, question.question))
+        }
+        Some((None, Some(escalation))) => {
+            (ItemKind::Escalation, format!("`{}` escalates: {}", escalation.agent, escalation.reason))
+        }
+        Some((None, None)) | None => {
+            (ItemKind::Blocker, document.pipeline.blocked_reason.clone().unwrap_or_default())
+        }
+    };
+    Some(Question { kind, text, options: Vec::new() })
+}
+
+/// Returns the effect of a step. Its texts are made from the document; an effect adds the marker.
+pub(in crate::issue) fn effect(definition: &Definition, document: &Document, step: Step) -> Option<Effect> {
+    let number = definition.issue.number;
+    let tracker = json!(definition.tracker);
+    let (name, arguments) = match step {
+        Step::Diff => ("issue-diff", json!({ "start": definition.start })),
+        Step::Commit => ("issue-commit", json!({ "message": commit_message(definition, document) })),
+        Step::Push => ("issue-push", json!({ "branch": definition.branch, "base": definition.base })),
+        Step::PullRequest => (
+            "issue-pull-request",
+            json!({
+                "tracker": tracker,
+                "branch": definition.branch,
+                "base": definition.base,
+                "title": title(definition, document),
+                "body": pull_request_body(definition, document),
+            }),
+        ),
+        Step::Comment => (
+            "issue-comment",
+            json!({ "tracker": tracker, "number": number, "body": comment(definition, document) }),
+        ),
+        Step::Close => ("issue-close", json!({ "tracker": tracker, "number": number })),
+        Step::Learn => (
+            "issue-learn",
+            json!({ "path": definition.learnings.path, "session": session(definition, document) }),
+        ),
+        Step::Triage
+        | Step::Analyst
+        | Step::Writer
+        | Step::Build
+        | Step::Reviewer
+        | Step::Answer(_)
+        | Step::Person => return None,
+    };
+    Some(Effect { name, arguments })
+}
+
+fn issue_type(document: &Document) -> IssueType {
+    document.issue.kind.as_ref().and_then(Field::known).unwrap_or(IssueType::BugFix)
+}
+
+/// One line of the title: no control characters, and no words that close another issue.
+fn plain_title(definition: &Definition) -> String {
+    let title: String = definition.issue.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect()
+}
+
+fn commit_message(definition: &Definition, document: &Document) -> String {
+    let summary = document.writer.summary.as_deref().unwrap_or_default().trim();
+    let closes = match definition.closing {
+        Closing::ByMerge => "Closes",
+        Closing::AtOnce => "Refs",
+    };
+    let kind = issue_type(document).commit_type();
+    format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", plain_title(definition), definition.issue.number)
+}
+
+fn title(definition: &Definition, document: &Document) -> String {
+    let verb = match issue_type(document) {
+        IssueType::BugFix => "Fix",
+        IssueType::NewFeature => "Add",
+        IssueType::RefactorStyle => "Refactor",
+    };
+    format!("{verb} #{}: {}", definition.issue.number, plain_title(definition))
+}
+
+fn pull_request_body(definition: &Definition, document: &Document) -> String {
+    let summary = document.writer.summary.as_deref().unwrap_or_default();
+    let check = |passed: Option<bool>| match passed {
+        Some(true) => "passed",
+        Some(false) => "failed",
+        None => "not applicable",
+    };
+    let build = &document.build;
+    let test = document.writer.test_file.as_deref().unwrap_or("none");
+    format!(
+        "{summary}\n\nCloses #{number}\n\n| stage | result |\n|---|---|\n| tests | {} |\n| lint | {} |\n| types | {} |\n\
+         | review | APPROVED |\n| attempts | {} of {} |\n| test added | {test} |\n\n```\n{}\n```\n\nTo try it: `git fetch && git switch {}`\n",
+        check(build.tests_passed),
+        check(build.lint_passed),
+        check(build.type_check_passed),
+        document.pipeline.attempt,
+        document.pipeline.max_attempts,
+        document.engine.diff_stat.trim_end(),
+        definition.branch,
+        number = definition.issue.number,
+    )
+}
+
+/// Returns the comment that the run needs now: what waits for a person, why it failed, or what it has made.
+fn comment(definition: &Definition, document: &Document) -> String {
+    let run = &document.engine.run;
+    let feedback = document.review.feedback_for_writer.as_deref().unwrap_or("none");
+    match (document.engine.pending.first(), &document.pipeline.failure_reason) {
+        (Some(id), _) => {
+            let what = match id.as_str() {
+                BLOCK => "is blocked",
+                _ if document.question(id).is_some() => "has a question",
+                _ => "needs a person",
+            };
+            format!(
+                "The run `{run}` {what} (attempt {} of {}):\n\n{}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
+                document.pipeline.attempt,
+                document.pipeline.max_attempts,
+                quoted(document.pipeline.blocked_reason.as_deref().unwrap_or_default()),
+            )
+        }
+        (None, Some(reason)) => format!(
+            "The run `{run}` failed: {reason}\n\nThe last feedback:\n\n{}\n\nWhat may help: simplify the issue, split it, add \
+             acceptance criteria, or do it by hand. `callboard retry {run}` starts again.\n",
+            quoted(feedback)
+        ),
+        (None, None) => {
+            let commit = document.commit.hash.as_deref().unwrap_or_default();
+            let place = match &document.commit.pr_url {
+                Some(url) => format!("The pull request is {url}."),
+                None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
+            };
+            let attempts = document.pipeline.attempt;
+            format!("The run `{run}` has made the change, approved after {attempts} attempts: commit {commit}. {place}\n")
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    text.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns what `learnings.json` keeps of the run.
+fn session(definition: &Definition, document: &Document) -> Value {
+    let is_failed = document.pipeline.failure_reason.is_some();
+    json!({
+        "session_id": document.learnings.session_id,
+        "run": document.engine.run,
+        "issue": definition.issue.number,
+        "type": document.issue.kind,
+        "outcome": if is_failed { "failed_max_retries" } else { "success" },
+        "attempts_used": document.pipeline.attempt,
+        "observations": document.learnings.observations,
+        "approach": document.writer.summary,
+        "lesson": document.review.feedback_for_writer,
+    })
+}

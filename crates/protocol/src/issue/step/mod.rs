@@ -1,0 +1,242 @@
+//! The steps of a run: who works on each, and what each is given.
+
+pub(super) mod brief;
+pub mod forms;
+pub mod prompts;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{StepId, StepKind};
+
+/// An agent of the pipeline that is a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Agent {
+    Triage,
+    Analyst,
+    Writer,
+    Reviewer,
+}
+
+impl Agent {
+    pub const ALL: [Self; 4] = [Self::Triage, Self::Analyst, Self::Writer, Self::Reviewer];
+
+    /// Returns the name in the document, in `[roles]` and of the agent's step.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Analyst => "analyst",
+            Self::Writer => "writer",
+            Self::Reviewer => "reviewer",
+        }
+    }
+
+    /// Returns the agent of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
+    /// Returns the section of the document that the agent writes.
+    pub fn section(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Analyst => "analysis",
+            Self::Writer => "writer",
+            Self::Reviewer => "review",
+        }
+    }
+
+    /// Returns the step of the pipeline that the agent works on.
+    pub fn step(self) -> Step {
+        match self {
+            Self::Triage => Step::Triage,
+            Self::Analyst => Step::Analyst,
+            Self::Writer => Step::Writer,
+            Self::Reviewer => Step::Reviewer,
+        }
+    }
+}
+
+/// Who a question is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addressee {
+    Agent(Agent),
+    Human,
+}
+
+impl Addressee {
+    /// Parses the field `to` of a question. Fails with the reason.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match (Agent::parse(name), name) {
+            (Some(agent), _) => Ok(Self::Agent(agent)),
+            (None, "human") => Ok(Self::Human),
+            (None, "build" | "builder" | "committer") => {
+                Err(format!("`{name}` is a program and answers no questions"))
+            }
+            (None, _) => Err(format!("there is no agent `{name}`")),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Agent(agent) => agent.name(),
+            Self::Human => "human",
+        }
+    }
+}
+
+/// A step of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "StepId", into = "StepId")]
+pub enum Step {
+    Triage,
+    Analyst,
+    Writer,
+    /// Compares the work with the commit it started from.
+    Diff,
+    Build,
+    Reviewer,
+    Commit,
+    Push,
+    PullRequest,
+    /// Comments on the issue: when a person is needed, and at the end.
+    Comment,
+    Close,
+    /// Adds the run to `learnings.json`.
+    Learn,
+    /// The agent answers one question of another.
+    Answer(Agent),
+    /// A person answers a question, resolves an escalation or lifts a block.
+    Person,
+}
+
+impl Step {
+    /// All steps except those that answer.
+    pub const PIPELINE: [Self; 12] = [
+        Self::Triage,
+        Self::Analyst,
+        Self::Writer,
+        Self::Diff,
+        Self::Build,
+        Self::Reviewer,
+        Self::Commit,
+        Self::Push,
+        Self::PullRequest,
+        Self::Comment,
+        Self::Close,
+        Self::Learn,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Analyst => "analyst",
+            Self::Writer => "writer",
+            Self::Diff => "build.diff",
+            Self::Build => "build",
+            Self::Reviewer => "reviewer",
+            Self::Commit => "committer.commit",
+            Self::Push => "committer.push",
+            Self::PullRequest => "committer.pull-request",
+            Self::Comment => "comment",
+            Self::Close => "committer.close",
+            Self::Learn => "learn",
+            Self::Answer(Agent::Triage) => "triage.answer",
+            Self::Answer(Agent::Analyst) => "analyst.answer",
+            Self::Answer(Agent::Writer) => "writer.answer",
+            Self::Answer(Agent::Reviewer) => "reviewer.answer",
+            Self::Person => "person",
+        }
+    }
+
+    pub(super) fn id(self) -> StepId {
+        StepId::new(self.name()).expect("BUG: the name is safe")
+    }
+
+    pub(super) fn parse(id: &StepId) -> Option<Self> {
+        let answers = Agent::ALL.into_iter().map(Self::Answer);
+        let mut all = Self::PIPELINE.into_iter().chain(answers).chain([Self::Person]);
+        all.find(|step| step.name() == id.as_str())
+    }
+
+    /// Returns the model that works on the step.
+    pub fn agent(self) -> Option<Agent> {
+        match self {
+            Self::Triage => Some(Agent::Triage),
+            Self::Analyst => Some(Agent::Analyst),
+            Self::Writer => Some(Agent::Writer),
+            Self::Reviewer => Some(Agent::Reviewer),
+            Self::Answer(agent) => Some(agent),
+            Self::Diff
+            | Self::Build
+            | Self::Commit
+            | Self::Push
+            | Self::PullRequest
+            | Self::Comment
+            | Self::Close
+            | Self::Learn
+            | Self::Person => None,
+        }
+    }
+
+    /// Returns the word of the document's `current_agent`; `None` for a step during which it stays as it is.
+    pub(super) fn current_agent(self) -> Option<&'static str> {
+        match self {
+            Self::Triage => Some("triage"),
+            Self::Analyst => Some("analyst"),
+            Self::Writer => Some("writer"),
+            Self::Diff | Self::Build => Some("build"),
+            Self::Reviewer => Some("reviewer"),
+            Self::Commit | Self::Push | Self::PullRequest | Self::Close => Some("committer"),
+            Self::Comment | Self::Learn | Self::Answer(_) | Self::Person => None,
+        }
+    }
+
+    /// Returns the name of what works on the step.
+    pub(super) fn worker(self) -> &'static str {
+        match (self.agent(), self) {
+            (Some(agent), _) => agent.name(),
+            (None, Self::Person) => "person",
+            (None, Self::Build) => "build",
+            (None, _) => "engine",
+        }
+    }
+
+    pub(super) fn kind(self) -> StepKind {
+        match self {
+            Self::Triage | Self::Analyst | Self::Writer | Self::Reviewer | Self::Answer(_) => StepKind::Agent,
+            Self::Build => StepKind::Command,
+            Self::Person => StepKind::Person,
+            Self::Diff
+            | Self::Commit
+            | Self::Push
+            | Self::PullRequest
+            | Self::Comment
+            | Self::Close
+            | Self::Learn => StepKind::Effect,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<Step> for StepId {
+    fn from(step: Step) -> Self {
+        step.id()
+    }
+}
+
+impl TryFrom<StepId> for Step {
+    type Error = String;
+
+    fn try_from(id: StepId) -> Result<Self, String> {
+        Self::parse(&id).ok_or_else(|| format!("`{id}` is not a step of `issue`"))
+    }
+}

@@ -1,0 +1,46 @@
+//! What a report or an answer says, as far as `decide` depends on it.
+
+use serde::{Deserialize, Serialize};
+
+use super::step::Addressee;
+
+/// What a report or an answer says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Triage: the issue can be worked on.
+    Proceed,
+    Analysed,
+    Written,
+    /// The work differs from the commit it started from.
+    Changed,
+    /// The work changes nothing.
+    EmptyChange,
+    /// The work touches what it must not, or lacks the required test.
+    UnfitChange,
+    BuildPassed,
+    BuildFailed,
+    Approved,
+    Rejected,
+    /// The agent needs answers before it can go on.
+    Asks(Vec<Pending>),
+    /// An agent or a person has answered.
+    Answered,
+    /// A person ends the run.
+    Refused,
+    /// The effect was performed.
+    Performed,
+    /// There is no remote to push to.
+    NotPushed,
+}
+
+/// What an agent waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pending {
+    Question(Addressee),
+    /// A person must resolve it.
+    Escalation,
+    /// Triage or the reviewer stops the run.
+    Block,
+}

@@ -1,0 +1,294 @@
+//! `issue`, explored: its notation and its rules.
+
+use std::num::NonZeroU32;
+
+use protocol::checks::{CHECKS_FIELD, CheckResult};
+use protocol::issue::{
+    Addressee, Agent, Change, Closing, Definition, Document, Field, Issue, IssueData, Learnings, Pending,
+    PipelineStatus, Stage, State, Step, StepState, TrackerSpec, TriageMode, Verdict,
+};
+use protocol::report::{Expected, Report};
+use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
+use protocol::run::{Run, RunStatus, TurnStatus};
+use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Stamp, Typed};
+use serde_json::{Value, json};
+
+use super::{Explored, StepNotation, Transition, Violation};
+
+/// The meaning of the marks in a table.
+pub const LEGEND: &str = "· pending, ▶ running, ? waits for a person, z backs off, ✓ done, ✗ failed";
+
+/// Returns a definition with this many pipeline attempts and questions.
+pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Definition {
+    Definition {
+        issue: IssueData {
+            number: 42,
+            title: "The light is off".to_owned(),
+            body: "It should be on.".to_owned(),
+            labels: Vec::new(),
+            url: "https://example.org/issues/42".to_owned(),
+        },
+        tracker: TrackerSpec::Gh,
+        triage,
+        pipeline_attempts: NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN),
+        max_attempts: DEFAULT_MAX_ATTEMPTS,
+        max_questions: questions,
+        branch: "agent/issue-42".to_owned(),
+        base: Some("main".to_owned()),
+        start: "abc".to_owned(),
+        closing,
+        checks: Vec::new(),
+        timeout: None,
+        prompts: std::collections::BTreeMap::new(),
+        state_dir: "/repo".to_owned(),
+        learnings: Learnings::default(),
+    }
+}
+
+/// What an agent may ask in this state.
+fn questions(definition: &Definition, state: &State, blocks: bool) -> Vec<Verdict> {
+    let left = definition.max_questions.saturating_sub(state.asked);
+    let mut asked = Vec::new();
+    if left > 0 {
+        asked.push(vec![Pending::Question(Addressee::Agent(Agent::Analyst))]);
+        asked.push(vec![Pending::Question(Addressee::Human)]);
+        asked.push(vec![Pending::Escalation]);
+        if blocks {
+            asked.push(vec![Pending::Block]);
+        }
+    }
+    if left > 1 {
+        asked.push(vec![Pending::Question(Addressee::Agent(Agent::Triage)), Pending::Escalation]);
+    }
+    asked.into_iter().map(Verdict::Asks).collect()
+}
+
+fn check_result(code: i32) -> CheckResult {
+    CheckResult {
+        name: "test".to_owned(),
+        command: vec!["true".to_owned()],
+        exit_code: Some(code),
+        error: None,
+        duration_ms: 1,
+        tree: None,
+        output_digest: String::new(),
+        output: "the output".to_owned(),
+        log: None,
+    }
+}
+
+/// The fields of a report of this verdict.
+fn fields(step: Step, verdict: &Verdict) -> Value {
+    let section = step.agent().map_or("", Agent::section);
+    match verdict {
+        Verdict::Proceed => json!({ "triage": { "should_proceed": true } }),
+        Verdict::Analysed => json!({ "analysis": {
+            "issue_type": "BUG_FIX", "brief": "do it", "test_requirement": { "required": false },
+            "must_not_do": ["secret/**"],
+        } }),
+        Verdict::Written => json!({ "writer": { "summary": "done" } }),
+        Verdict::Changed => json!({ "changed": ["a.rs"], "deleted": [] }),
+        Verdict::EmptyChange => json!({ "changed": [], "deleted": [] }),
+        Verdict::UnfitChange => json!({ "changed": ["secret/key"], "deleted": [] }),
+        Verdict::BuildPassed => json!({ CHECKS_FIELD: [check_result(0)] }),
+        Verdict::BuildFailed => json!({ CHECKS_FIELD: [check_result(1)] }),
+        Verdict::Approved => json!({ "review": { "verdict": "APPROVED" } }),
+        Verdict::Rejected => json!({ "review": { "verdict": "REJECTED", "feedback_for_writer": "again" } }),
+        Verdict::Asks(pending) if pending.contains(&Pending::Block) => {
+            json!({ section: {}, "pipeline": { "status": "blocked", "blocked_reason": "unclear" } })
+        }
+        Verdict::Asks(pending) => {
+            let questions = pending.iter().filter_map(|pending| match pending {
+                Pending::Question(to) => Some(json!({ "to": to.name(), "question": "why?" })),
+                Pending::Escalation | Pending::Block => None,
+            });
+            let escalations = pending.iter().filter(|pending| **pending == Pending::Escalation);
+            let escalations = escalations.map(|_| json!({ "reason": "security", "requires_human": true }));
+            json!({ "communication": {
+                "questions": questions.collect::<Vec<_>>(),
+                "escalations": escalations.collect::<Vec<_>>(),
+            } })
+        }
+        Verdict::Answered => json!({ "answer": "because" }),
+        Verdict::NotPushed => json!({ "pushed": false }),
+        Verdict::Performed => json!({ "pushed": true, "hash": "abc", "message": "fix: it", "url": "u", "closed": true }),
+        Verdict::Refused => json!({}),
+    }
+}
+
+impl Explored for Issue {
+    fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
+        let with_questions = |mut verdicts: Vec<Verdict>, blocks| {
+            verdicts.extend(questions(definition, state, blocks));
+            verdicts
+        };
+        match step {
+            Step::Triage => with_questions(vec![Verdict::Proceed], true),
+            Step::Analyst => with_questions(vec![Verdict::Analysed], false),
+            Step::Writer => with_questions(vec![Verdict::Written], false),
+            Step::Diff => vec![Verdict::Changed, Verdict::EmptyChange, Verdict::UnfitChange],
+            Step::Build => vec![Verdict::BuildPassed, Verdict::BuildFailed],
+            Step::Reviewer => with_questions(vec![Verdict::Approved, Verdict::Rejected], true),
+            Step::Push => vec![Verdict::Performed, Verdict::NotPushed],
+            Step::Commit | Step::PullRequest | Step::Comment | Step::Close | Step::Learn => {
+                vec![Verdict::Performed]
+            }
+            Step::Answer(_) => vec![Verdict::Answered],
+            Step::Person => vec![Verdict::Answered, Verdict::Refused],
+        }
+    }
+
+    fn report(_: &Definition, step: &Step, verdict: &Verdict) -> Report {
+        let expected = Expected {
+            run_id: RunId::new("explored").expect("BUG: the name is safe"),
+            step_id: Self::step_id(step),
+            agent: "agent".to_owned(),
+        };
+        let at = Stamp::from_micros(1_750_000_000_000_000);
+        Report::completed(&expected, at, fields(*step, verdict).as_object().cloned().unwrap_or_default())
+    }
+
+    fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
+        match verdict {
+            Verdict::Refused => Answer::Reject { reason: "no".to_owned() },
+            _ => Answer::Text { text: "yes".to_owned() },
+        }
+    }
+
+    fn requests(_: &Definition, _: &State) -> Vec<Never> {
+        Vec::new()
+    }
+
+    fn say_verdict(verdict: &Verdict) -> String {
+        let word = match verdict {
+            Verdict::Proceed => "proceed",
+            Verdict::Analysed => "analysed",
+            Verdict::Written => "written",
+            Verdict::Changed => "changed",
+            Verdict::EmptyChange => "empty",
+            Verdict::UnfitChange => "unfit",
+            Verdict::BuildPassed => "green",
+            Verdict::BuildFailed => "red",
+            Verdict::Approved => "approved",
+            Verdict::Rejected => "rejected",
+            Verdict::Asks(pending) => {
+                let words: Vec<_> = pending.iter().map(say_pending).collect();
+                return format!("asks {}", words.join("+"));
+            }
+            Verdict::Answered => "answered",
+            Verdict::Refused => "refused",
+            Verdict::Performed => "performed",
+            Verdict::NotPushed => "no remote",
+        };
+        word.to_owned()
+    }
+
+    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+        let mark = match state.status(*step) {
+            StepStatus::Succeeded | StepStatus::Skipped => "✓",
+            StepStatus::Failed => "✗",
+            StepStatus::Unfinished => "·",
+        };
+        let note = match step {
+            Step::Writer if state.attempt > 1 => format!("[{}]", state.attempt),
+            _ if state.stage == Stage::Done => String::new(),
+            Step::Comment => {
+                let pending: Vec<_> = state.pending.iter().map(say_pending).collect();
+                let asked = if state.asked > 0 { format!("{}", state.asked) } else { String::new() };
+                format!("{asked}{}{}", pending.join("+"), if state.posted { "!" } else { "" })
+            }
+            _ => String::new(),
+        };
+        StepNotation { mark, note }
+    }
+
+    fn say_change(change: &Change) -> String {
+        match change {
+            Change::Entered(stage) => format!("{stage:?}").to_lowercase(),
+            Change::Asked(pending) => format!("{} asked", pending.len()),
+            Change::Posted => "posted".to_owned(),
+            Change::Settled => "settled".to_owned(),
+            Change::Rerouted => "to a person".to_owned(),
+            Change::LoopedBack => "back".to_owned(),
+            Change::GaveUp => "gave up".to_owned(),
+            Change::Failed(cause) => format!("failed: {cause:?}").to_lowercase(),
+            Change::Retried(_) => "again".to_owned(),
+            Change::Imported(_) => "imported".to_owned(),
+        }
+    }
+
+    fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
+        let mut differs: Vec<_> = document_differs(definition, state, document);
+        for step in Self::steps(definition, state) {
+            let id = Self::step_id(&step);
+            let shown = document.engine.steps.get(&id).map(|step| step.status).unwrap_or_default();
+            let is_running = shown == StepState::Running;
+            let expected = match run.active_turns.get(&id).map(|active| active.status) {
+                Some(TurnStatus::Running | TurnStatus::Stopping) => true,
+                Some(TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting) | None => false,
+            };
+            if is_running != expected {
+                differs.push(format!("`{step}` is shown as {shown:?}"));
+            }
+        }
+        differs
+    }
+
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+        let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
+        let Typed { state, document, .. } = machine;
+        let mut violations = Vec::new();
+        let mut rule = |holds: bool, rule: &'static str| {
+            if !holds {
+                violations.push(Violation::new(rule, format!("{state:?}")));
+            }
+        };
+        let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);
+        rule(succeeded == (state.stage == Stage::Done), "a run has succeeded if its pipeline is done");
+        rule(state.attempt <= definition.pipeline_attempts.get(), "the attempts are limited");
+        rule(state.asked <= definition.max_questions, "the questions are limited");
+        let is_committing = matches!(state.stage, Stage::Commit | Stage::Push | Stage::PullRequest);
+        rule(!is_committing || document.review.completed, "only reviewed work is committed");
+        violations
+    }
+}
+
+fn say_pending(pending: &Pending) -> String {
+    match pending {
+        Pending::Question(to) => format!("?{}", to.name()),
+        Pending::Escalation => "esc".to_owned(),
+        Pending::Block => "block".to_owned(),
+    }
+}
+
+/// Returns how the document differs from the state.
+fn document_differs(definition: &Definition, state: &State, document: &Document) -> Vec<String> {
+    let waits = |pending: &Pending| !matches!(pending, Pending::Question(Addressee::Agent(_)));
+    let is_blocked = state.pending.first().is_some_and(waits);
+    let gave_up = matches!(state.stage, Stage::GiveUp | Stage::GiveUpLearn);
+    let status = match (state.failed, state.stage) {
+        (Some(_), _) => PipelineStatus::Failed,
+        (None, Stage::Done) => PipelineStatus::Completed,
+        (None, _) if is_blocked => PipelineStatus::Blocked,
+        (None, _) => PipelineStatus::InProgress,
+    };
+    let mut differs = Vec::new();
+    let shown = document.pipeline.status.as_ref().and_then(Field::known);
+    // A run that was stopped while it gave up shows its end again at the end.
+    if shown != Some(status) && !(gave_up && shown == Some(PipelineStatus::Failed)) {
+        differs.push(format!("the status is {shown:?}, not {status:?}"));
+    }
+    if document.pipeline.attempt != state.attempt {
+        differs.push(format!("the attempt is {}, not {}", document.pipeline.attempt, state.attempt));
+    }
+    if document.engine.pending.len() != state.pending.len() {
+        differs.push(format!("{:?} waits, not {:?}", document.engine.pending, state.pending));
+    }
+    if document.engine.asked != state.asked {
+        differs.push(format!("{} were asked, not {}", document.engine.asked, state.asked));
+    }
+    if document.pipeline.max_attempts != definition.pipeline_attempts.get() {
+        differs.push("the limit of attempts differs".to_owned());
+    }
+    differs
+}
