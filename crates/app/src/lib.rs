@@ -8,12 +8,14 @@ mod config;
 mod control;
 mod cycles;
 mod doctor;
+mod effects;
 mod engine;
 mod failure;
 mod output;
 mod present;
 mod query;
 mod rehearsal;
+mod tracker;
 mod workspace;
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The command line: one file per command.
 
 mod answer;
+mod ask;
 mod bugs;
 mod check;
 mod checks;
@@ -10,12 +11,14 @@ mod demo;
 mod diff;
 mod doctor;
 mod env_flags;
+mod escalate;
 mod explain;
 mod export;
 mod graph;
 mod help;
 mod import;
 mod inbox;
+mod issue;
 mod log;
 mod ls;
 mod man;
@@ -69,6 +72,7 @@ enum Command {
     Demo(demo::Arguments),
     Run(run::Arguments),
     Peer(peer::Arguments),
+    Issue(issue::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
@@ -85,6 +89,8 @@ enum Command {
     Graph(graph::Arguments),
     State(state::Arguments),
     Report(report::Arguments),
+    Ask(ask::Arguments),
+    Escalate(escalate::Arguments),
     Recover(recover::Arguments),
     Export(export::Arguments),
     Import(import::Arguments),
@@ -132,7 +138,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// Returns whether the command prints JSON events: then a failure is printed as an event, too.
 fn prints_events(matches: &ArgMatches) -> bool {
-    let is_engine = |name: &str| ["run", "peer", "resume", "retry"].contains(&name);
+    let is_engine = |name: &str| ["run", "peer", "issue", "resume", "retry"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
         (is_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
     })
@@ -153,6 +159,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Peer(arguments) => peer::run(arguments),
+        Command::Issue(arguments) => issue::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),
@@ -169,6 +176,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Graph(arguments) => graph::run(arguments),
         Command::State(arguments) => state::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Ask(arguments) => ask::run(arguments),
+        Command::Escalate(arguments) => escalate::run(arguments),
         Command::Recover(arguments) => recover::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::Import(arguments) => import::run(arguments),

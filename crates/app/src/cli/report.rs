@@ -118,7 +118,7 @@ fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failur
 }
 
 /// The attempt that this command was started by, from its environment.
-struct Attempt {
+pub(super) struct Attempt {
     id: AttemptId,
     store: PathBuf,
     dir: AttemptDir,
@@ -126,7 +126,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of_this_process() -> Result<Self, Failure> {
+    pub(super) fn of_this_process() -> Result<Self, Failure> {
         let variable = |name: &str| {
             std::env::var(name).map_err(|_| {
                 Failure::new(
@@ -161,6 +161,34 @@ impl Attempt {
     /// Whether a gate failure of this attempt has an effect. In doubt it is accepted: the engine decides.
     fn is_gate(&self) -> bool {
         self.context()["gate"] != false
+    }
+
+    /// Adds a question or an escalation to the report of this attempt. Fails if the run's protocol has none.
+    pub(super) fn add_to_communication(&self, list: &str, item: Value) -> Result<(), Failure> {
+        if self.context()["protocol"] != "issue" {
+            let what = format!("run `{}` has no questions between agents", self.expected.run_id);
+            return Err(Failure::new(Exit::Refused, what).hint("report FAILED and say why instead"));
+        }
+        let earlier = std::fs::read(self.dir.submitted()).ok();
+        let earlier: Option<Value> = earlier.and_then(|earlier| serde_json::from_slice(&earlier).ok());
+        let now = jiff::Timestamp::now().to_string();
+        let mut report = earlier.unwrap_or_else(|| {
+            json!({
+                "schema": SCHEMA,
+                "run_id": self.expected.run_id,
+                "step_id": self.expected.step_id,
+                "agent": self.expected.agent,
+                "status": "COMPLETED",
+                "started_at": now,
+                "ended_at": now,
+            })
+        });
+        let mut items = report["communication"][list].as_array().cloned().unwrap_or_default();
+        items.push(item);
+        report["communication"][list] = items.into();
+        submit(&self.dir, &self.expected, report.to_string().as_bytes())
+            .map_err(|error| Failure::from_error(Exit::Usage, &error))?;
+        self.refuse_if_abandoned()
     }
 
     /// Fails if the host of the attempt was abandoned. The check comes after the report was written, so that it also sees an

@@ -102,6 +102,7 @@ fn effects() -> Effects {
     let mut effects = crate::program().effects.clone();
     effects.insert("merge", Arc::new(Merge));
     effects.insert("fast-forward", Arc::new(FastForwardBase));
+    crate::effects::add(&mut effects);
     effects
 }
 

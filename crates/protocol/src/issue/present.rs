@@ -23,6 +23,7 @@ impl Present for Issue {
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &prompts::TEMPLATES;
     const VIEWS: &'static [&'static str] = &["/issue-state.json"];
+    const SCRIPT_STEPS: &'static [&'static str] = &["triage", "analyst", "writer", "build", "reviewer"];
     const FORMATS: &'static [FileFormat] =
         &[FileFormat { name: "issue-state", matches: check::is_ours, check: super::check::check }];
 

@@ -9,7 +9,7 @@ use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
 use crate::checks::CheckError;
 
 /// The trailer that names an effect in the commit that it made.
-const EFFECT: &str = "Callboard-Effect";
+pub(super) const EFFECT: &str = "Callboard-Effect";
 
 /// How many lines of a conflict are shown.
 const SHOWN_LINES: usize = 200;

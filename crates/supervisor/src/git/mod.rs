@@ -11,6 +11,7 @@ mod changes;
 mod command;
 mod copies;
 mod merge;
+mod publish;
 #[cfg(test)]
 mod tests;
 mod tree_hash;
@@ -21,6 +22,7 @@ pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};
 pub use merge::{Conflict, FastForward, Merged};
+pub use publish::{Push, WorkChanges};
 pub use tree_hash::{is_work_tree, tree_hash};
 pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
 

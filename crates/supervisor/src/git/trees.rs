@@ -274,7 +274,7 @@ impl RunTrees {
     }
 
     /// Fails if a file that git could not merge still has conflict markers.
-    fn check_markers(&self, git: &Git) -> Result<(), TreeError> {
+    pub(super) fn check_markers(&self, git: &Git) -> Result<(), TreeError> {
         let unmerged = git.run(["diff", "--name-only", "--diff-filter=U"])?;
         let with_markers = unmerged.lines().filter(|file| {
             let text = fs::read(git.dir().join(file)).unwrap_or_default();

@@ -113,7 +113,11 @@ pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
     let rules = if is_answer { rules.to_owned() } else { format!("{rules} {ASKING}") };
     let schema = json!({ "type": "object", "properties": properties });
     let example = example.as_object().cloned().unwrap_or_default();
-    Form::Fields(Arc::new(ReportFields { example, schema, rules }))
+    let rehearsed_files = match step {
+        Step::Writer => [(example_file(number), format!("A rehearsal of issue {number}.\n"))].into(),
+        _ => std::collections::BTreeMap::new(),
+    };
+    Form::Fields(Arc::new(ReportFields { example, schema, rules, rehearsed_files }))
 }
 
 /// Returns the file that the writer of a rehearsal makes.

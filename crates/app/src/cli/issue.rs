@@ -1,0 +1,236 @@
+//! `callboard issue NUMBER | FILE`.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::issue::{
+    Agent, Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData, Learnings, MAX_QUESTIONS,
+    TrackerSpec, TriageMode,
+};
+use protocol::steps::load::parse_duration;
+use protocol::{Kind as _, KindOf, Protocol as _, RunId};
+use supervisor::git::{self, WorktreeOptions};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::effects::learn;
+use crate::engine::start::{NewRun, StartArgs, run_id};
+use crate::failure::{Exit, Failure};
+use crate::rehearsal::ScriptSteps;
+use crate::tracker::{self, Files};
+use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::{Workspace, prompts};
+
+/// Turn an issue into a pull request: triage, analyse, write, build, review, commit
+///
+/// The work happens in a worktree on the branch `agent/issue-N`. A red build, a rejection and an empty change each cost one of
+/// three attempts. The state is in `issue-state.json`. With a file instead of a number, comments and pull requests are
+/// written beside it, and nothing leaves the machine but a push.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard issue 42                                  # with `gh`, from the repository on GitHub
+  callboard issue issue.json --tracker files          # the file is as `gh issue view --json` prints it
+  callboard issue issue.json --rehearse               # with the built-in scripted agent
+  callboard issue 42 --no-triage --pipeline-attempts 2
+  callboard issue 42 --continue                       # on the branch of an earlier run")]
+pub(super) struct Arguments {
+    /// The number of the issue, or a file with it
+    #[arg(value_name = "ISSUE")]
+    issue: String,
+
+    /// Where the issue is [default: gh for a number, files for a file]
+    #[arg(long, value_name = "TRACKER")]
+    tracker: Option<TrackerName>,
+
+    /// A name for the run [default: issue-N and four hex digits]
+    #[arg(long, value_name = "NAME")]
+    run_id: Option<String>,
+
+    /// Begin with the analysis
+    #[arg(long)]
+    no_triage: bool,
+
+    /// How often writer, build and reviewer are run [default: 3]
+    #[arg(long, value_name = "N")]
+    pipeline_attempts: Option<NonZeroU32>,
+
+    /// The number of attempts of one agent in one turn [default: 2]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<NonZeroU32>,
+
+    /// The time limit of an agent's attempt, such as 10m [default: set by the agent's profile]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// The branch that the pull request goes to [default: the checked out one]
+    #[arg(long, value_name = "BRANCH")]
+    base: Option<String>,
+
+    /// Close the issue at the end [default: the merge of the pull request closes it]
+    #[arg(long)]
+    close: bool,
+
+    /// Continue the branch and the pull request of an earlier run
+    #[arg(long = "continue", id = "continues")]
+    continues: bool,
+
+    /// Move an `issue-state.json` aside that another program wrote
+    #[arg(long)]
+    replace: bool,
+
+    #[command(flatten)]
+    start: StartArgs,
+}
+
+/// A kind of tracker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TrackerName {
+    /// GitHub, by the program `gh`
+    Gh,
+    /// The folder of the issue's file
+    Files,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let flags =
+        Flags { jobs: arguments.start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
+    let workspace = Workspace::find(&arguments.start.location, flags)?;
+    let (issue, tracker) = arguments.find_issue(&workspace)?;
+    let run = match &arguments.run_id {
+        Some(given) => run_id(Some(given))?,
+        None => {
+            let random = run_id(None)?;
+            RunId::new(format!("issue-{}-{}", issue.number, &random.as_str()[..4]))
+                .expect("BUG: a number and hex digits make a name")
+        }
+    };
+    let branch = format!("agent/issue-{}", issue.number);
+    if !arguments.continues {
+        refuse_existing(&workspace, &tracker, &branch, arguments.start.rehearse.is_given())?;
+    }
+    let wanted = TreesWanted {
+        no_merge: true,
+        integration: Some(branch.clone()),
+        continue_branch: arguments.continues,
+        no_commit: true,
+    };
+    let worktrees = worktrees::options(&workspace, &run, wanted)?;
+    let definition = arguments.definition(&workspace, issue, tracker, branch, &worktrees)?;
+    let agents = Agent::ALL.into_iter().filter(|agent| *agent != Agent::Triage || !arguments.no_triage);
+    let info = KindOf::<Issue>::STATIC.info();
+    let new = NewRun {
+        kind: KindOf::<Issue>::STATIC,
+        run,
+        title: format!("issue {}: {}", definition.issue.number, definition.issue.title),
+        definition: &definition,
+        worktrees: Some(worktrees),
+        script_steps: ScriptSteps::of_protocol(info),
+        agents: agents.map(|agent| (Issue::step_id(&agent.step()), agent.name().to_owned())).collect(),
+        replace: arguments.replace,
+    };
+    block_on(arguments.start.start(&workspace, new))
+}
+
+/// Refuses a branch or a pull request of an earlier run.
+fn refuse_existing(
+    workspace: &Workspace,
+    tracker: &TrackerSpec,
+    branch: &str,
+    is_rehearsal: bool,
+) -> Result<(), Failure> {
+    let refused = |what: String| {
+        Err(Failure::new(Exit::Refused, what)
+            .hint("add `--continue` to work on it")
+            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")))
+    };
+    let has_branch = git::has_branch(&workspace.repo, branch)
+        .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
+    if has_branch {
+        return refused(format!("branch `{branch}` of an earlier run exists"));
+    }
+    if is_rehearsal {
+        return Ok(());
+    }
+    match tracker::open(tracker, &workspace.repo).find_pull_request(branch) {
+        Ok(None) => Ok(()),
+        Ok(Some(url)) => refused(format!("there is a pull request from `{branch}`: {url}")),
+        Err(error) => Err(Failure::usage(error)),
+    }
+}
+
+impl Arguments {
+    /// Reads the issue, and says where comments go.
+    fn find_issue(&self, workspace: &Workspace) -> Result<(IssueData, TrackerSpec), Failure> {
+        match (self.issue.parse::<u64>(), self.tracker) {
+            (Ok(number), None | Some(TrackerName::Gh)) => {
+                let tracker = TrackerSpec::Gh;
+                let issue = tracker::open(&tracker, &workspace.repo).issue(number);
+                Ok((issue.map_err(Failure::usage)?, tracker))
+            }
+            (Err(_), Some(TrackerName::Gh)) => {
+                let what = format!("`{}` is not the number of an issue", self.issue);
+                Err(Failure::usage(what).hint("leave out `--tracker gh` to read the issue from a file"))
+            }
+            (_, None | Some(TrackerName::Files)) => {
+                let file = PathBuf::from(&self.issue);
+                let issue = Files::read(&file).map_err(|error| {
+                    Failure::usage(error)
+                        .hint("run `gh issue view N --json number,title,body,labels,url > issue.json` to make one")
+                })?;
+                let file = file.canonicalize().map_err(|error| {
+                    Failure::usage(format!("cannot find `{}`", file.display())).because(Some(&error))
+                })?;
+                let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
+                Ok((issue, TrackerSpec::Files { dir }))
+            }
+        }
+    }
+
+    fn definition(
+        &self,
+        workspace: &Workspace,
+        issue: IssueData,
+        tracker: TrackerSpec,
+        branch: String,
+        worktrees: &WorktreeOptions,
+    ) -> Result<Definition, Failure> {
+        let checks = workspace.checks();
+        if checks.is_empty() && !self.start.rehearse.is_given() {
+            return Err(Failure::usage("no check is configured or found, so no change could pass the build")
+                .hint("set `test`, `lint` or `types` in `[checks]` of `callboard.toml`"));
+        }
+        let learnings = workspace.location.root().join("learnings.json");
+        let content = learn::read(&learnings).map_err(Failure::usage)?;
+        let base = self.base.clone().or_else(|| worktrees.base.clone());
+        if base.as_ref() == Some(&branch) {
+            return Err(Failure::usage(format!("`{branch}` is checked out, and it is the branch of the work"))
+                .hint("run `git switch main`"));
+        }
+        Ok(Definition {
+            issue,
+            tracker,
+            triage: if self.no_triage { TriageMode::Omitted } else { TriageMode::First },
+            pipeline_attempts: self.pipeline_attempts.unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
+            max_attempts: workspace.config.max_attempts.value,
+            max_questions: MAX_QUESTIONS,
+            branch,
+            base,
+            start: worktrees.start.clone(),
+            closing: if self.close { Closing::AtOnce } else { Closing::ByMerge },
+            checks,
+            timeout: self.timeout,
+            prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
+            state_dir: state_dir(workspace)?,
+            learnings: Learnings { path: Some(learnings), content },
+        })
+    }
+}
+
+/// Returns the directory of `issue-state.json`: the repository, or the workspace of GitHub Actions.
+fn state_dir(workspace: &Workspace) -> Result<String, Failure> {
+    match std::env::var("GITHUB_WORKSPACE") {
+        Ok(dir) if Path::new(&dir).is_absolute() => Ok(dir.trim_end_matches('/').to_owned()),
+        Ok(_) | Err(_) => workspace.repo_dir(),
+    }
+}

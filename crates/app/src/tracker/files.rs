@@ -1,0 +1,95 @@
+//! A tracker of files: the issue is a JSON file, comments and pull requests are JSON files beside it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::issue::IssueData;
+use serde_json::{Value, json};
+
+use super::{NewPullRequest, Tracker};
+
+/// The files in a directory.
+#[derive(Debug)]
+pub(crate) struct Files {
+    dir: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Reads an issue as `gh issue view --json` prints it.
+    pub(crate) fn read(file: &Path) -> Result<IssueData, String> {
+        let text = fs::read(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+        serde_json::from_slice(&text)
+            .map_err(|error| format!("`{}` is not an issue as `gh issue view --json` prints it: {error}", file.display()))
+    }
+
+    /// Returns the files of one kind with their content, in the order of their numbers.
+    fn all(&self, kind: &str) -> Result<Vec<(PathBuf, Value)>, String> {
+        let cannot = |error: io::Error| format!("cannot read `{}`: {error}", self.dir.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let number = name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(".json"));
+            let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
+            let text = fs::read(&path).map_err(cannot)?;
+            let content = serde_json::from_slice(&text);
+            found.push((number, path, content.map_err(|error| format!("`{name}` is no JSON: {error}"))?));
+        }
+        found.sort_by_key(|(number, ..)| *number);
+        Ok(found.into_iter().map(|(_, path, content)| (path, content)).collect())
+    }
+
+    /// Writes the next file of a kind, whole or not at all.
+    fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
+        let path = self.dir.join(format!("{kind}{}.json", self.all(kind)?.len() + 1));
+        supervisor::replace_file(&path, format!("{content:#}\n").as_bytes())
+            .map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
+        Ok(path.display().to_string())
+    }
+}
+
+const COMMENT: &str = "comment-";
+const PULL_REQUEST: &str = "pull-request-";
+const CLOSED: &str = "closed-";
+
+impl Tracker for Files {
+    fn issue(&self, number: u64) -> Result<IssueData, String> {
+        Self::read(&self.dir.join(format!("{number}.json")))
+    }
+
+    fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
+        let is_it = |comment: &Value| {
+            comment["issue"] == number && comment["body"].as_str().is_some_and(|body| body.contains(text))
+        };
+        let found = self.all(COMMENT)?.into_iter().find(|(_, comment)| is_it(comment));
+        Ok(found.map(|(path, _)| path.display().to_string()))
+    }
+
+    fn comment(&self, number: u64, body: &str) -> Result<String, String> {
+        self.add(COMMENT, &json!({ "issue": number, "body": body }))
+    }
+
+    fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String> {
+        let found = self.all(PULL_REQUEST)?.into_iter().find(|(_, request)| request["headRefName"] == branch);
+        Ok(found.map(|(path, _)| path.display().to_string()))
+    }
+
+    fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
+        let NewPullRequest { branch, base, title, body } = new;
+        let content = json!({ "headRefName": branch, "baseRefName": base, "title": title, "body": body });
+        self.add(PULL_REQUEST, &content)
+    }
+
+    fn is_closed(&self, number: u64) -> Result<bool, String> {
+        Ok(self.all(CLOSED)?.iter().any(|(_, closed)| closed["issue"] == number))
+    }
+
+    fn close(&self, number: u64) -> Result<(), String> {
+        self.add(CLOSED, &json!({ "issue": number })).map(drop)
+    }
+}

@@ -1,0 +1,43 @@
+//! Trackers: where issues come from, and where comments and pull requests go.
+
+mod files;
+mod gh;
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use protocol::issue::{IssueData, TrackerSpec};
+
+pub(crate) use files::Files;
+pub(crate) use gh::Gh;
+
+/// A pull request that is to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct NewPullRequest<'a> {
+    pub(crate) branch: &'a str,
+    /// `None` for the tracker's default.
+    pub(crate) base: Option<&'a str>,
+    pub(crate) title: &'a str,
+    pub(crate) body: &'a str,
+}
+
+/// A tracker. All functions may block, and fail with a sentence.
+pub(crate) trait Tracker: Debug {
+    fn issue(&self, number: u64) -> Result<IssueData, String>;
+    /// Returns the address of the comment that contains the text.
+    fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String>;
+    fn comment(&self, number: u64, body: &str) -> Result<String, String>;
+    /// Returns the address of the open pull request from the branch.
+    fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String>;
+    fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String>;
+    fn is_closed(&self, number: u64) -> Result<bool, String>;
+    fn close(&self, number: u64) -> Result<(), String>;
+}
+
+/// Returns the tracker of a run.
+pub(crate) fn open(spec: &TrackerSpec, repo: &Path) -> Box<dyn Tracker> {
+    match spec {
+        TrackerSpec::Gh => Box::new(Gh::new(repo)),
+        TrackerSpec::Files { dir } => Box::new(Files::new(dir)),
+    }
+}
