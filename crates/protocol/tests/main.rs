@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod entries;
+mod issue;
 mod peer;
 mod pointers;
 mod steps;

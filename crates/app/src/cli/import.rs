@@ -2,6 +2,7 @@
 
 mod bucket;
 mod dump;
+mod issue;
 mod peer;
 mod report;
 
@@ -23,7 +24,7 @@ use crate::present::run_status;
 use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Import a run from an archive that `export` wrote, or cycles from a dump of older formats
+/// Import a run from an archive that `export` wrote, an issue's state, or cycles from a dump of older formats
 ///
 /// The whole archive is checked first: digests, paths, and that each entry follows from the one before. It is imported whole
 /// or not at all. Its views then show this repository, and its journal says where it came from. An unfinished run waits for
@@ -38,6 +39,7 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard import f8c1a491.callboard.tar
   callboard import f8c1a491.callboard.tar --as from-the-server
   zstd -dc run.tar.zst | callboard import -
+  callboard import issue-state.json             # the state of an issue, also as state.json
   callboard import --peer dump.jsonl            # print what the cycles would become
   callboard import --peer dump.jsonl --write
   callboard import --peer keys/ --json
@@ -70,6 +72,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
+    if let Some(document) = issue::read(file) {
+        return issue::run(&workspace, file, document, name);
+    }
     let archive: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {

@@ -8,6 +8,8 @@ mod report;
 mod verify;
 mod view;
 
+pub(super) use view::rebuild_failure;
+
 use std::path::PathBuf;
 
 use store::{Backup, Damage, ExclusiveAccess, find_damage};

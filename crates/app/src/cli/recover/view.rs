@@ -165,7 +165,7 @@ fn last_attempt_turn(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
     turns.max().unwrap_or(0)
 }
 
-fn rebuild_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
+pub(in crate::cli) fn rebuild_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
     let action = format!("cannot rebuild run `{run}` from `{}`", view.display());
     match error {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)

@@ -155,9 +155,27 @@ impl Document {
         value
     }
 
-    /// Returns a section as JSON; null if there is none of this name.
+    /// Returns a member as JSON; null if there is none of this name.
     pub(super) fn section(&self, name: &str) -> Value {
-        self.to_value().get(name).cloned().unwrap_or_default()
+        fn value(section: &impl Serialize) -> Value {
+            serde_json::to_value(section).expect("BUG: a document is plain data")
+        }
+        match name {
+            "version" => value(&self.version),
+            "issue" => value(&self.issue),
+            "pipeline" => value(&self.pipeline),
+            "triage" => value(&self.triage),
+            "analysis" => value(&self.analysis),
+            "writer" => value(&self.writer),
+            "build" => value(&self.build),
+            "review" => value(&self.review),
+            "commit" => value(&self.commit),
+            "communication" => value(&self.communication),
+            "learnings" => value(&self.learnings),
+            "attempts" => value(&self.attempts),
+            ENGINE => value(&self.engine),
+            other => self.others.get(other).cloned().unwrap_or_default(),
+        }
     }
 
     /// Merges a partial document: objects member by member, everything else by replacement. Fails if a field has another
@@ -179,11 +197,28 @@ impl Document {
 
     /// Returns the names of the parts that differ, or of all if there is no other document.
     pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
-        let (old, new) = (old.map(Self::to_value), self.to_value());
-        let fields = new.as_object().expect("BUG: a document is an object");
-        let differs =
-            |(name, value): &(&String, &Value)| old.as_ref().and_then(|old| old.get(*name)) != Some(value);
-        fields.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+        let Some(old) = old else {
+            let all = self.to_value();
+            return all.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        };
+        let is_same = [
+            ("version", self.version == old.version),
+            ("issue", self.issue == old.issue),
+            ("pipeline", self.pipeline == old.pipeline),
+            ("triage", self.triage == old.triage),
+            ("analysis", self.analysis == old.analysis),
+            ("writer", self.writer == old.writer),
+            ("build", self.build == old.build),
+            ("review", self.review == old.review),
+            ("commit", self.commit == old.commit),
+            ("communication", self.communication == old.communication),
+            ("learnings", self.learnings == old.learnings),
+            ("attempts", self.attempts == old.attempts),
+            (ENGINE, self.engine == old.engine),
+        ];
+        let others = self.others.iter().filter(|(name, value)| old.others.get(*name) != Some(*value));
+        let differing = is_same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name.to_owned());
+        differing.chain(others.map(|(name, _)| name.clone())).collect()
     }
 
     pub(super) fn views(&self) -> Vec<View> {

@@ -1,0 +1,122 @@
+//! Imports `issue-state.json`, which another program or an older run wrote.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use protocol::issue::{
+    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, Learnings,
+    MAX_QUESTIONS, TrackerSpec, TriageMode,
+};
+use protocol::{Kind as _, KindOf, RunId, RunLocation};
+use runner::{RunOptions, RunSpec, ViewImport};
+use serde_json::Value;
+
+use crate::cli::{block_on, recover};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::{self, Workspace, prompts};
+
+/// Returns the state of an issue that the file contains; `None` if it is another file.
+pub(super) fn read(file: &Path) -> Option<Value> {
+    let name = file.file_name()?.to_str()?;
+    if ![FILE, "state.json"].contains(&name) {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    (value.get("issue").is_some() && value.get("pipeline").is_some()).then_some(value)
+}
+
+/// Imports the state as a run. The next step follows from its flags, and `resume` runs it.
+pub(super) fn run(
+    workspace: &Workspace,
+    file: &Path,
+    document: Value,
+    name: Option<RunId>,
+) -> Result<Exit, Failure> {
+    let parsed = Document::default()
+        .merged(&document)
+        .map_err(|error| Failure::usage(format!("`{}` is malformed: {error}", file.display())))?;
+    let number = parsed.issue.number.ok_or_else(|| Failure::usage("the issue has no number"))?;
+    let run = match name {
+        Some(name) => name,
+        None => RunId::new(format!("issue-{number}")).expect("BUG: a number makes a name"),
+    };
+    let branch = format!("agent/issue-{number}");
+    let wanted = TreesWanted {
+        no_merge: true,
+        integration: Some(branch.clone()),
+        continue_branch: true,
+        no_commit: true,
+    };
+    let worktrees = worktrees::options(workspace, &run, wanted)?;
+    let definition = definition(workspace, file, &parsed, number, branch, &worktrees)?;
+    let options = RunOptions {
+        location: RunLocation {
+            run: run.clone(),
+            repo_dir: workspace.repo_dir()?,
+            worktree: Some(worktrees::path(workspace, &run, &worktrees)?),
+        },
+        workdir: workspace.repo.clone(),
+        profile: None,
+        env: Vec::new(),
+        checks: Vec::new(),
+        worktrees: Some(worktrees),
+        roles: BTreeMap::new(),
+    };
+    let title = format!("issue {number}: {}", parsed.issue.title);
+    let spec = RunSpec::new(title, &definition, options);
+    let import = ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new() };
+    let status = block_on(async {
+        let store = workspace.store().await?;
+        let (by, now) = (workspace::person(), workspace.clock.now());
+        let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
+        imported.await.map_err(|error| recover::rebuild_failure(file, &run, &error))
+    })?;
+    output::message(format_args!("imported issue {number} as run `{run}`: {}", run_status::label(status).1));
+    output::message(format_args!("run `callboard resume {run}` to continue it"));
+    Ok(Exit::Success)
+}
+
+fn definition(
+    workspace: &Workspace,
+    file: &Path,
+    parsed: &Document,
+    number: u64,
+    branch: String,
+    worktrees: &supervisor::git::WorktreeOptions,
+) -> Result<Definition, Failure> {
+    let issue = &parsed.issue;
+    let tracker = if issue.url.starts_with("https://github.com/") {
+        TrackerSpec::Gh
+    } else {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        TrackerSpec::Files { dir: file.parent().unwrap_or(Path::new(".")).to_owned() }
+    };
+    Ok(Definition {
+        issue: IssueData {
+            number,
+            title: issue.title.clone(),
+            body: issue.original_body.clone(),
+            labels: issue.labels.iter().cloned().map(Label::Name).collect(),
+            url: issue.url.clone(),
+        },
+        tracker,
+        triage: TriageMode::First,
+        pipeline_attempts: NonZeroU32::new(parsed.pipeline.max_attempts).unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
+        max_attempts: workspace.config.max_attempts.value,
+        max_questions: MAX_QUESTIONS,
+        branch,
+        base: worktrees.base.clone(),
+        start: worktrees.start.clone(),
+        closing: Closing::ByMerge,
+        checks: workspace.checks(),
+        timeout: None,
+        prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
+        state_dir: workspace.repo_dir()?,
+        learnings: Learnings::default(),
+    })
+}

@@ -1,0 +1,148 @@
+//! The format's examples load, fold and come back.
+
+use protocol::Protocol as _;
+use protocol::issue::{Document, Field, Issue, PipelineStatus, check};
+use protocol::rules::Next;
+use serde_json::{Value, json};
+
+use super::{at, definition, example, location};
+
+/// Returns the pointers of all values that are not objects.
+fn leaves(value: &Value, at: &str, into: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                leaves(value, &format!("{at}/{name}"), into);
+            }
+        }
+        _ => into.push(at.to_owned()),
+    }
+}
+
+#[test]
+fn the_template_comes_back_exactly() {
+    let template = example("template");
+    let document = Document::default().merged(&template).unwrap();
+    let shown = document.shown();
+    let mut pointers = Vec::new();
+    leaves(&template, "", &mut pointers);
+    assert!(pointers.len() > 45, "the template has {} fields", pointers.len());
+    for pointer in pointers {
+        assert_eq!(shown.pointer(&pointer), template.pointer(&pointer), "{pointer}");
+    }
+    assert_eq!(serde_json::from_value::<Document>(document.to_value()).unwrap(), document);
+}
+
+/// Every field of the template is a field of ours, not one that is kept because it is unknown.
+#[test]
+fn every_field_of_the_template_is_known() {
+    let document = serde_json::from_value::<Document>(example("template")).unwrap();
+    let shown = document.shown();
+    let mut unknown = Vec::new();
+    for (name, section) in shown.as_object().unwrap() {
+        let empty = serde_json::to_value(Document::default()).unwrap();
+        for field in section.as_object().into_iter().flatten().map(|(field, _)| field) {
+            if empty[name].get(field).is_none() {
+                unknown.push(format!("{name}.{field}"));
+            }
+        }
+    }
+    assert_eq!(unknown, Vec::<String>::new());
+}
+
+#[test]
+fn placeholders_are_unset_kept_and_linted() {
+    let template = example("template");
+    let document = Document::default().merged(&template).unwrap();
+    assert!(matches!(&document.pipeline.status, Some(Field::Other(words)) if words.contains(" | ")));
+    let checked = check(&template);
+    assert_eq!(checked.violations, []);
+    let pointers: Vec<_> = checked.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(
+        pointers,
+        ["/issue/type", "/pipeline/status", "/triage/scope", "/triage/complexity", "/review/verdict"]
+    );
+}
+
+#[test]
+fn partial_documents_fold_over_the_present_one() {
+    let open = Issue::open_document(&definition(), &location(), at());
+    let blocked = open.merged(&example("pipeline-blocked.partial")).unwrap();
+    assert_eq!(blocked.pipeline.status, Some(Field::Known(PipelineStatus::Blocked)));
+    assert!(blocked.pipeline.blocked_reason.as_ref().unwrap().contains("unclear requirements"));
+    assert_eq!((blocked.pipeline.max_attempts, blocked.issue.number), (3, Some(42)));
+    let failed = open.merged(&example("max-attempts-reached.partial")).unwrap();
+    assert_eq!(failed.pipeline.attempt, 3);
+    assert!(failed.review.feedback_for_writer.as_ref().unwrap().starts_with("Final feedback"));
+    for (name, list) in [("question.partial", "questions"), ("escalation.partial", "escalations")] {
+        let element = example(name);
+        let with = open.merged(&json!({ "communication": { list: [element] } })).unwrap();
+        let shown = &with.shown()["communication"][list][0];
+        for (field, value) in element.as_object().unwrap() {
+            assert_eq!(&shown[field], value, "{list}: {field}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_are_kept_in_every_section() {
+    let mut value = Issue::open_document(&definition(), &location(), at()).to_value();
+    for (_, section) in value.as_object_mut().unwrap().iter_mut().filter(|(name, _)| *name != "callboard") {
+        if let Value::Object(section) = section {
+            section.insert("concerns".to_owned(), json!([1]));
+        }
+    }
+    value["mood"] = json!("fine");
+    let document: Document = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(document.to_value(), value);
+}
+
+#[test]
+fn each_rule_of_the_format_is_checked() {
+    let broken = json!({
+        "issue": { "type": "BUG" },
+        "pipeline": { "status": "blocked", "attempt": 4, "max_attempts": 3 },
+        "commit": { "completed": true },
+        "review": { "verdict": "REJECTED" },
+        "communication": { "questions": [{ "answered": true, "answer": null }] },
+    });
+    let rules: Vec<_> = check(&broken).violations.into_iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, ["unknown-word", "attempt-range", "reason-missing", "not-approved", "answer-missing"]);
+    assert_eq!(check(&json!([])).violations[0].rule, "wrong-type");
+    assert_eq!(check(&json!({ "writer": { "changes": 3 } })).violations[0].rule, "wrong-type");
+}
+
+#[test]
+fn an_imported_document_continues_where_its_flags_say() {
+    let next = |partial: Value| {
+        let mut document = Issue::open_document(&definition(), &location(), at()).shown();
+        protocol::issue::merge(&mut document, &partial);
+        let imported = Issue::import(&definition(), &document).unwrap();
+        match imported.next {
+            Next::Queue(steps) => steps[0].to_string(),
+            Next::Finish(outcome) => format!("{outcome:?}"),
+            Next::Requeue(_) | Next::Drain(_) => panic!("an import queues or finishes"),
+        }
+    };
+    let (triaged, analysed) = (json!({ "completed": true }), json!({ "completed": true }));
+    assert_eq!(next(json!({})), "triage");
+    assert_eq!(next(json!({ "triage": triaged })), "analyst");
+    assert_eq!(next(json!({ "triage": triaged, "analysis": analysed })), "writer");
+    let written = json!({ "triage": triaged, "analysis": analysed, "writer": { "completed": true } });
+    let with = |partial: Value| {
+        let mut document = written.clone();
+        protocol::issue::merge(&mut document, &partial);
+        next(document)
+    };
+    assert_eq!(with(json!({})), "build.diff");
+    assert_eq!(with(json!({ "build": { "completed": true, "tests_passed": true } })), "reviewer");
+    assert_eq!(with(json!({ "build": { "completed": true, "tests_passed": false } })), "writer");
+    let approved = json!({ "build": { "completed": true }, "review": { "completed": true, "verdict": "APPROVED" } });
+    assert_eq!(with(approved), "committer.commit");
+    let question = json!({ "from": "writer", "to": "analyst", "question": "where?" });
+    assert_eq!(next(json!({ "communication": { "questions": [question] } })), "analyst.answer");
+    assert_eq!(next(json!({ "pipeline": { "status": "blocked", "blocked_reason": "unclear" } })), "comment");
+    assert_eq!(next(example("max-attempts-reached.partial")), "Failed");
+    let other = json!({ "issue": { "number": 7 }, "pipeline": {} });
+    assert!(Issue::import(&definition(), &other).is_err(), "another issue");
+}
