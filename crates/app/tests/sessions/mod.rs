@@ -16,6 +16,7 @@ mod graphs;
 mod hardening;
 mod importing;
 mod inspecting;
+mod issue;
 mod items;
 mod peer;
 mod people;

@@ -7,7 +7,7 @@ use super::definition::Definition;
 use super::document::{Document, StepState};
 use super::step::{Step, forms, prompts};
 use super::verdict::Verdict;
-use super::{Issue, check};
+use super::Issue;
 use crate::present::{FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
@@ -25,7 +25,7 @@ impl Present for Issue {
     const VIEWS: &'static [&'static str] = &["/issue-state.json"];
     const SCRIPT_STEPS: &'static [&'static str] = &["triage", "analyst", "writer", "build", "reviewer"];
     const FORMATS: &'static [FileFormat] =
-        &[FileFormat { name: "issue-state", matches: check::is_ours, check: super::check::check }];
+        &[FileFormat { name: "issue-state", matches: super::check::is_ours, check: super::check }];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
         step.worker().to_owned()

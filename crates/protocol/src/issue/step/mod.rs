@@ -1,8 +1,8 @@
 //! The steps of a run: who works on each, and what each is given.
 
 pub(super) mod brief;
-pub mod forms;
-pub mod prompts;
+pub(super) mod forms;
+pub(super) mod prompts;
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
 const PLACEHOLDERS: &[&str] = &["number", "branch", "base", "attempt", "max_attempts", "context"];
 
 /// The built-in templates, in the order of the pipeline.
-pub const TEMPLATES: [PromptTemplate; 4] = [
+pub(in crate::issue) const TEMPLATES: [PromptTemplate; 4] = [
     PromptTemplate { role: "triage", text: include_str!("prompts/triage.md"), placeholders: PLACEHOLDERS },
     PromptTemplate { role: "analyst", text: include_str!("prompts/analyst.md"), placeholders: PLACEHOLDERS },
     PromptTemplate { role: "writer", text: include_str!("prompts/writer.md"), placeholders: PLACEHOLDERS },

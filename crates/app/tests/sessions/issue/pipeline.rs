@@ -1,0 +1,164 @@
+//! The pipeline: fixed on the second attempt, exhausted, blocked, with questions, and rehearsed.
+
+use super::Issue;
+
+#[test]
+fn a_bug_is_fixed_on_the_second_attempt() {
+    let issue = Issue::new();
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = issue.document();
+    assert_eq!((&document["pipeline"]["status"], &document["pipeline"]["attempt"]), (&"completed".into(), &2.into()));
+    let first = &document["attempts"][0];
+    assert_eq!(first["build"]["commands_run"][0]["exit_code"], 1);
+    assert_eq!(first["review"]["feedback_for_writer"], document["writer"]["previous_feedback"]);
+    assert!(document["review"]["feedback_for_writer"].is_null());
+    assert_eq!((&document["build"]["tests_passed"], &document["build"]["lint_passed"]), (&true.into(), &().into()));
+    assert_eq!(issue.commits(), ["fix: The light is off"]);
+    let hash = issue.scene.git(&["rev-parse", "agent/issue-42"]);
+    assert_eq!(document["commit"]["hash"], hash.trim());
+    assert_eq!(issue.remote("agent/issue-42"), hash.trim());
+    assert_eq!(issue.scene.git(&["show", "agent/issue-42:light"]), "on\n");
+    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    assert_eq!(files, "light\nlight.test\n", "the state file is not committed");
+    let [request] = issue.tracked("pull-request-").try_into().unwrap();
+    assert_eq!((&request["baseRefName"], &request["title"]), (&"main".into(), &"Fix #42: The light is off".into()));
+    assert_eq!(issue.tracked("comment-").len(), 1);
+    assert!(!document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracked("closed-").is_empty());
+    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+    assert!(prompt.contains("light light.test differ"), "the writer sees why it was sent back: {prompt}");
+    // A second run finds the branch.
+    let again = issue.scene.callboard(&["issue", issue.dir("tracker/issue.json").to_str().unwrap(), "--rehearse"]).run();
+    assert_eq!(again.code, 3, "{}", again.transcript());
+    assert!(again.transcript().contains("--continue"), "{}", again.transcript());
+}
+
+#[test]
+fn three_red_builds_fail_the_run_with_the_last_feedback() {
+    let issue = Issue::new();
+    issue.agent("writer", "echo dim >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = issue.document();
+    let pipeline = &document["pipeline"];
+    assert_eq!((&pipeline["status"], &pipeline["attempt"]), (&"failed".into(), &3.into()));
+    assert_eq!(pipeline["failure_reason"], "Writer-Reviewer loop exhausted after 3 attempts");
+    assert!(document["review"]["feedback_for_writer"].as_str().unwrap().contains("differ"));
+    assert_eq!(document["learnings"]["outcome"], "failed_max_retries");
+    assert!(document["review"]["verdict"].is_null(), "the reviewer is not asked about a red build");
+    assert!(issue.commits().is_empty() && issue.tracked("pull-request-").is_empty());
+    let [comment] = issue.tracked("comment-").try_into().unwrap();
+    assert!(comment["body"].as_str().unwrap().contains("> light light.test differ"), "{comment}");
+    // With a better writer, a retry has all its attempts again.
+    std::fs::remove_file(issue.dir("agents/writer")).unwrap();
+    let retried = issue.scene.callboard(&["retry", "trial"]).run();
+    assert_eq!(retried.code, 0, "{}", retried.transcript());
+    assert_eq!(issue.document()["attempts"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_change_that_must_not_be_made_is_sent_back_before_the_review() {
+    let issue = Issue::new();
+    issue.agent("writer.1", "mkdir secret; echo on >secret/key; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    issue.agent("writer.2", "say '\"writer\":{\"summary\":\"nothing\"}'; rm -r secret");
+    issue.agent("writer.3", "echo on >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let attempts = issue.document()["attempts"].clone();
+    let feedback = |index: usize| attempts[index]["review"]["feedback_for_writer"].as_str().unwrap().to_owned();
+    assert!(feedback(0).contains("`secret/key` must not be changed") && feedback(0).contains("light.test"), "{}", feedback(0));
+    assert_eq!(feedback(1), "the work changes no file");
+}
+
+#[test]
+fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
+    let issue = Issue::new();
+    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    let session = issue.start(&["--exit-when-waiting"]);
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    let pipeline = issue.document()["pipeline"].clone();
+    assert_eq!((&pipeline["status"], &pipeline["blocked_reason"]), (&"blocked".into(), &"too large".into()));
+    let inbox = issue.scene.callboard(&["inbox"]).run();
+    assert!(inbox.stdout.contains("too large"), "{}", inbox.transcript());
+    let [comment] = issue.tracked("comment-").try_into().unwrap();
+    assert!(comment["body"].as_str().unwrap().contains("> too large"), "{comment}");
+    let answered = issue.scene.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
+    assert_eq!(answered.code, 0, "{}", answered.transcript());
+    let resumed = issue.scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
+    assert!(prompt.contains("only the light"), "{prompt}");
+    assert_eq!(issue.document()["pipeline"]["status"], "completed");
+}
+
+#[test]
+fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
+    let issue = Issue::new();
+    let callboard = issue.scene.program().display().to_string();
+    issue.agent("writer.1", &format!("{callboard} ask analyst 'Which file?' && {callboard} escalate 'It touches the light'"));
+    let session = issue.start(&["--exit-when-waiting"]);
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    let question = issue.document()["communication"]["questions"][0].clone();
+    assert_eq!((&question["from"], &question["to"]), (&"writer".into(), &"analyst".into()));
+    assert_eq!(question["answer"], "It is the file light.");
+    let answered = issue.scene.callboard(&["answer", "trial/person", "--text", "go ahead"]).run();
+    assert_eq!(answered.code, 0, "{}", answered.transcript());
+    let resumed = issue.scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    let document = issue.document();
+    assert_eq!(document["communication"]["escalations"][0]["resolution"], "go ahead");
+    assert_eq!(document["pipeline"]["attempt"], 2, "asking costs no attempt, the red build does");
+    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+    assert!(prompt.contains("It is the file light.") && prompt.contains("go ahead"), "{prompt}");
+}
+
+#[test]
+fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
+    let issue = Issue::new();
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let session = issue.scene.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(issue.commits().len(), 1, "the commit is made on its branch");
+    let document = issue.document();
+    assert_eq!((&document["commit"]["pushed"], &document["commit"]["pr_created"]), (&false.into(), &false.into()));
+    assert_eq!(issue.tracked("").len(), 1, "only the issue is there");
+    assert!(!issue.scene.store().join("learnings.json").exists());
+}
+
+#[test]
+fn without_a_remote_the_run_completes_unpushed() {
+    let issue = Issue::new();
+    issue.scene.git(&["remote", "remove", "origin"]);
+    let session = issue.start(&["--no-triage", "--close"]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let commit = issue.document()["commit"].clone();
+    assert_eq!((&commit["completed"], &commit["pushed"]), (&true.into(), &false.into()));
+    assert_eq!((&commit["pr_url"], &commit["issue_closed"]), (&().into(), &true.into()));
+    let learnings = std::fs::read_to_string(issue.scene.store().join("learnings.json")).unwrap();
+    let learnings: serde_json::Value = serde_json::from_str(&learnings).unwrap();
+    assert_eq!(learnings["statistics"]["successes"], 1);
+}
+
+#[test]
+fn an_imported_state_continues_after_its_analysis() {
+    let issue = Issue::new();
+    let state = serde_json::json!({
+        "version": "1.0",
+        "issue": { "number": 42, "title": "The light", "url": "", "type": "BUG_FIX", "original_body": "", "labels": [] },
+        "pipeline": { "status": "in_progress", "attempt": 1, "max_attempts": 3 },
+        "triage": { "completed": true, "should_proceed": true },
+        "analysis": { "completed": true, "brief": "on", "test_requirement": { "required": false } },
+        "mood": "fine",
+    });
+    let file = issue.dir("tracker/state.json");
+    std::fs::write(&file, state.to_string()).unwrap();
+    let imported = issue.scene.callboard(&["import", file.to_str().unwrap()]).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let resumed = issue.scene.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    let document = issue.document();
+    assert_eq!((&document["pipeline"]["status"], &document["mood"]), (&"completed".into(), &"fine".into()));
+    let checked = issue.scene.callboard(&["check", "issue-state.json"]).run();
+    assert_eq!(checked.code, 0, "{}", checked.transcript());
+}
