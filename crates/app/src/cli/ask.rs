@@ -24,7 +24,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let attempt = Attempt::of_this_process()?;
     protocol::issue::Addressee::parse(&arguments.to).map_err(Failure::usage)?;
-    attempt.add_to_communication("questions", json!({ "to": arguments.to, "question": arguments.question }))?;
+    attempt
+        .add_to_communication("questions", json!({ "to": arguments.to, "question": arguments.question }))?;
     output::message("asked; end now, and you are asked again with the answer");
     Ok(Exit::Success)
 }

@@ -176,8 +176,9 @@ impl Arguments {
             (_, None | Some(TrackerName::Files)) => {
                 let file = PathBuf::from(&self.issue);
                 let issue = Files::read(&file).map_err(|error| {
-                    Failure::usage(error)
-                        .hint("run `gh issue view N --json number,title,body,labels,url > issue.json` to make one")
+                    Failure::usage(error).hint(
+                        "run `gh issue view N --json number,title,body,labels,url > issue.json` to make one",
+                    )
                 })?;
                 let file = file.canonicalize().map_err(|error| {
                     Failure::usage(format!("cannot find `{}`", file.display())).because(Some(&error))
@@ -208,8 +209,10 @@ impl Arguments {
         let content = learn::read(&learnings).map_err(Failure::usage)?;
         let base = self.base.clone().or_else(|| worktrees.base.clone());
         if base.as_ref() == Some(&branch) {
-            return Err(Failure::usage(format!("`{branch}` is checked out, and it is the branch of the work"))
-                .hint("run `git switch main`"));
+            return Err(Failure::usage(format!(
+                "`{branch}` is checked out, and it is the branch of the work"
+            ))
+            .hint("run `git switch main`"));
         }
         Ok(Definition {
             issue,
@@ -233,11 +236,7 @@ impl Arguments {
 
 /// Returns the check of a rehearsal in a repository that has none. It is not run.
 fn rehearsed_check() -> CheckSpec {
-    CheckSpec {
-        name: "test".to_owned(),
-        command: vec!["true".to_owned()],
-        timeout: Duration::from_secs(60),
-    }
+    CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(60) }
 }
 
 /// Returns the directory of `issue-state.json`: the repository, or the workspace of GitHub Actions.

@@ -75,7 +75,9 @@ impl PerformEffect for Push {
         }
         Ok(match trees.push().map_err(|error| with_causes(&error))? {
             git::Push::Done { remote } => pushed(&remote),
-            git::Push::NoRemote => fields(json!({ "pushed": false, "logs": ["there is no remote to push to"] })),
+            git::Push::NoRemote => {
+                fields(json!({ "pushed": false, "logs": ["there is no remote to push to"] }))
+            }
         })
     }
 }

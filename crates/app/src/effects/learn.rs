@@ -69,7 +69,10 @@ fn add(content: &mut Value, session: Value) {
     };
     for observation in session["observations"].as_array().into_iter().flatten() {
         let list = if observation["type"] == "mistake" { "mistakes" } else { "patterns" };
-        push(list, json!({ "issue": session["issue"], "content": observation["content"], "confidence": "low" }));
+        push(
+            list,
+            json!({ "issue": session["issue"], "content": observation["content"], "confidence": "low" }),
+        );
     }
     let (list, field) = if is_success { ("successes", "approach") } else { ("failures", "lesson") };
     push(list, json!({ "issue": session["issue"], field: session[field] }));
@@ -87,7 +90,8 @@ mod tests {
     fn the_newest_hundred_sessions_and_fifty_successes_are_kept() {
         let mut content = Value::Null;
         for number in 0..120 {
-            let observations = json!([{ "type": "mistake", "content": number }, { "type": "pattern", "content": number }]);
+            let observations =
+                json!([{ "type": "mistake", "content": number }, { "type": "pattern", "content": number }]);
             add(
                 &mut content,
                 json!({ "issue": number, "outcome": "success", "approach": "a", "observations": observations }),

@@ -23,8 +23,9 @@ impl Files {
     /// Reads an issue as `gh issue view --json` prints it.
     pub(crate) fn read(file: &Path) -> Result<IssueData, String> {
         let text = fs::read(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| format!("`{}` is not an issue as `gh issue view --json` prints it: {error}", file.display()))
+        serde_json::from_slice(&text).map_err(|error| {
+            format!("`{}` is not an issue as `gh issue view --json` prints it: {error}", file.display())
+        })
     }
 
     /// Returns the files of one kind with their content, in the order of their numbers.

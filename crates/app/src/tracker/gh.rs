@@ -65,7 +65,8 @@ impl Tracker for Gh {
     fn issue(&self, number: u64) -> Result<IssueData, String> {
         let number = number.to_string();
         let issue = self.json(&["issue", "view", &number, "--json", "number,title,body,labels,url"])?;
-        serde_json::from_value(issue).map_err(|error| format!("`gh issue view` printed another form: {error}"))
+        serde_json::from_value(issue)
+            .map_err(|error| format!("`gh issue view` printed another form: {error}"))
     }
 
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
@@ -81,13 +82,23 @@ impl Tracker for Gh {
     }
 
     fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String> {
-        let list = self.json(&["pr", "list", "--head", branch, "--state", "open", "--json", "url,body,headRefName"])?;
+        let list = self.json(&[
+            "pr",
+            "list",
+            "--head",
+            branch,
+            "--state",
+            "open",
+            "--json",
+            "url,body,headRefName",
+        ])?;
         let first = list.as_array().and_then(|list| list.first());
         Ok(first.map(|request| request["url"].as_str().unwrap_or_default().to_owned()))
     }
 
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
-        let mut arguments = vec!["pr", "create", "--head", new.branch, "--title", new.title, "--body-file", "-"];
+        let mut arguments =
+            vec!["pr", "create", "--head", new.branch, "--title", new.title, "--body-file", "-"];
         if let Some(base) = new.base {
             arguments.extend(["--base", base]);
         }

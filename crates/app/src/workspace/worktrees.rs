@@ -96,7 +96,9 @@ pub(crate) fn conclude(options: &RunOptions) {
                 trees.integration_branch()
             ));
         }
-        if !trees.is_delivered()? {
+        // A run whose own step commits also says itself where its work is.
+        let is_published = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
+        if !is_published && !trees.is_delivered()? {
             output::note(format_args!("run `{}` to merge the result", trees.merge_command()));
         }
         Ok(())

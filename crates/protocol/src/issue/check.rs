@@ -13,7 +13,11 @@ const WORDS: [(&str, &str, &[&str]); 6] = [
     ("triage", "scope", &["SMALL", "MEDIUM", "LARGE"]),
     ("triage", "complexity", &["simple", "moderate", "complex"]),
     ("review", "verdict", &["APPROVED", "REJECTED", "NEEDS_INFO"]),
-    ("pipeline", "current_agent", &["triage", "analyst", "writer", "build", "builder", "reviewer", "committer"]),
+    (
+        "pipeline",
+        "current_agent",
+        &["triage", "analyst", "writer", "build", "builder", "reviewer", "committer"],
+    ),
 ];
 
 /// Checks a document, whole or partial.
@@ -84,7 +88,12 @@ fn relations(value: &Value, violations: &mut Findings) {
     for (index, question) in questions.enumerate() {
         if question["answered"] == true && !has_text(&question["answer"]) {
             let message = format!("question {} is answered, and has no `answer`", index + 1);
-            violations.add("answer-missing", &list.entry(index), message, "write the answer, or set `answered` to false");
+            violations.add(
+                "answer-missing",
+                &list.entry(index),
+                message,
+                "write the answer, or set `answered` to false",
+            );
         }
     }
 }
@@ -100,7 +109,8 @@ fn summary(value: &Value) -> String {
 /// Recognises the file by its name or its sections.
 pub(super) fn is_ours(name: &str, value: &Value) -> bool {
     let has = |section: &str| value.get(section).is_some_and(Value::is_object);
-    name == super::document::FILE || (has("pipeline") && (has("issue") || has("review") || name == "state.json"))
+    name == super::document::FILE
+        || (has("pipeline") && (has("issue") || has("review") || name == "state.json"))
 }
 
 /// Returns what is wrong with a stored document.

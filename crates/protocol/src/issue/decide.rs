@@ -274,12 +274,7 @@ pub(super) fn decide(
     }
 }
 
-fn reported(
-    definition: &Definition,
-    state: &State,
-    step: Step,
-    verdict: Verdict,
-) -> Move<Change, Step> {
+fn reported(definition: &Definition, state: &State, step: Step, verdict: Verdict) -> Move<Change, Step> {
     let enter = |stage| go_on(state, vec![Change::Entered(stage)]);
     match verdict {
         Verdict::Asks(pending) => go_on(state, vec![Change::Asked(pending)]),
@@ -319,10 +314,9 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         Stage::Close => enter(Stage::Learn),
         Stage::GiveUp => enter(Stage::GiveUpLearn),
         Stage::GiveUpLearn => fail(Cause::Pipeline),
-        Stage::Learn => Move {
-            changes: vec![Change::Entered(Stage::Done)],
-            next: Next::Finish(Outcome::Succeeded),
-        },
+        Stage::Learn => {
+            Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
+        }
         Stage::Triage
         | Stage::Analyst
         | Stage::Writer
@@ -355,10 +349,9 @@ fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
         }
         Step::Learn if state.stage == Stage::GiveUpLearn => fail(Cause::Pipeline),
         // The pull request exists; what was learnt is in the document.
-        Step::Learn => Move {
-            changes: vec![Change::Entered(Stage::Done)],
-            next: Next::Finish(Outcome::Succeeded),
-        },
+        Step::Learn => {
+            Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
+        }
         Step::Triage
         | Step::Analyst
         | Step::Writer

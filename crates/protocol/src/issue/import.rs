@@ -120,7 +120,11 @@ fn stage_of(definition: &Definition, document: &Document) -> Stage {
         Stage::Announce
     } else if document.review.completed && verdict == Some(ReviewVerdict::Approved) {
         Stage::Commit
-    } else if document.build.completed && document.writer.completed && !is_red && verdict != Some(ReviewVerdict::Rejected) {
+    } else if document.build.completed
+        && document.writer.completed
+        && !is_red
+        && verdict != Some(ReviewVerdict::Rejected)
+    {
         Stage::Reviewer
     } else if document.writer.completed && !document.build.completed {
         Stage::Diff

@@ -33,7 +33,9 @@ pub(super) fn parse_report(
             Some(Value::Bool(false)) => Verdict::NotPushed,
             Some(_) | None => Verdict::Performed,
         }),
-        Step::Commit | Step::PullRequest | Step::Comment | Step::Close | Step::Learn => Ok(Verdict::Performed),
+        Step::Commit | Step::PullRequest | Step::Comment | Step::Close | Step::Learn => {
+            Ok(Verdict::Performed)
+        }
         Step::Person => Err("only a person answers".to_owned()),
     };
     match verdict {
@@ -205,7 +207,10 @@ fn diff_verdict(document: &Document, files: &ChangedFiles) -> Verdict {
 }
 
 /// Returns why the change cannot be built and reviewed, in a sentence each.
-pub(super) fn diff_problems(document: &Document, ChangedFiles { changed, deleted }: &ChangedFiles) -> Vec<String> {
+pub(super) fn diff_problems(
+    document: &Document,
+    ChangedFiles { changed, deleted }: &ChangedFiles,
+) -> Vec<String> {
     if changed.is_empty() {
         return vec!["the work changes no file".to_owned()];
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Issue;
 use super::decide::{Cause, Change, Stage, State};
 use super::definition::Definition;
 use super::document::{Document, StepState};
 use super::step::{Step, forms, prompts};
 use super::verdict::Verdict;
-use super::Issue;
 use crate::present::{FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
@@ -187,7 +187,9 @@ impl Present for Issue {
     fn concerns(change: &Change, step: &StepId) -> bool {
         let step = Step::parse(step);
         match change {
-            Change::LoopedBack | Change::GaveUp | Change::Retried(Cause::Pipeline) => step == Some(Step::Writer),
+            Change::LoopedBack | Change::GaveUp | Change::Retried(Cause::Pipeline) => {
+                step == Some(Step::Writer)
+            }
             Change::Entered(Stage::Done) => step == Some(Step::Learn),
             Change::Asked(_) | Change::Settled | Change::Posted | Change::Rerouted => {
                 matches!(step, Some(Step::Person | Step::Answer(_)))

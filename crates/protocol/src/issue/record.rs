@@ -47,7 +47,8 @@ pub(super) fn record(
         }
         Input::Fact { fact, evidence } => {
             let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
-            if let (Fact::Ended { attempt, ending: Ending::Reported(verdict) }, Some(report)) = (fact, report) {
+            if let (Fact::Ended { attempt, ending: Ending::Reported(verdict) }, Some(report)) = (fact, report)
+            {
                 if let Some(step) = Step::parse(&attempt.step) {
                     reported(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
                 }
@@ -163,7 +164,9 @@ fn reported(
             };
             let mut texts: Vec<_> = failed.iter().map(describe).collect();
             if results.is_empty() {
-                texts.push("no check is configured or found, so nothing shows that the change works".to_owned());
+                texts.push(
+                    "no check is configured or found, so nothing shows that the change works".to_owned(),
+                );
             }
             document.build = Build {
                 completed: true,
@@ -183,7 +186,10 @@ fn reported(
             document.commit.hash = text("hash");
             document.commit.message = text("message");
         }
-        Step::Push => document.commit.pushed = *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true)),
+        Step::Push => {
+            document.commit.pushed =
+                *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true))
+        }
         Step::PullRequest => {
             document.commit.pr_url = text("url");
             document.commit.pr_created = document.commit.pr_url.is_some();
@@ -244,7 +250,8 @@ fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, repo
     }
     let name = agent.name().to_owned();
     let list = |section: &str, field: &str| {
-        let list = report.others.get(section).and_then(|section| section.get(field)).and_then(Value::as_array);
+        let list =
+            report.others.get(section).and_then(|section| section.get(field)).and_then(Value::as_array);
         list.cloned().unwrap_or_default()
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -137,7 +137,8 @@ pub(super) fn readable(document: &Document, role: Role) -> Value {
         "questions": own(&communication["questions"], ["from", "to"]),
         "escalations": own(&communication["escalations"], ["agent", "agent"]),
     });
-    projection["learnings"] = json!({ "observations": own(&shown["learnings"]["observations"], ["agent", "agent"]) });
+    projection["learnings"] =
+        json!({ "observations": own(&shown["learnings"]["observations"], ["agent", "agent"]) });
     projection
 }
 
@@ -226,7 +227,13 @@ fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mu
 }
 
 /// Returns what the role may say about a path; `None` if that is nothing. What is as it was is not said.
-fn allowed(role: Role, path: &str, value: &Value, current: &Value, refused: &mut Vec<String>) -> Option<Value> {
+fn allowed(
+    role: Role,
+    path: &str,
+    value: &Value,
+    current: &Value,
+    refused: &mut Vec<String>,
+) -> Option<Value> {
     let Rights { updates, derived, .. } = role.rights();
     let asks_for_block = path == "pipeline.status" && role.may_block() && value == "blocked";
     if value == current && !updates.contains(&path) {
@@ -236,8 +243,8 @@ fn allowed(role: Role, path: &str, value: &Value, current: &Value, refused: &mut
         return None;
     }
     let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let is_split = updates.iter().chain(derived).any(|path| below(path))
-        || (path == "pipeline" && role.may_block());
+    let is_split =
+        updates.iter().chain(derived).any(|path| below(path)) || (path == "pipeline" && role.may_block());
     match value {
         Value::Object(members) if is_split || (path == "pipeline") => {
             let inside = members.iter().filter_map(|(name, value)| {
@@ -272,7 +279,10 @@ fn communication(
     let known = &document.communication;
     let mut questions = Vec::new();
     for question in list("questions") {
-        let same = known.questions.iter().find(|known| known.question == question["question"].as_str().unwrap_or_default());
+        let same = known
+            .questions
+            .iter()
+            .find(|known| known.question == question["question"].as_str().unwrap_or_default());
         match (same, step) {
             (Some(_), Step::Answer(_)) if question["answer"].is_string() => {
                 report.others.entry("answer").or_insert_with(|| question["answer"].clone());

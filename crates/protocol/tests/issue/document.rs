@@ -137,7 +137,8 @@ fn an_imported_document_continues_where_its_flags_say() {
     assert_eq!(with(json!({})), "build.diff");
     assert_eq!(with(json!({ "build": { "completed": true, "tests_passed": true } })), "reviewer");
     assert_eq!(with(json!({ "build": { "completed": true, "tests_passed": false } })), "writer");
-    let approved = json!({ "build": { "completed": true }, "review": { "completed": true, "verdict": "APPROVED" } });
+    let approved =
+        json!({ "build": { "completed": true }, "review": { "completed": true, "verdict": "APPROVED" } });
     assert_eq!(with(approved), "committer.commit");
     let question = json!({ "from": "writer", "to": "analyst", "question": "where?" });
     assert_eq!(next(json!({ "communication": { "questions": [question] } })), "analyst.answer");

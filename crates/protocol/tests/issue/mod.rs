@@ -6,9 +6,7 @@ mod runs;
 
 use std::num::NonZeroU32;
 
-use protocol::issue::{
-    Closing, Definition, Issue, IssueData, Learnings, Step, TrackerSpec, TriageMode,
-};
+use protocol::issue::{Closing, Definition, Issue, IssueData, Learnings, Step, TrackerSpec, TriageMode};
 use protocol::report::{Expected, Report};
 use protocol::{Protocol as _, RunId, RunLocation, Stamp};
 use serde_json::Value;

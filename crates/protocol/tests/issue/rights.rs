@@ -27,7 +27,9 @@ fn restricted(step: Step, fields: Value) -> (Report, Vec<String>) {
 #[test]
 fn a_report_about_a_section_of_another_agent_is_cut_and_named() {
     for agent in Agent::ALL {
-        for section in SECTIONS.into_iter().filter(|section| !["communication", "learnings"].contains(section)) {
+        for section in
+            SECTIONS.into_iter().filter(|section| !["communication", "learnings"].contains(section))
+        {
             let (report, refused) = restricted(agent.step(), json!({ section: { "forged": true } }));
             if section == agent.section() {
                 assert_eq!((report.others.contains_key(section), refused), (true, vec![]), "{section}");
@@ -35,9 +37,14 @@ fn a_report_about_a_section_of_another_agent_is_cut_and_named() {
             }
             assert!(!report.others.contains_key(section), "{agent:?} kept `{section}`: {:?}", report.others);
             assert_eq!(refused.len(), 1, "{agent:?} about `{section}`: {refused:?}");
-            assert!(refused[0].contains(&format!("`{section}.forged`")) || refused[0].contains(&format!("`{section}`")), "{refused:?}");
+            assert!(
+                refused[0].contains(&format!("`{section}.forged`"))
+                    || refused[0].contains(&format!("`{section}`")),
+                "{refused:?}"
+            );
         }
-        let (report, refused) = restricted(agent.step(), json!({ "attempts": [], "callboard": { "asked": 0 } }));
+        let (report, refused) =
+            restricted(agent.step(), json!({ "attempts": [], "callboard": { "asked": 0 } }));
         assert!(report.others.is_empty() && refused.len() == 2, "{agent:?}: {refused:?}");
     }
 }
@@ -54,7 +61,8 @@ fn the_pipeline_belongs_to_the_engine() {
                 assert_eq!(refused.len(), 2, "{refused:?}");
             }
         }
-        let (report, _) = restricted(agent.step(), json!({ "pipeline": { "status": "completed", "attempt": 1 } }));
+        let (report, _) =
+            restricted(agent.step(), json!({ "pipeline": { "status": "completed", "attempt": 1 } }));
         assert!(!report.others.contains_key("pipeline"), "{agent:?}");
     }
     // What the format lets them update, the engine computes.
@@ -90,8 +98,11 @@ fn the_context_of_an_agent_is_exactly_what_it_may_read() {
         assert_eq!(path, FILE);
         let copy: Value = serde_json::from_str(body).unwrap();
         let rights = role(agent).rights();
-        for section in SECTIONS.into_iter().filter(|name| !["pipeline", "communication", "learnings"].contains(name)) {
-            let may = rights.reads.iter().chain(rights.updates).any(|path| path.split('.').next() == Some(section));
+        for section in
+            SECTIONS.into_iter().filter(|name| !["pipeline", "communication", "learnings"].contains(name))
+        {
+            let may =
+                rights.reads.iter().chain(rights.updates).any(|path| path.split('.').next() == Some(section));
             assert_eq!(copy.get(section).is_some(), may, "{agent:?} {section}");
         }
         let reads_learnings = matches!(agent, Agent::Analyst | Agent::Writer);

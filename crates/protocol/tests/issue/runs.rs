@@ -130,7 +130,11 @@ fn a_question_that_its_addressee_cannot_answer_goes_to_a_person() {
 #[test]
 fn a_block_waits_for_a_person_who_lifts_it_or_ends_the_run() {
     let mut walk = Walk::new(definition());
-    walk.expect(&[(asks(&[Pending::Block]), "comment"), (Verdict::Performed, "person"), (Verdict::Answered, "analyst")]);
+    walk.expect(&[
+        (asks(&[Pending::Block]), "comment"),
+        (Verdict::Performed, "person"),
+        (Verdict::Answered, "analyst"),
+    ]);
     walk.expect(&TO_REVIEW[1..]).expect(&[
         (asks(&[Pending::Block]), "comment"),
         (Verdict::Performed, "person"),
@@ -175,7 +179,8 @@ fn read(step: Step, fields: Value) -> ParsedReport<Verdict> {
 
 #[test]
 fn the_real_change_is_held_against_the_analysis() {
-    let diff = |changed: Value, deleted: Value| read(Step::Diff, json!({ "changed": changed, "deleted": deleted }));
+    let diff =
+        |changed: Value, deleted: Value| read(Step::Diff, json!({ "changed": changed, "deleted": deleted }));
     let verdict = ParsedReport::Verdict;
     assert_eq!(diff(json!([]), json!([])), verdict(Verdict::EmptyChange));
     assert_eq!(diff(json!(["src/light.rs", "tests/light.rs"]), json!([])), verdict(Verdict::Changed));
@@ -189,10 +194,10 @@ fn the_real_change_is_held_against_the_analysis() {
 
 #[test]
 fn a_build_passes_if_no_check_fails_and_one_passes() {
-    let check = |code: i32| {
-        json!({ "name": "test", "command": ["t"], "exit_code": code, "duration_ms": 1, "output_digest": "", "output": "" })
+    let check = |code: i32| json!({ "name": "test", "command": ["t"], "exit_code": code, "duration_ms": 1, "output_digest": "", "output": "" });
+    let build = |codes: &[i32]| {
+        read(Step::Build, json!({ "checks": codes.iter().map(|code| check(*code)).collect::<Vec<_>>() }))
     };
-    let build = |codes: &[i32]| read(Step::Build, json!({ "checks": codes.iter().map(|code| check(*code)).collect::<Vec<_>>() }));
     assert_eq!(build(&[0, 0]), ParsedReport::Verdict(Verdict::BuildPassed));
     assert_eq!(build(&[0, 1]), ParsedReport::Verdict(Verdict::BuildFailed));
     assert_eq!(build(&[]), ParsedReport::Verdict(Verdict::BuildFailed));

@@ -111,7 +111,9 @@ fn fields(step: Step, verdict: &Verdict) -> Value {
         }
         Verdict::Answered => json!({ "answer": "because" }),
         Verdict::NotPushed => json!({ "pushed": false }),
-        Verdict::Performed => json!({ "pushed": true, "hash": "abc", "message": "fix: it", "url": "u", "closed": true }),
+        Verdict::Performed => {
+            json!({ "pushed": true, "hash": "abc", "message": "fix: it", "url": "u", "closed": true })
+        }
         Verdict::Refused => json!({}),
     }
 }

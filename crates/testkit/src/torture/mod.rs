@@ -1,6 +1,7 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges.
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges, runs of `issue`
+//! effects on git and on a tracker.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -9,6 +10,7 @@
 
 mod chaos;
 mod cycles;
+mod issues;
 mod items;
 mod journal;
 mod tally;
@@ -22,10 +24,12 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of cycles, one of the protocol `items`, and one of steps in worktrees that are merged.
+/// One trial in this many is of cycles, one of the protocol `items`, one of steps in worktrees that are merged, and one
+/// of `issue`.
 const CYCLES: u64 = 3;
 const ITEMS: u64 = 5;
 const FEATURES: u64 = 4;
+const ISSUES: u64 = 7;
 
 /// A torture to run.
 #[derive(Debug, Clone)]
@@ -52,6 +56,8 @@ impl Torture {
                 items::torture(&self.items, seed, kills, &mut tally);
             } else if seed.is_multiple_of(FEATURES) {
                 workflows::features::torture(self, seed, kills, &mut tally);
+            } else if seed.is_multiple_of(ISSUES) {
+                issues::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(CYCLES) {
                 cycles::torture(self, seed, kills, &mut tally);
             } else {

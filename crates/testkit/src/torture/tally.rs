@@ -27,6 +27,8 @@ pub struct Tally {
     pub documents: usize,
     /// Runs of `items`.
     pub items: u32,
+    /// Runs of `issue`.
+    pub issues: u32,
     pub steps: usize,
     pub attempts: usize,
     pub interrupted: usize,
@@ -46,7 +48,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles and {} runs of items, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -58,6 +60,7 @@ impl fmt::Display for Tally {
             self.features,
             self.cycles,
             self.items,
+            self.issues,
             self.seed,
             self.steps,
             self.phases,

@@ -1,5 +1,6 @@
 //! `callboard issue` on a real repository with a bare remote and real checks.
 
+mod documentation;
 mod effects;
 mod pipeline;
 

@@ -8,12 +8,18 @@ fn a_bug_is_fixed_on_the_second_attempt() {
     let session = issue.start(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
-    assert_eq!((&document["pipeline"]["status"], &document["pipeline"]["attempt"]), (&"completed".into(), &2.into()));
+    assert_eq!(
+        (&document["pipeline"]["status"], &document["pipeline"]["attempt"]),
+        (&"completed".into(), &2.into())
+    );
     let first = &document["attempts"][0];
     assert_eq!(first["build"]["commands_run"][0]["exit_code"], 1);
     assert_eq!(first["review"]["feedback_for_writer"], document["writer"]["previous_feedback"]);
     assert!(document["review"]["feedback_for_writer"].is_null());
-    assert_eq!((&document["build"]["tests_passed"], &document["build"]["lint_passed"]), (&true.into(), &().into()));
+    assert_eq!(
+        (&document["build"]["tests_passed"], &document["build"]["lint_passed"]),
+        (&true.into(), &().into())
+    );
     assert_eq!(issue.commits(), ["fix: The light is off"]);
     let hash = issue.scene.git(&["rev-parse", "agent/issue-42"]);
     assert_eq!(document["commit"]["hash"], hash.trim());
@@ -22,13 +28,20 @@ fn a_bug_is_fixed_on_the_second_attempt() {
     let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n", "the state file is not committed");
     let [request] = issue.tracked("pull-request-").try_into().unwrap();
-    assert_eq!((&request["baseRefName"], &request["title"]), (&"main".into(), &"Fix #42: The light is off".into()));
+    assert_eq!(
+        (&request["baseRefName"], &request["title"]),
+        (&"main".into(), &"Fix #42: The light is off".into())
+    );
     assert_eq!(issue.tracked("comment-").len(), 1);
     assert!(!document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracked("closed-").is_empty());
-    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+    let prompt =
+        std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("light light.test differ"), "the writer sees why it was sent back: {prompt}");
     // A second run finds the branch.
-    let again = issue.scene.callboard(&["issue", issue.dir("tracker/issue.json").to_str().unwrap(), "--rehearse"]).run();
+    let again = issue
+        .scene
+        .callboard(&["issue", issue.dir("tracker/issue.json").to_str().unwrap(), "--rehearse"])
+        .run();
     assert_eq!(again.code, 3, "{}", again.transcript());
     assert!(again.transcript().contains("--continue"), "{}", again.transcript());
 }
@@ -65,8 +78,13 @@ fn a_change_that_must_not_be_made_is_sent_back_before_the_review() {
     let session = issue.start(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let attempts = issue.document()["attempts"].clone();
-    let feedback = |index: usize| attempts[index]["review"]["feedback_for_writer"].as_str().unwrap().to_owned();
-    assert!(feedback(0).contains("`secret/key` must not be changed") && feedback(0).contains("light.test"), "{}", feedback(0));
+    let feedback =
+        |index: usize| attempts[index]["review"]["feedback_for_writer"].as_str().unwrap().to_owned();
+    assert!(
+        feedback(0).contains("`secret/key` must not be changed") && feedback(0).contains("light.test"),
+        "{}",
+        feedback(0)
+    );
     assert_eq!(feedback(1), "the work changes no file");
 }
 
@@ -82,11 +100,13 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
     assert!(inbox.stdout.contains("too large"), "{}", inbox.transcript());
     let [comment] = issue.tracked("comment-").try_into().unwrap();
     assert!(comment["body"].as_str().unwrap().contains("> too large"), "{comment}");
-    let answered = issue.scene.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
+    let answered =
+        issue.scene.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let resumed = issue.scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
+    let prompt =
+        std::fs::read_to_string(issue.scene.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("only the light"), "{prompt}");
     assert_eq!(issue.document()["pipeline"]["status"], "completed");
 }
@@ -95,7 +115,10 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
 fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     let issue = Issue::new();
     let callboard = issue.scene.program().display().to_string();
-    issue.agent("writer.1", &format!("{callboard} ask analyst 'Which file?' && {callboard} escalate 'It touches the light'"));
+    issue.agent(
+        "writer.1",
+        &format!("{callboard} ask analyst 'Which file?' && {callboard} escalate 'It touches the light'"),
+    );
     let session = issue.start(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
     let question = issue.document()["communication"]["questions"][0].clone();
@@ -108,7 +131,8 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     let document = issue.document();
     assert_eq!(document["communication"]["escalations"][0]["resolution"], "go ahead");
     assert_eq!(document["pipeline"]["attempt"], 2, "asking costs no attempt, the red build does");
-    let prompt = std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+    let prompt =
+        std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("It is the file light.") && prompt.contains("go ahead"), "{prompt}");
 }
 
@@ -120,7 +144,10 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(issue.commits().len(), 1, "the commit is made on its branch");
     let document = issue.document();
-    assert_eq!((&document["commit"]["pushed"], &document["commit"]["pr_created"]), (&false.into(), &false.into()));
+    assert_eq!(
+        (&document["commit"]["pushed"], &document["commit"]["pr_created"]),
+        (&false.into(), &false.into())
+    );
     assert_eq!(issue.tracked("").len(), 1, "only the issue is there");
     assert!(!issue.scene.store().join("learnings.json").exists());
 }

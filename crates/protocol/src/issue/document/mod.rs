@@ -13,7 +13,7 @@ use crate::{RunLocation, Stamp, StepId, View};
 pub use field::{Complexity, Field, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
 pub use merge::{additions, merge};
 pub use sections::{
-    Analysis, Build, ChangedFile, Commit, Communication, CommandRun, Escalation, Findings, Issue,
+    Analysis, Build, ChangedFile, CommandRun, Commit, Communication, Escalation, Findings, Issue,
     LearningsSection, Observation, Pipeline, PlannedFile, Question, Review, ReviewIssue, TestRequirement,
     Triage, Writer,
 };

@@ -103,7 +103,8 @@ fn issue_type(document: &Document) -> IssueType {
 
 /// One line of the title: no control characters, and no words that close another issue.
 fn plain_title(definition: &Definition) -> String {
-    let title: String = definition.issue.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let title: String =
+        definition.issue.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect()
 }
 
@@ -179,7 +180,9 @@ fn comment(definition: &Definition, document: &Document) -> String {
                 None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
             };
             let attempts = document.pipeline.attempt;
-            format!("The run `{run}` has made the change, approved after {attempts} attempts: commit {commit}. {place}\n")
+            format!(
+                "The run `{run}` has made the change, approved after {attempts} attempts: commit {commit}. {place}\n"
+            )
         }
     }
 }

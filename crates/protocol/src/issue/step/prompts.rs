@@ -18,7 +18,11 @@ pub(in crate::issue) const TEMPLATES: [PromptTemplate; 4] = [
     PromptTemplate { role: "triage", text: include_str!("prompts/triage.md"), placeholders: PLACEHOLDERS },
     PromptTemplate { role: "analyst", text: include_str!("prompts/analyst.md"), placeholders: PLACEHOLDERS },
     PromptTemplate { role: "writer", text: include_str!("prompts/writer.md"), placeholders: PLACEHOLDERS },
-    PromptTemplate { role: "reviewer", text: include_str!("prompts/reviewer.md"), placeholders: PLACEHOLDERS },
+    PromptTemplate {
+        role: "reviewer",
+        text: include_str!("prompts/reviewer.md"),
+        placeholders: PLACEHOLDERS,
+    },
 ];
 
 /// Returns the built-in template of an agent.
@@ -27,7 +31,12 @@ pub(in crate::issue) fn template(agent: Agent) -> &'static str {
 }
 
 /// Renders the prompt of an agent's step, or of its answer to a question.
-pub(in crate::issue) fn render(definition: &Definition, document: &Document, step: Step, agent: Agent) -> String {
+pub(in crate::issue) fn render(
+    definition: &Definition,
+    document: &Document,
+    step: Step,
+    agent: Agent,
+) -> String {
     let context = context(definition, document, step, agent);
     if let Step::Answer(_) = step {
         return format!(

@@ -1,8 +1,11 @@
 //! `issue`, explored: three attempts, questions and escalations at every step, and the document in every state.
 
-use protocol::issue::{Closing, Document, Issue, TriageMode, check};
+use std::fmt::Write as _;
+
+use protocol::issue::{Closing, Document, Issue, Pending, Step, TriageMode, Verdict, check};
+use protocol::{Event, Protocol as _};
 use testkit::explorer::issue::{LEGEND, definition};
-use testkit::explorer::{Limits, Scene, Slots, WalkStats, Walks};
+use testkit::explorer::{Explored as _, Limits, Scene, Slots, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
@@ -33,7 +36,11 @@ fn every_state_of_issue_keeps_the_rules() {
     ];
     let explored = explore_all(&scenes);
     expect_file("protocols/issue/counts.md", &counts("pipeline", &scenes, &explored));
-    expect_section("exploration.md", "counts of issue", &sum("`issue`: attempts, questions, escalations", &explored));
+    expect_section(
+        "exploration.md",
+        "counts of issue",
+        &sum("`issue`: attempts, questions, escalations", &explored),
+    );
 }
 
 #[test]
@@ -46,10 +53,51 @@ fn the_table_of_two_attempts() {
 
 #[test]
 fn the_table_and_diagram_of_one_attempt_with_a_question() {
-    let scene = scene("one attempt", 1, 1, TriageMode::First, Closing::ByMerge);
+    let mut definition = definition(1, 1, TriageMode::Omitted, Closing::ByMerge);
+    definition.max_attempts = std::num::NonZeroU32::MIN;
+    let scene: Scene<Issue> = Scene::new("one question", definition, Slots::All, violations);
     let explored = scene.explore(Limits::to_print(0)).unwrap_or_else(|found| panic!("{found}"));
-    let about = "An issue with one pipeline attempt, two attempts of each step, one question or escalation.";
+    let about = "An issue without triage: one pipeline attempt, one attempt of each step, one question or escalation.";
     expect_file("protocols/issue/questions.txt", &explored.table(about, LEGEND));
+}
+
+/// Returns the edges of the pipeline: from each stage, by each verdict, to the step that is next.
+fn diagram() -> String {
+    let definition = definition(2, 0, TriageMode::First, Closing::AtOnce);
+    let mut text = "```mermaid\nflowchart LR\n".to_owned();
+    let mut state = Issue::begin(&definition);
+    let mut stages = vec![state.stage];
+    let mut next = 0;
+    while let Some(stage) = stages.get(next).copied() {
+        next += 1;
+        state.stage = stage;
+        let Some(step) = state.current() else { continue };
+        let mut verdicts = Issue::verdicts(&definition, &state, &step);
+        if matches!(step, Step::Triage | Step::Reviewer) {
+            verdicts.push(Verdict::Asks(vec![Pending::Block]));
+        }
+        for verdict in verdicts {
+            let event = Event::Reported { step, verdict: verdict.clone() };
+            let decided = Issue::decide(&definition, &state, event);
+            let mut after = state.clone();
+            decided.changes.iter().for_each(|change| Issue::apply(&mut after, change));
+            let to = match (&verdict, after.current()) {
+                (Verdict::Asks(_), _) => "person".to_owned(),
+                (_, Some(to)) => to.to_string(),
+                (_, None) => "succeeded".to_owned(),
+            };
+            let _ = writeln!(text, "    {step} -- {} --> {to}", Issue::say_verdict(&verdict));
+            if after.pending.is_empty() && !stages.contains(&after.stage) {
+                stages.push(after.stage);
+            }
+        }
+    }
+    text + "```\n"
+}
+
+#[test]
+fn the_diagram_shows_the_transition_table() {
+    expect_section("issue.md", "diagram of issue", &diagram());
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! The example script, and the workflow of `docs/github-actions.md`.
+
+use std::fs;
+
+use protocol::located::{Node, Problems};
+use serde_json::Value;
+
+use super::Issue;
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/issue-rehearsal.yaml");
+const PAGE: &str = include_str!("../../../../../docs/github-actions.md");
+
+#[test]
+fn the_example_script_asks_is_sent_back_twice_and_ends_well() {
+    let issue = Issue::new();
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let script = format!("--rehearse={EXAMPLE}");
+    let session = issue.scene.callboard(&["issue", &file, "--tracker", "files", &script]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = issue.document();
+    assert_eq!(document["pipeline"]["attempt"], 3);
+    assert_eq!(document["communication"]["questions"][0]["answer"], "The file `light`.");
+    let feedback = |index: usize| document["attempts"][index]["review"]["feedback_for_writer"].clone();
+    assert_eq!(feedback(0), "the required test `light.test` is not part of the change");
+    assert_eq!(feedback(1), "Say in the test what it is about.");
+}
+
+/// Returns the workflow of the page.
+fn workflow() -> Value {
+    let (_, rest) = PAGE.split_once("```yaml\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let mut problems = Problems::default();
+    let node = Node::from_yaml(text, &mut problems).unwrap();
+    assert!(problems.into_sorted().is_empty(), "the workflow is no YAML");
+    node.to_json()
+}
+
+#[test]
+fn the_workflow_for_github_actions_runs_with_gh() {
+    let workflow = workflow();
+    let job = &workflow["jobs"]["issue"];
+    assert!(job["if"].as_str().unwrap().contains("author_association"), "trusted authors only: {job}");
+    let steps = job["steps"].as_array().unwrap();
+    let script = steps.iter().find(|step| step["name"] == "Run").unwrap()["run"].as_str().unwrap();
+    assert!(!script.contains("${{"), "nothing of the event is pasted into the script: {script}");
+    let issue = Issue::new();
+    issue.install_gh();
+    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let adapters = ["triage", "analyst", "writer", "reviewer"]
+        .map(|name| format!("[adapters.{name}]\nwrapper = '{agent}'\n"))
+        .concat();
+    issue
+        .scene
+        .write("callboard.toml", &format!("[checks]\ntest = ['cmp', 'light', 'light.test']\n{adapters}"));
+    std::os::unix::fs::symlink(issue.scene.program(), issue.dir("bin/callboard")).unwrap();
+    // As the runner does: a file, executed by a shell that stops at the first error.
+    let file = issue.dir("run.sh");
+    fs::write(&file, script).unwrap();
+    let callboard = issue.scene.callboard(&[]).in_shell(&format!("exec sh -e {}", file.display()));
+    let callboard = callboard.env("ISSUE", "42").env("GITHUB_WORKSPACE", issue.scene.repo());
+    let session = issue.in_gh_environment(callboard).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(issue.document()["commit"]["pr_url"], "https://github.com/o/r/pull/7");
+    let config = fs::read_to_string(issue.scene.home().join(".gitconfig")).unwrap();
+    assert!(config.contains(issue.scene.repo().to_str().unwrap()), "safe.directory: {config}");
+}

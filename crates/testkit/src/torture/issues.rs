@@ -1,0 +1,112 @@
+//! A run of `issue`, tortured until its pull request is there: effects on git and on a tracker, and a red build in between.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use fastrand::Rng;
+
+use super::chaos::{Chaos, server_was_down};
+use super::journal::RunHistory;
+use super::{Tally, Torture};
+use crate::scene::{Running, Scene};
+
+/// The agents of the pipeline. The first change is red.
+const PLAN: [&str; 5] = [
+    r#"triage * do more=', "triage": {"should_proceed": true}'; hand_in COMPLETED triaged"#,
+    r#"analyst * do more=', "analysis": {"issue_type": "BUG_FIX", "brief": "b", "test_requirement": {"required": false}}'; sleep 0.02; hand_in COMPLETED analysed"#,
+    r#"writer * do case $STEP_ITERATION in 1) echo dim ;; *) echo on ;; esac >light; more=', "writer": {"summary": "The light is on."}'; sleep 0.02; hand_in COMPLETED wrote"#,
+    r#"reviewer * do more=', "review": {"verdict": "APPROVED"}'; hand_in COMPLETED reviewed"#,
+    "* * work 0.02",
+];
+
+pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
+    let scene = Scene::new(&torture.program);
+    scene.plan(&PLAN);
+    let tracker = set_up(&scene);
+    let mut trial =
+        Trial { chaos: Chaos::new(&scene, Rng::with_seed(seed), kills), tracker, seed, resumes: 0 };
+    trial.run_to_success();
+    let journal = RunHistory::read(&scene.journal("trial"));
+    for (step, history) in &journal.steps {
+        history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
+    }
+    let started = scene.agent_log().started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    trial.check_effects();
+    scene.expect_no_orphans();
+    tally.add(&trial.chaos);
+    tally.add_history(&journal);
+    tally.issues += 1;
+    tally.resumes += trial.resumes;
+}
+
+/// Makes a remote, a check and the file of an issue. Returns the directory of the issue.
+fn set_up(scene: &Scene) -> PathBuf {
+    scene.write("callboard.toml", "[checks]\ntest = ['grep', '-q', 'on', 'light']\n");
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "-m", "set up"]);
+    let remote = scene.kit().join("remote.git").display().to_string();
+    scene.git(&["init", "--quiet", "--bare", &remote]);
+    scene.git(&["remote", "add", "origin", &remote]);
+    let tracker = scene.kit().join("tracker");
+    fs::create_dir_all(&tracker).expect("the kit is writable");
+    let issue = r#"{"number": 42, "title": "The light is off", "body": "", "labels": [], "url": ""}"#;
+    fs::write(tracker.join("issue.json"), issue).expect("the kit is writable");
+    tracker
+}
+
+struct Trial<'s> {
+    chaos: Chaos<'s>,
+    tracker: PathBuf,
+    seed: u64,
+    resumes: u32,
+}
+
+impl<'s> Trial<'s> {
+    fn start(&self) -> Running<'s> {
+        let scene: &'s Scene = self.chaos.scene;
+        let file = self.tracker.join("issue.json").display().to_string();
+        scene.with_agent(&["issue", &file, "--run-id", "trial", "--close", "--continue"]).start()
+    }
+
+    /// Starts and kills engines until one exits by itself and the run has succeeded.
+    fn run_to_success(&mut self) {
+        let (scene, seed): (&'s Scene, _) = (self.chaos.scene, self.seed);
+        let mut engine = self.start();
+        loop {
+            let is_killed = self.chaos.disturb(&engine);
+            if is_killed {
+                self.chaos.wait_killed(engine, seed);
+            } else {
+                let session = engine.wait();
+                // A refusal means that the run has ended: the engine before was killed after its last commit.
+                let ended =
+                    session.code == 3 && self.chaos.newest_status(seed).as_deref() == Some("succeeded");
+                if session.code == 0 || ended {
+                    return;
+                }
+                assert!(server_was_down(&session), "seed {seed}: failed:\n{}", session.transcript());
+            }
+            self.resumes += 1;
+            let is_opened = !self.chaos.runs(seed).is_empty();
+            engine = if is_opened { scene.callboard(&["resume", "trial"]).start() } else { self.start() };
+        }
+    }
+
+    /// Each effect was performed once.
+    fn check_effects(&self) {
+        let (scene, seed) = (self.chaos.scene, self.seed);
+        let commits = scene.git(&["rev-list", "main..agent/issue-42"]);
+        assert_eq!(commits.lines().count(), 1, "seed {seed}: commits: {commits}");
+        let remote = self.tracker.with_file_name("remote.git").display().to_string();
+        let pushed = scene.git(&["--git-dir", &remote, "rev-parse", "agent/issue-42"]);
+        assert_eq!(pushed, commits, "seed {seed}: the remote has another commit");
+        let files = fs::read_dir(&self.tracker).expect("the tracker is there").flatten();
+        let mut names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        let expected = ["closed-1.json", "comment-1.json", "issue.json", "pull-request-1.json"];
+        assert_eq!(names, expected, "seed {seed}: an effect is missing or repeated");
+    }
+}
