@@ -54,7 +54,7 @@ fn words(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
                 format!("{} is `{word}`", at.name),
                 format!("use one of {}", words.join(", ")),
             ),
-            _ => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {}
         }
     }
 }
@@ -99,9 +99,9 @@ fn relations(value: &Value, violations: &mut Findings) {
 }
 
 fn summary(value: &Value) -> String {
-    let text = |section: &str, field: &str| match &value[section][field] {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+    let text = |section: &str, field: &str| {
+        let value = &value[section][field];
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     };
     format!("issue {}, {}", text("issue", "number"), text("pipeline", "status"))
 }

@@ -191,13 +191,24 @@ impl State {
             Step::Learn => Stage::Learn,
             Step::Answer(_) | Step::Person => return StepStatus::Succeeded,
         };
-        match self.stage {
-            // The last attempt was sent back by one of them; the document says by which.
-            Stage::GiveUp | Stage::GiveUpLearn if stage > Stage::Analyst => StepStatus::Unfinished,
-            Stage::GiveUp | Stage::GiveUpLearn => StepStatus::Succeeded,
-            now if stage < now => StepStatus::Succeeded,
-            _ => StepStatus::Unfinished,
-        }
+        // The last attempt was sent back by one of the steps after the analysis; the document says by which.
+        let reached = match self.stage {
+            Stage::GiveUp | Stage::GiveUpLearn => Stage::Writer,
+            Stage::Triage
+            | Stage::Analyst
+            | Stage::Writer
+            | Stage::Diff
+            | Stage::Build
+            | Stage::Reviewer
+            | Stage::Commit
+            | Stage::Push
+            | Stage::PullRequest
+            | Stage::Announce
+            | Stage::Close
+            | Stage::Learn
+            | Stage::Done => self.stage,
+        };
+        if stage < reached { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }
 
     /// Returns the step that `retry` runs again.

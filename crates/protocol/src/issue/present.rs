@@ -34,10 +34,8 @@ impl Present for Issue {
     fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
         let pipeline = state.steps(definition);
         let before = pipeline.iter().position(|known| known == step).and_then(|at| at.checked_sub(1));
-        match step {
-            Step::Answer(_) | Step::Person => Vec::new(),
-            _ => before.and_then(|at| pipeline.get(at).copied()).into_iter().collect(),
-        }
+        let is_asked = matches!(step, Step::Answer(_) | Step::Person);
+        before.filter(|_| !is_asked).and_then(|at| pipeline.get(at).copied()).into_iter().collect()
     }
 
     fn loop_back(definition: &Definition, _: &State, step: &Step) -> Option<LoopBack<Step>> {

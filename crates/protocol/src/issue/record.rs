@@ -48,10 +48,9 @@ pub(super) fn record(
         Input::Fact { fact, evidence } => {
             let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
             if let (Fact::Ended { attempt, ending: Ending::Reported(verdict) }, Some(report)) = (fact, report)
+                && let Some(step) = Step::parse(&attempt.step)
             {
-                if let Some(step) = Step::parse(&attempt.step) {
-                    reported(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
-                }
+                reported(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
             }
             let refused = evidence.iter().flat_map(|evidence| &evidence.refused);
             new.engine.notes.extend(refused.cloned());
@@ -59,9 +58,10 @@ pub(super) fn record(
         Input::Request { .. } | Input::Refused { .. } | Input::Edited { .. } | Input::Deferred => {}
     }
     for change in &entry.changes {
-        match change {
-            Change::Protocol { transition } => transit(definition, &mut new, transition, entry),
-            other => step_change(&mut new, other, entry),
+        if let Change::Protocol { transition } = change {
+            transit(definition, &mut new, transition, entry);
+        } else {
+            step_change(&mut new, change, entry);
         }
     }
     let parts = new.changed_parts((!is_whole).then_some(&*document));
@@ -188,7 +188,7 @@ fn reported(
         }
         Step::Push => {
             document.commit.pushed =
-                *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true))
+                *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true));
         }
         Step::PullRequest => {
             document.commit.pr_url = text("url");
@@ -225,11 +225,9 @@ fn feedback(document: &mut Document, from: &str, text: String) {
 
 /// Records questions, escalations and observations of an agent, and whether its section is complete.
 fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, report: &Report, at: Stamp) {
-    let is_complete = match verdict {
-        // Triage that stops the run is done.
-        Verdict::Asks(pending) => agent == Agent::Triage && pending.as_slice() == [Pending::Block],
-        _ => true,
-    };
+    let asked = if let Verdict::Asks(pending) = verdict { pending.as_slice() } else { &[] };
+    // Triage that stops the run is done.
+    let is_complete = asked.is_empty() || (agent == Agent::Triage && asked == [Pending::Block]);
     match agent {
         Agent::Triage => document.triage.completed = is_complete,
         Agent::Analyst => {
@@ -439,9 +437,10 @@ fn failed(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
             fail(document, format!("`{agent}` has no attempts left: {}", error()), "error", entry.at);
         }
         Cause::Stopped => {
-            let reason = match &entry.input {
-                Input::Request { reason: Some(reason), .. } => format!(": {reason}"),
-                _ => String::new(),
+            let reason = if let Input::Request { reason: Some(reason), .. } = &entry.input {
+                format!(": {reason}")
+            } else {
+                String::new()
             };
             fail(document, format!("Stopped by {}{reason}", author_name(&entry.by)), "stopped", entry.at);
         }

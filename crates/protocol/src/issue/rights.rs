@@ -243,10 +243,9 @@ fn allowed(
         return None;
     }
     let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let is_split =
-        updates.iter().chain(derived).any(|path| below(path)) || (path == "pipeline" && role.may_block());
-    match value {
-        Value::Object(members) if is_split || (path == "pipeline") => {
+    let is_split = updates.iter().chain(derived).any(below) || (path == "pipeline" && role.may_block());
+    match value.as_object() {
+        Some(members) if is_split || path == "pipeline" => {
             let inside = members.iter().filter_map(|(name, value)| {
                 let rest = allowed(role, &format!("{path}.{name}"), value, &current[name], refused)?;
                 Some((name.clone(), rest))
@@ -254,9 +253,9 @@ fn allowed(
             let inside: Map<_, _> = inside.collect();
             (!inside.is_empty()).then_some(Value::Object(inside))
         }
-        _ => {
+        Some(_) | None => {
             let is_inside = |update: &&str| path == *update || path.starts_with(&format!("{update}."));
-            if asks_for_block || updates.iter().any(|update| is_inside(update)) {
+            if asks_for_block || updates.iter().any(is_inside) {
                 return Some(value.clone());
             }
             refused.push(format!("`{}` may not change `{path}` to {}", role.name(), shortened(value)));

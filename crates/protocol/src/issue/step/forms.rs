@@ -113,10 +113,10 @@ pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
     let rules = if is_answer { rules.to_owned() } else { format!("{rules} {ASKING}") };
     let schema = json!({ "type": "object", "properties": properties });
     let example = example.as_object().cloned().unwrap_or_default();
-    let rehearsed_files = match step {
-        Step::Writer => [(example_file(number), format!("A rehearsal of issue {number}.\n"))].into(),
-        _ => std::collections::BTreeMap::new(),
-    };
+    let mut rehearsed_files = std::collections::BTreeMap::new();
+    if step == Step::Writer {
+        rehearsed_files.insert(example_file(number), format!("A rehearsal of issue {number}.\n"));
+    }
     Form::Fields(Arc::new(ReportFields { example, schema, rules, rehearsed_files }))
 }
 
@@ -139,10 +139,7 @@ pub(in crate::issue) fn check(step: Step, report: &crate::report::Report) -> Res
         return Ok(());
     };
     let has = |field: &str| report.others.contains_key(field);
-    match step {
-        Step::Answer(_) if has("answer") => Ok(()),
-        Step::Answer(_) => Err("the report has no field `answer`".to_owned()),
-        _ if has(Agent::section(agent)) || has("communication") || has("pipeline") => Ok(()),
-        _ => Err(format!("the report has no field `{}`", agent.section())),
-    }
+    let field = if let Step::Answer(_) = step { "answer" } else { Agent::section(agent) };
+    let asks = field != "answer" && (has("communication") || has("pipeline"));
+    if has(field) || asks { Ok(()) } else { Err(format!("the report has no field `{field}`")) }
 }

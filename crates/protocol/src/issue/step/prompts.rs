@@ -62,10 +62,10 @@ fn context(definition: &Definition, document: &Document, step: Step, agent: Agen
     let mut show = |title: &str, language: &str, body: &str| {
         write!(text, "\n## {title}\n\n{}", fenced(language, body)).expect("BUG: a string grows");
     };
-    if let (Step::Answer(_), Some(id)) = (step, document.engine.pending.first()) {
-        if let Some(question) = document.question(id) {
-            show(&format!("The question of `{}`", question.from), "text", &question.question);
-        }
+    if let (Step::Answer(_), Some(id)) = (step, document.engine.pending.first())
+        && let Some(question) = document.question(id)
+    {
+        show(&format!("The question of `{}`", question.from), "text", &question.question);
     }
     let readable = readable(document, role);
     for (name, value) in readable.as_object().into_iter().flatten() {
