@@ -196,6 +196,14 @@ pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> 
         };
         kept.extend(rest.map(|rest| (name.to_owned(), rest)));
     }
+    let mut left = given(document, role);
+    merge(&mut left, &Value::Object(kept.clone()));
+    let has_answer = report.others.contains_key("answer");
+    if !edits.is_null() && (has_answer || !kept.is_empty()) {
+        // What is left of the edits stands for a report.
+        let patch = json_patch::diff(&given(document, role), &left);
+        report.copy_edits.insert(FILE.to_owned(), CopyEdit::Patch(patch));
+    }
     report.others.extend(kept);
     if let Step::Answer(_) = step {
         // An answer changes nothing but the question.
@@ -208,9 +216,14 @@ pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> 
     refused
 }
 
+/// Returns the private copy of an agent as JSON.
+fn given(document: &Document, role: Role) -> Value {
+    serde_json::from_str(&private_copy(document, role)).expect("BUG: a copy is JSON")
+}
+
 /// Returns what the edits of the private copy add to the document. Keeps nothing of them in the report.
 fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mut Vec<String>) -> Value {
-    let given: Value = serde_json::from_str(&private_copy(document, role)).expect("BUG: a copy is JSON");
+    let given = given(document, role);
     match report.copy_edits.remove(FILE) {
         Some(CopyEdit::Patch(patch)) => {
             let mut edited = given.clone();

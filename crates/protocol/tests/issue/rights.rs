@@ -136,9 +136,16 @@ fn edits_of_the_private_copy_obey_the_same_rights() {
         copy["pipeline"]["attempt"] = json!(7);
     });
     assert_eq!(report.others["writer"]["summary"], "done");
-    assert!(report.copy_edits.is_empty() && !report.others.contains_key("analysis"));
+    assert!(report.copy_edits.contains_key(FILE), "what is left stands for a report");
+    assert!(!report.others.contains_key("analysis"));
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].starts_with("`writer` may not change `analysis"), "{refused:?}");
+}
+
+#[test]
+fn edits_that_are_refused_as_a_whole_stand_for_nothing() {
+    let (report, refused) = edited(Step::Writer, |copy| copy["issue"]["title"] = json!("forged"));
+    assert!(report.copy_edits.is_empty() && report.others.is_empty() && refused.len() == 1, "{refused:?}");
 }
 
 #[test]

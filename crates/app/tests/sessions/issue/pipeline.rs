@@ -189,3 +189,32 @@ fn an_imported_state_continues_after_its_analysis() {
     let checked = issue.scene.callboard(&["check", "issue-state.json"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
 }
+
+/// The two lines are those of the format, which are written for bash.
+#[test]
+fn an_attempt_reads_and_writes_the_state_file_as_the_format_says() {
+    let issue = Issue::new();
+    let script = r#"
+STATE=$(cat issue-state.json)
+echo on >light
+echo on >light.test
+UPDATED_STATE=$(sed -e 's/"summary": null/"summary": "Lit."/' -e 's/"test_file": null/"test_file": "light.test"/' \
+  -e 's/"brief": "set the light to on"/"brief": "something easier"/' <<<"$STATE")
+echo "$UPDATED_STATE" > issue-state.json
+"#;
+    let file = issue.dir("state.sh");
+    std::fs::write(&file, script).unwrap();
+    issue.agent("writer", &format!("bash {}", file.display()));
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = issue.document();
+    assert_eq!(
+        (&document["writer"]["summary"], &document["pipeline"]["attempt"]),
+        (&"Lit.".into(), &1.into())
+    );
+    assert_eq!(document["analysis"]["brief"], "set the light to on", "it is not the writer's to change");
+    let log = issue.scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("`writer` may not change `analysis"), "{}", log.transcript());
+    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    assert_eq!(files, "light\nlight.test\n", "the private copy is not committed");
+}
