@@ -208,4 +208,5 @@ pub const KINDS: Kinds = Kinds(&[
     KindOf::<crate::steps::Steps>::STATIC,
     KindOf::<crate::peer::Peer>::STATIC,
     KindOf::<crate::issue::Issue>::STATIC,
+    KindOf::<crate::cycle::Cycle>::STATIC,
 ]);

@@ -9,6 +9,7 @@ pub mod brief;
 pub mod check;
 pub mod checks;
 mod closest;
+pub mod cycle;
 pub mod depth;
 mod document;
 pub mod edit;

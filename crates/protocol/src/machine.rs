@@ -66,6 +66,7 @@ pub trait Machine: Debug + Send + Sync {
     fn unblocks_dependents(&self, step: &StepId) -> bool;
 
     // Steps and the outside world.
+    fn read_output(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>>;
     fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String>;
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport;
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
@@ -264,6 +265,10 @@ impl<P: Present> Machine for Typed<P> {
 
     fn unblocks_dependents(&self, step: &StepId) -> bool {
         P::unblocks_dependents(&self.definition, &self.state, &self.step(step))
+    }
+
+    fn read_output(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>> {
+        P::read_output(&self.step(step), stdout)
     }
 
     fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::brief::Brief;
 use crate::check::Violation;
@@ -257,6 +257,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     fn rank(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> usize;
 
     // Steps and the outside world.
+    /// Reads what an attempt without any report has printed as the fields of one, if the format has a text form.
+    fn read_output(_step: &Self::Step, _stdout: &str) -> Option<Map<String, Value>> {
+        None
+    }
     /// Removes from a report, and from the edits of private copies, what the step has no right to say. Returns what was
     /// removed, in a sentence each.
     fn restrict(

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cycle;
 mod entries;
 mod issue;
 mod peer;

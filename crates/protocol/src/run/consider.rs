@@ -217,6 +217,7 @@ fn retry(run: &mut Run, step: Option<&StepId>, decision: &mut Decision) -> Resul
         resume(run, decision)?;
     }
     decide(run, Event::Retried { steps }, decision);
+    settle(run, decision);
     Ok(())
 }
 

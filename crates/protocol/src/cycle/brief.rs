@@ -1,0 +1,220 @@
+//! What each attempt is given: its prompt, the form of its report, its worktree and its checks.
+//!
+//! What others found, answered or decided reaches a prompt as entries of `feedback_log`, and in no other way.
+
+use std::fmt::Write as _;
+
+use super::definition::{Definition, Delivery};
+use super::document::{Document, TaskStatus};
+use super::layout;
+use super::report::form;
+use super::step::{Role, Step};
+use crate::brief::{Brief, PrivateCopy, Worktree};
+use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+
+const PLACEHOLDERS: &[&str] =
+    &["cycle_id", "iteration", "max_iterations", "task", "assignment", "feedback", "context"];
+
+/// The built-in prompts, in the order of the phases.
+pub(super) const TEMPLATES: &[PromptTemplate] = &[
+    PromptTemplate { role: "ra", text: include_str!("prompts/ra.md"), placeholders: PLACEHOLDERS },
+    PromptTemplate { role: "ep", text: include_str!("prompts/ep.md"), placeholders: PLACEHOLDERS },
+    PromptTemplate { role: "cd", text: include_str!("prompts/cd.md"), placeholders: PLACEHOLDERS },
+    PromptTemplate { role: "vas", text: include_str!("prompts/vas.md"), placeholders: PLACEHOLDERS },
+];
+
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    counted_attempt: u32,
+) -> Brief {
+    let agent = super::present::agent(step);
+    let prompt = step.role().map(|role| prompt(definition, document, step, role)).unwrap_or_default();
+    let is_check = match step {
+        Step::Test => true,
+        Step::Baseline => !definition.checks.is_empty(),
+        Step::Phase(_)
+        | Step::Explore
+        | Step::Task(_)
+        | Step::Merge(_)
+        | Step::Answer(_)
+        | Step::FastForward => false,
+    };
+    Brief {
+        workflow: document.state.title.clone(),
+        timeout: definition.timeout,
+        counted_attempt,
+        last_error: document.step(step).and_then(|step| step.error.clone()),
+        form: form(document, step),
+        iteration: document.state.current_iteration.max(1),
+        worktree: worktree(definition, step),
+        checks: if is_check { definition.checks.clone() } else { Vec::new() },
+        copies: copies(definition, document, step),
+        ..Brief::new(agent, prompt, definition.max_attempts)
+    }
+}
+
+/// Returns the worktree of a task; other steps work where the run does.
+fn worktree(definition: &Definition, step: &Step) -> Option<Worktree> {
+    match (definition.delivery, step) {
+        (Delivery::Branch | Delivery::FastForward, Step::Task(task)) => {
+            Some(Worktree { name: step_name(task.as_str()), branch: None })
+        }
+        (Delivery::InPlace, _)
+        | (
+            Delivery::Branch | Delivery::FastForward,
+            Step::Phase(_)
+            | Step::Explore
+            | Step::Baseline
+            | Step::Test
+            | Step::Merge(_)
+            | Step::Answer(_)
+            | Step::FastForward,
+        ) => None,
+    }
+}
+
+/// Returns the name of a task's worktree.
+pub(super) fn step_name(task: &str) -> crate::StepId {
+    crate::StepId::new(format!("cd.{task}")).expect("BUG: the id of a task fits into the id of a step")
+}
+
+/// Returns the files that the agent may write instead of a field of its report. In the user's checkout there are none.
+fn copies(definition: &Definition, document: &Document, step: &Step) -> Vec<PrivateCopy> {
+    if definition.delivery == Delivery::InPlace {
+        return Vec::new();
+    }
+    let file = match step {
+        Step::Phase(Role::Ra) => layout::REQUIREMENTS,
+        Step::Phase(Role::Ep) => layout::PLAN,
+        Step::Phase(Role::Cd | Role::Vas)
+        | Step::Explore
+        | Step::Baseline
+        | Step::Test
+        | Step::Task(_)
+        | Step::Merge(_)
+        | Step::Answer(_)
+        | Step::FastForward => return Vec::new(),
+    };
+    let body = document.files.get(file);
+    let copy = body.map(|body| PrivateCopy {
+        path: layout::progress_path(&document.state.cycle_id, file),
+        body: body.clone(),
+    });
+    copy.into_iter().collect()
+}
+
+fn prompt(definition: &Definition, document: &Document, step: &Step, role: Role) -> String {
+    let built_in = TEMPLATES.iter().find(|template| template.role == role.as_str());
+    let built_in = built_in.map_or("", |template| template.text);
+    let template = definition.templates.get(&role).map_or(built_in, String::as_str);
+    let state = &document.state;
+    let filled = fill(template, |name| match name {
+        "cycle_id" => Some(state.cycle_id.clone()),
+        "iteration" => Some(state.current_iteration.to_string()),
+        "max_iterations" => Some(state.max_iterations.to_string()),
+        "task" => Some(state.description.clone()),
+        "assignment" => Some(assignment(document, step)),
+        "feedback" => Some(feedback(document, role)),
+        "context" => Some(context(document, step, role)),
+        _ => None,
+    });
+    filled.trim_end().to_owned() + "\n"
+}
+
+fn assignment(document: &Document, step: &Step) -> String {
+    let is_first = document.state.current_iteration <= 1;
+    match step {
+        Step::Phase(Role::Ra) if is_first => "Write the requirements of the task.".to_owned(),
+        Step::Phase(Role::Ra) => {
+            "Revise the requirements: take up the extension of the task and the feedback below, or confirm that nothing changes."
+                .to_owned()
+        }
+        Step::Explore => {
+            "Explore the repository while the requirements are being written. Do not plan yet.".to_owned()
+        }
+        Step::Phase(Role::Ep) => {
+            "Complete the exploration and plan the work for the requirements below, as tasks.".to_owned()
+        }
+        Step::Phase(Role::Cd) => {
+            "Carry out the open tasks of the plan, and fix the bugs that the feedback below names.".to_owned()
+        }
+        Step::Task(task) => format!(
+            "Carry out the task `{task}` of the plan and nothing else. Other tasks are carried out at the same time in other worktrees."
+        ),
+        Step::Baseline => "Run the tests as they are now, before anything is changed, and report the figures.".to_owned(),
+        Step::Phase(Role::Vas) => "Validate the code of this iteration against the requirements.".to_owned(),
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => String::new(),
+    }
+}
+
+/// Returns what `feedback_log` has for an agent in this iteration.
+fn feedback(document: &Document, role: Role) -> String {
+    let log = document.state.coordination.feedback_log.iter();
+    let mut mine = log
+        .filter(|entry| entry.target == role.as_str())
+        .filter(|entry| entry.iteration == Some(document.state.current_iteration))
+        .peekable();
+    if mine.peek().is_none() {
+        return "## Feedback\n\nThere is none.".to_owned();
+    }
+    let mut text = format!("## Feedback\n\n{UNTRUSTED}\n");
+    for entry in mine {
+        let kind = serde_json::to_value(entry.kind).unwrap_or_default();
+        let kind = kind.as_str().unwrap_or_default().to_owned();
+        let body = fenced("text", &entry.content);
+        write!(text, "\nFrom {} ({kind}):\n\n{body}", entry.source).expect("BUG: a string takes all");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Returns the sections of the document that the agent works from.
+fn context(document: &Document, step: &Step, role: Role) -> String {
+    let state = &document.state;
+    let mut text = format!("## What there is so far\n\n{UNTRUSTED}\n");
+    let mut show = |title: &str, body: String| {
+        write!(text, "\n### {title}\n\n{body}").expect("BUG: a string takes all");
+    };
+    if let Some(requirements) = &state.requirements {
+        let edge_cases: String = requirements.edge_cases.iter().map(|case| format!("- {case}\n")).collect();
+        let body = format!("{}\n\n{edge_cases}", requirements.specification.trim_end());
+        show(&format!("Requirements {}", requirements.version), fenced("markdown", &body));
+    }
+    if let (Role::Ep | Role::Cd, Some(exploration)) = (role, &state.exploration) {
+        let body = serde_json::to_string_pretty(exploration).unwrap_or_default();
+        show(&format!("Exploration {}", exploration.version), fenced("json", &body));
+    }
+    if let (Role::Ep | Role::Cd | Role::Vas, Some(plan)) = (role, &state.plan) {
+        let mut shown = plan.clone();
+        if role == Role::Cd {
+            shown.tasks.retain(|task| match step {
+                Step::Task(mine) => task.id == mine.as_str(),
+                Step::Phase(_)
+                | Step::Explore
+                | Step::Baseline
+                | Step::Test
+                | Step::Merge(_)
+                | Step::Answer(_)
+                | Step::FastForward => task.status != TaskStatus::Completed,
+            });
+        }
+        let body = serde_json::to_string_pretty(&shown).unwrap_or_default();
+        show(&format!("Plan {}", plan.version), fenced("json", &body));
+    }
+    if role == Role::Vas {
+        if let Some(changes) = &state.changes {
+            let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
+            let body: String = recent.map(layout::change_line).collect();
+            show("Changes of this iteration", fenced("json", &body));
+        }
+        if !document.engine.checks.is_empty() {
+            let results = document.engine.checks.iter().map(crate::checks::CheckResult::summary);
+            show("Checks that the engine has run", fenced("text", &results.collect::<Vec<_>>().join("\n")));
+        }
+        if let Some(baseline) = &document.engine.baseline {
+            show("Test run before this iteration", fenced("json", &format!("{baseline:#}")));
+        }
+    }
+    text.trim_end().to_owned()
+}

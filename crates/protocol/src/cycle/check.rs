@@ -1,0 +1,234 @@
+//! The rules of the format that a cycle's master file must keep.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::document::CycleState;
+use crate::check::{Findings, Location, Violation, kind, shortened};
+use crate::present::{CheckedFile, FileFormat};
+
+/// The files that `callboard check` knows.
+pub(super) const FORMATS: &[FileFormat] = &[FileFormat { name: "cycle", matches, check: check_file }];
+
+fn matches(name: &str, value: &Value) -> bool {
+    let is_named = name.contains(super::layout::DIRECTORY) || name.starts_with("cycle-");
+    value.get("cycle_id").is_some() && (is_named || value.get("current_iteration").is_some())
+}
+
+fn check_file(value: &Value) -> CheckedFile {
+    let violations = check(value);
+    let summary = match serde_json::from_value::<CycleState>(value.clone()) {
+        Ok(state) => format!(
+            "iteration {} of {}, {}",
+            state.current_iteration,
+            state.max_iterations,
+            state.status.as_str()
+        ),
+        Err(_) => String::new(),
+    };
+    CheckedFile { violations, warnings: Vec::new(), summary }
+}
+
+const STATUSES: &[&str] = &["created", "running", "paused", "completed", "failed"];
+const PHASES: &[&str] = &["init", "ra", "ep", "cd", "vas", "aggregation", "complete"];
+const AGENT_STATUSES: &[&str] = &["idle", "running", "waiting", "completed", "failed"];
+const EFFORTS: &[&str] = &["small", "medium", "large"];
+const TASK_STATUSES: &[&str] = &["pending", "in_progress", "completed", "blocked"];
+const ACTIONS: &[&str] = &["create", "modify", "delete"];
+const FEEDBACK: &[&str] = &["requirement_update", "bug_report", "issue_fix", "clarification"];
+const DECISIONS: &[&str] = &["pending", "made", "implemented"];
+const BLOCKERS: &[&str] = &["open", "resolved", "workaround"];
+
+/// Returns the rules that the document violates. Missing fields are none: examples and old files are partial.
+pub fn check(document: &Value) -> Vec<Violation> {
+    let mut findings = Findings::default();
+    let root = Location::document();
+    if !document.is_object() {
+        findings.wrong_type(&root, document, "an object", "start from the file of a new cycle");
+        return findings.0;
+    }
+    let mut rules = Rules { findings };
+    rules.word(document, &root, "status", STATUSES);
+    rules.word(document, &root, "current_phase", PHASES);
+    rules.agents(document, &root);
+    rules.iterations(document, &root);
+    rules.plan(document, &root);
+    rules.results(document, &root);
+    rules.coordination(document, &root);
+    let changes = root.field("changes");
+    let entries =
+        document["changes"].get("changes").or(document.get("changes").filter(|value| value.is_array()));
+    for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        rules.word(entry, &changes.entry(index), "action", ACTIONS);
+    }
+    if document["status"] == "failed" && document["failure_reason"].as_str().is_none_or(str::is_empty) {
+        let message = "the cycle has failed and has no `failure_reason`".to_owned();
+        rules.findings.add("failed-without-reason", &root, message, "add the field `failure_reason`");
+    }
+    if rules.findings.0.is_empty()
+        && let Err(error) = serde_json::from_value::<CycleState>(document.clone())
+    {
+        let message = format!("the document cannot be read: {error}");
+        rules.findings.add("wrong-type", &root, message, "give the field the type of the format");
+    }
+    rules.findings.0
+}
+
+struct Rules {
+    findings: Findings,
+}
+
+impl Rules {
+    fn word(&mut self, object: &Value, at: &Location, field: &str, words: &[&str]) {
+        let Some(value) = object.get(field) else { return };
+        if value.as_str().is_some_and(|word| words.contains(&word)) {
+            return;
+        }
+        let at = at.field(field);
+        let message = format!("{} is {}", at.name, shortened(value));
+        self.findings.add("unknown-word", &at, message, format!("use one of {}", words.join(", ")));
+    }
+
+    fn agents(&mut self, document: &Value, root: &Location) {
+        let at = root.field("agents");
+        for (name, agent) in document["agents"].as_object().into_iter().flatten() {
+            self.word(agent, &at.inside(name), "status", AGENT_STATUSES);
+        }
+        let phases = document["completed_phases"].as_array().into_iter().flatten();
+        let mut seen = BTreeSet::new();
+        let at = root.field("completed_phases");
+        for (index, phase) in phases.enumerate() {
+            if let Some(name) = phase.as_str()
+                && !seen.insert(name)
+            {
+                let at = at.entry(index);
+                let message = format!("`{name}` is completed twice");
+                self.findings.add("duplicate-phase", &at, message, "remove the second entry");
+            }
+        }
+    }
+
+    fn iterations(&mut self, document: &Value, root: &Location) {
+        let number = |field: &str| document[field].as_u64();
+        if let (Some(current), Some(max)) = (number("current_iteration"), number("max_iterations"))
+            && current > max
+        {
+            let message = format!("`current_iteration` is {current}, and `max_iterations` is {max}");
+            self.findings.add(
+                "too-many-iterations",
+                &root.field("current_iteration"),
+                message,
+                "raise `max_iterations`",
+            );
+        }
+        let at = root.field("iterations");
+        let mut seen = BTreeSet::new();
+        let mut open = Vec::new();
+        for (index, iteration) in document["iterations"].as_array().into_iter().flatten().enumerate() {
+            let at = at.entry(index);
+            if let Some(number) = iteration["number"].as_u64() {
+                if !seen.insert(number) {
+                    let message = format!("there are two iterations {number}");
+                    self.findings.add("duplicate-id", &at, message, "number the iterations from 1");
+                }
+                if iteration.get("completed_at").is_none_or(Value::is_null) {
+                    open.push((number, at));
+                }
+            } else {
+                self.findings.add(
+                    "missing-field",
+                    &at,
+                    "the iteration has no `number`".to_owned(),
+                    "number the iterations from 1",
+                );
+            }
+        }
+        if let [(first, _), .., (_, at)] = open.as_slice() {
+            let message = format!("iteration {first} is open, too");
+            self.findings.add(
+                "open-iterations",
+                at,
+                message,
+                "close all iterations but the last: add `completed_at`",
+            );
+        }
+    }
+
+    fn ids(&mut self, list: &Value, at: &Location) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        for (index, entry) in list.as_array().into_iter().flatten().enumerate() {
+            let at = at.entry(index);
+            match entry["id"].as_str() {
+                Some(id) if !seen.insert(id.to_owned()) => {
+                    self.findings.add(
+                        "duplicate-id",
+                        &at,
+                        format!("there are two entries `{id}`"),
+                        "use each id once",
+                    );
+                }
+                Some(_) => {}
+                None => {
+                    let found = kind(&entry["id"]);
+                    self.findings.add(
+                        "missing-field",
+                        &at,
+                        format!("`id` is {found}"),
+                        "give the entry an id",
+                    );
+                }
+            }
+        }
+        seen
+    }
+
+    fn plan(&mut self, document: &Value, root: &Location) {
+        let at = root.field("plan").field("tasks");
+        let tasks = &document["plan"]["tasks"];
+        let ids = self.ids(tasks, &at);
+        for (index, task) in tasks.as_array().into_iter().flatten().enumerate() {
+            let at = at.entry(index);
+            self.word(task, &at, "effort", EFFORTS);
+            self.word(task, &at, "status", TASK_STATUSES);
+            let dependencies = task["depends_on"].as_array().into_iter().flatten();
+            for (index, dependency) in dependencies.enumerate() {
+                if !dependency.as_str().is_some_and(|id| ids.contains(id)) {
+                    let at = at.field("depends_on").entry(index);
+                    let message = format!("the plan has no task {}", shortened(dependency));
+                    self.findings.add("unknown-dependency", &at, message, "name a task of the plan");
+                }
+            }
+        }
+    }
+
+    fn results(&mut self, document: &Value, root: &Location) {
+        for field in ["pass_rate", "coverage"] {
+            let Some(rate) = document["test_results"].get(field) else { continue };
+            if !rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate)) {
+                let at = root.field("test_results").field(field);
+                let message = format!("{} is {}", at.name, shortened(rate));
+                self.findings.add("rate-out-of-range", &at, message, "use a number from 0 to 100");
+            }
+        }
+    }
+
+    fn coordination(&mut self, document: &Value, root: &Location) {
+        let at = root.field("coordination");
+        let section = &document["coordination"];
+        let lists = [
+            ("feedback_log", "type", FEEDBACK),
+            ("pending_decisions", "status", DECISIONS),
+            ("blockers", "status", BLOCKERS),
+        ];
+        for (list, field, words) in lists {
+            let at = at.field(list);
+            if list != "feedback_log" {
+                self.ids(&section[list], &at);
+            }
+            for (index, entry) in section[list].as_array().into_iter().flatten().enumerate() {
+                self.word(entry, &at.entry(index), field, words);
+            }
+        }
+    }
+}

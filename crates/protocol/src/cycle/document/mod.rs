@@ -1,0 +1,179 @@
+//! The document of a cycle: the seed's JSON, what the engine keeps besides, and the files under `.progress/`.
+//!
+//! All of it changes in one commit. It is stored in parts, so that a commit writes what has changed and not the whole
+//! history of a long cycle.
+
+mod fold;
+mod model;
+pub(in crate::cycle) mod parts;
+pub mod times;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+pub use fold::fold;
+pub use model::{
+    Agent, AgentResult, AgentStatus, Agents, Blocker, BlockerStatus, ChangeLog, Changes, Coordination,
+    CycleState, Decision, DecisionStatus, Effort, Exploration, Feedback, FeedbackKind, FileAction, Iteration,
+    Phase, PhaseError, Plan, PlanTask, Requirements, Status, TaskStatus, TestResults,
+};
+
+use super::definition::Definition;
+use super::step::Step;
+use crate::checks::CheckResult;
+use crate::present::StatusKind;
+use crate::rules::RunLocation;
+use crate::{Stamp, StepId};
+
+/// The document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    pub state: CycleState,
+    pub engine: EngineRecord,
+    /// The files under `.progress/` that are rewritten as a whole, by relative path. Those in `history/` never change.
+    pub files: BTreeMap<String, String>,
+    /// The files that only grow: by relative path, what each iteration has appended.
+    pub logs: BTreeMap<String, BTreeMap<u32, String>>,
+}
+
+/// Others see the seed's JSON only.
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.state.serialize(serializer)
+    }
+}
+
+/// What the engine keeps besides the seed's JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineRecord {
+    /// The repository whose `.workflow/` shows the cycle.
+    pub repo_dir: String,
+    pub utc_offset: i32,
+    pub created_at: Stamp,
+    #[serde(default)]
+    pub steps: BTreeMap<StepId, StepRecord>,
+    /// The texts of queued extensions, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
+    /// What the open iteration has found so far, for its end.
+    #[serde(default)]
+    pub findings: Findings,
+    /// The results of the checks of this iteration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
+    /// What the test run before coding said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Value>,
+    /// Old values that were replaced when the cycle was reopened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reopened: Vec<String>,
+}
+
+/// What an iteration has found, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Findings {
+    pub failing_tests: Vec<String>,
+    pub open_issues: Vec<String>,
+    pub plan_gaps: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn all(&self) -> impl Iterator<Item = &String> {
+        self.failing_tests.iter().chain(&self.open_issues).chain(&self.plan_gaps)
+    }
+}
+
+/// One step in its latest turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    pub status: StepRecordStatus,
+    /// The iteration of its latest turn.
+    pub iteration: u32,
+    #[serde(default)]
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Stamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Stamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepRecordStatus {
+    #[default]
+    Pending,
+    Running,
+    Waiting,
+    Completed,
+    Failed,
+}
+
+impl StepRecordStatus {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub(super) fn kind(self) -> StatusKind {
+        match self {
+            Self::Pending => StatusKind::Pending,
+            Self::Running => StatusKind::Running,
+            Self::Waiting => StatusKind::Waiting,
+            Self::Completed => StatusKind::Succeeded,
+            Self::Failed => StatusKind::Failed,
+        }
+    }
+}
+
+impl Document {
+    /// Returns the document of a new cycle.
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+        let time = times::format(at, definition.utc_offset);
+        let state = CycleState {
+            cycle_id: location.run.to_string(),
+            title: definition.title(),
+            description: definition.task.clone(),
+            task_history: vec![definition.task.clone()],
+            created_at: time.clone(),
+            updated_at: time,
+            max_iterations: definition.max_iterations,
+            ..CycleState::default()
+        };
+        let engine = EngineRecord {
+            repo_dir: location.repo_dir.clone(),
+            utc_offset: definition.utc_offset,
+            created_at: at,
+            steps: BTreeMap::new(),
+            extensions: Vec::new(),
+            findings: Findings::default(),
+            checks: Vec::new(),
+            baseline: None,
+            reopened: Vec::new(),
+        };
+        Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() }
+    }
+
+    pub(super) fn time(&self, at: Stamp) -> String {
+        times::format(at, self.engine.utc_offset)
+    }
+
+    /// Returns the record of a step, if it had a turn.
+    pub fn step(&self, step: &Step) -> Option<&StepRecord> {
+        self.engine.steps.get(&step.id())
+    }
+
+    /// Returns the iteration that is worked on, or was last.
+    pub(super) fn iteration_mut(&mut self) -> Option<&mut Iteration> {
+        self.state.iterations.last_mut()
+    }
+}

@@ -1,0 +1,185 @@
+//! The parts that the document is stored in. Lists that grow are cut into pieces of a fixed length.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{ChangeLog, Changes, CycleState, Document, EngineRecord, Feedback};
+
+/// Everything small: statuses, agents, iterations.
+pub(in crate::cycle) const HEAD: &str = "head";
+pub(in crate::cycle) const ENGINE: &str = "engine";
+pub(in crate::cycle) const REQUIREMENTS: &str = "requirements";
+pub(in crate::cycle) const EXPLORATION: &str = "exploration";
+pub(in crate::cycle) const PLAN: &str = "plan";
+pub(in crate::cycle) const TEST_RESULTS: &str = "test_results";
+const CHANGES: &str = "changes/";
+const FEEDBACK: &str = "feedback/";
+const FILE: &str = "file/";
+const LOG: &str = "log/";
+
+/// Entries of a list in one part.
+const PIECE: usize = 64;
+
+/// Returns the part with an entry of `changes.changes`.
+pub(in crate::cycle) fn changes_part(index: usize) -> String {
+    format!("{CHANGES}{}", index / PIECE)
+}
+
+/// Returns the part with an entry of `feedback_log`.
+pub(in crate::cycle) fn feedback_part(index: usize) -> String {
+    format!("{FEEDBACK}{}", index / PIECE)
+}
+
+pub(in crate::cycle) fn file_part(path: &str) -> String {
+    format!("{FILE}{path}")
+}
+
+pub(in crate::cycle) fn log_part(path: &str, iteration: u32) -> String {
+    format!("{LOG}{path}/{iteration}")
+}
+
+impl Document {
+    /// Returns the paths of all parts.
+    pub(in crate::cycle) fn part_paths(&self) -> Vec<String> {
+        let sections = [HEAD, ENGINE, REQUIREMENTS, EXPLORATION, PLAN, TEST_RESULTS].map(str::to_owned);
+        let mut paths = Vec::from(sections);
+        let changes = self.state.changes.as_ref().map_or(0, |changes| changes.changes.len());
+        paths.extend((0..changes).step_by(PIECE).map(changes_part));
+        paths.extend((0..self.state.coordination.feedback_log.len()).step_by(PIECE).map(feedback_part));
+        paths.extend(self.files.keys().map(|path| file_part(path)));
+        paths.extend(
+            self.logs.iter().flat_map(|(path, log)| log.keys().map(|iteration| log_part(path, *iteration))),
+        );
+        paths
+    }
+
+    pub(in crate::cycle) fn part(&self, path: &str) -> String {
+        match path {
+            HEAD => json(&self.head()),
+            ENGINE => json(&self.engine),
+            REQUIREMENTS => json(&self.state.requirements),
+            EXPLORATION => json(&self.state.exploration),
+            PLAN => json(&self.state.plan),
+            TEST_RESULTS => json(&self.state.test_results),
+            _ => self.piece(path),
+        }
+    }
+
+    fn piece(&self, path: &str) -> String {
+        if let Some(number) = path.strip_prefix(CHANGES) {
+            let changes = self.state.changes.as_ref().map_or(&[][..], |changes| &changes.changes);
+            json(&piece(changes, number))
+        } else if let Some(number) = path.strip_prefix(FEEDBACK) {
+            json(&piece(&self.state.coordination.feedback_log, number))
+        } else if let Some(file) = path.strip_prefix(FILE) {
+            json(&self.files.get(file))
+        } else {
+            let log = path.strip_prefix(LOG).and_then(|path| path.rsplit_once('/'));
+            let text = log.and_then(|(path, iteration)| self.logs.get(path)?.get(&iteration.parse().ok()?));
+            json(&text)
+        }
+    }
+
+    /// Returns the state without what other parts have.
+    fn head(&self) -> CycleState {
+        let state = &self.state;
+        let changes = state.changes.as_ref().map(|changes| Changes {
+            total_files: changes.total_files,
+            changes: Vec::new(),
+            iteration_markers: changes.iteration_markers.clone(),
+            unknown: changes.unknown.clone(),
+        });
+        let coordination = super::Coordination {
+            feedback_log: Vec::new(),
+            pending_decisions: state.coordination.pending_decisions.clone(),
+            blockers: state.coordination.blockers.clone(),
+            unknown: state.coordination.unknown.clone(),
+        };
+        CycleState {
+            cycle_id: state.cycle_id.clone(),
+            title: state.title.clone(),
+            description: state.description.clone(),
+            task_history: state.task_history.clone(),
+            status: state.status,
+            created_at: state.created_at.clone(),
+            updated_at: state.updated_at.clone(),
+            completed_at: state.completed_at.clone(),
+            max_iterations: state.max_iterations,
+            current_iteration: state.current_iteration,
+            failure_reason: state.failure_reason.clone(),
+            agents: state.agents.clone(),
+            current_phase: state.current_phase,
+            completed_phases: state.completed_phases.clone(),
+            phase_errors: state.phase_errors.clone(),
+            requirements: None,
+            exploration: None,
+            plan: None,
+            changes,
+            test_results: None,
+            iterations: state.iterations.clone(),
+            coordination,
+            unknown: state.unknown.clone(),
+        }
+    }
+
+    pub(in crate::cycle) fn assemble(parts: &[(String, String)]) -> Option<Self> {
+        let parts: BTreeMap<_, _> = parts.iter().map(|(path, body)| (path.as_str(), body.as_str())).collect();
+        let mut state: CycleState = read(parts.get(HEAD)?)?;
+        let engine: EngineRecord = read(parts.get(ENGINE)?)?;
+        state.requirements = section(&parts, REQUIREMENTS)?;
+        state.exploration = section(&parts, EXPLORATION)?;
+        state.plan = section(&parts, PLAN)?;
+        state.test_results = section(&parts, TEST_RESULTS)?;
+        state.coordination.feedback_log = pieces::<Feedback>(&parts, FEEDBACK)?;
+        let entries = pieces::<ChangeLog>(&parts, CHANGES)?;
+        if let Some(changes) = &mut state.changes {
+            changes.changes = entries;
+        }
+        let mut document = Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
+        for (path, body) in parts {
+            if let Some(file) = path.strip_prefix(FILE) {
+                document.files.insert(file.to_owned(), read(body)?);
+            } else if let Some((log, iteration)) =
+                path.strip_prefix(LOG).and_then(|path| path.rsplit_once('/'))
+            {
+                let log = document.logs.entry(log.to_owned()).or_default();
+                log.insert(iteration.parse().ok()?, read(body)?);
+            }
+        }
+        Some(document)
+    }
+}
+
+fn piece<'a, T>(list: &'a [T], number: &str) -> &'a [T] {
+    let number: usize = number.parse().unwrap_or(usize::MAX / PIECE);
+    let from = (number * PIECE).min(list.len());
+    &list[from..(from + PIECE).min(list.len())]
+}
+
+/// Reads a section; one that was never written is missing.
+fn section<T: DeserializeOwned>(parts: &BTreeMap<&str, &str>, path: &str) -> Option<Option<T>> {
+    match parts.get(path) {
+        None => Some(None),
+        Some(body) => read(body),
+    }
+}
+
+/// Reads the pieces of a list in their order.
+fn pieces<T: DeserializeOwned>(parts: &BTreeMap<&str, &str>, prefix: &str) -> Option<Vec<T>> {
+    let mut list = Vec::new();
+    for number in 0.. {
+        let Some(body) = parts.get(format!("{prefix}{number}").as_str()) else { break };
+        list.extend(read::<Vec<T>>(body)?);
+    }
+    Some(list)
+}
+
+fn read<T: DeserializeOwned>(body: &str) -> Option<T> {
+    serde_json::from_str(body).ok()
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("BUG: a document is plain data")
+}

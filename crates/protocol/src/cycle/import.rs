@@ -1,0 +1,199 @@
+//! A foreign document → a run: the position in the cycle that its master file describes.
+
+use serde_json::Value;
+
+use super::check::check;
+use super::decide::{AnsweredBy, Change, decide_imported};
+use super::definition::Definition;
+use super::document::parts::{file_part, log_part};
+use super::document::{
+    AgentStatus, BlockerStatus, CycleState, DecisionStatus, Document, Status, StepRecordStatus, TaskStatus,
+    times,
+};
+use super::layout::{self, Heading};
+use super::report::{TestCounts, planned_tasks};
+use super::state::{Finding, Stage};
+use super::step::{Item, Role, Step};
+use crate::StepId;
+use crate::rules::{ImportRefusal, Move};
+
+/// An absurd count would exhaust the memory: each iteration becomes a change.
+const MAX_ITERATIONS: u32 = 10_000;
+
+pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+    let violations = check(document);
+    if !violations.is_empty() {
+        return Err(ImportRefusal::Invalid(violations));
+    }
+    let found: CycleState = serde_json::from_value(document.clone())
+        .map_err(|error| ImportRefusal::StepsDiffer(format!("it cannot be read: {error}")))?;
+    if found.current_iteration > MAX_ITERATIONS || found.max_iterations > MAX_ITERATIONS {
+        let count = found.current_iteration.max(found.max_iterations);
+        return Err(ImportRefusal::StepsDiffer(format!(
+            "it has an implausible number of iterations: {count}"
+        )));
+    }
+    Ok(decide_imported(definition, changes(definition, &found)))
+}
+
+/// Returns the changes that lead to the position of the document.
+fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if found.max_iterations > 0 && found.max_iterations != definition.max_iterations {
+        changes.push(Change::LimitRaised { to: found.max_iterations });
+    }
+    for number in 1..=found.current_iteration {
+        changes.push(Change::IterationOpened { number, extension: false, has_bugs: false });
+    }
+    let needed_by = |unknown: &serde_json::Map<String, Value>| {
+        unknown.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
+    };
+    for (number, decision) in (1..).zip(&found.coordination.pending_decisions) {
+        let item = Item::Decision(number);
+        changes.push(Change::Raised { item, needed_by: needed_by(&decision.unknown) });
+        settle(&mut changes, item, decision.status == DecisionStatus::Pending);
+    }
+    for (number, blocker) in (1..).zip(&found.coordination.blockers) {
+        let item = Item::Blocker(number);
+        changes.push(Change::Raised { item, needed_by: needed_by(&blocker.unknown) });
+        settle(&mut changes, item, blocker.status == BlockerStatus::Open);
+    }
+    let is_done = |role: Role| found.completed_phases.iter().any(|phase| phase == role.as_str());
+    let after = [
+        (Role::Ra, Stage::Ep),
+        (Role::Ep, Stage::Cd),
+        (Role::Cd, stage_after_code(definition)),
+        (Role::Vas, Stage::Aggregation),
+    ];
+    for (role, stage) in after.into_iter().take_while(|(role, _)| is_done(*role)) {
+        if found.current_iteration == 0 {
+            break;
+        }
+        if role == Role::Ep && definition.parallel > 1 && !is_done(Role::Cd) {
+            let tasks = found.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
+            if tasks.len() > 1 {
+                changes.push(Change::TasksPlanned { tasks });
+            }
+        }
+        changes.push(Change::PhaseDone { stage });
+    }
+    let tests_fail = found.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
+    if is_done(Role::Vas) && tests_fail {
+        changes.push(Change::Found { finding: Finding::FailingTests });
+    }
+    let plan_is_open =
+        found.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
+    if is_done(Role::Cd) && plan_is_open {
+        changes.push(Change::Found { finding: Finding::IncompletePlan });
+    }
+    match found.status {
+        Status::Completed => changes.push(Change::Completed),
+        Status::Failed => changes.push(Change::Stopped),
+        Status::Created | Status::Running | Status::Paused => {}
+    }
+    changes
+}
+
+fn stage_after_code(definition: &Definition) -> Stage {
+    if definition.checks.is_empty() { Stage::Vas } else { Stage::Test }
+}
+
+fn settle(changes: &mut Vec<Change>, item: Item, is_open: bool) {
+    if !is_open {
+        changes.push(Change::Answered { item, by: AnsweredBy::Person });
+        changes.push(Change::Implemented { item });
+    }
+}
+
+/// Replaces the state of the document by a found one. Agents that seemed to run are due again, decisions and blockers get the
+/// ids of the engine, and the files are written from the sections.
+pub(super) fn copy(document: &mut Document, found: &Value) -> Vec<String> {
+    let Ok(mut state) = serde_json::from_value::<CycleState>(found.clone()) else { return Vec::new() };
+    state.cycle_id.clone_from(&document.state.cycle_id);
+    state.updated_at.clone_from(&document.state.updated_at);
+    if state.max_iterations == 0 {
+        state.max_iterations = document.state.max_iterations;
+    }
+    if state.status == Status::Created && state.current_iteration > 0 || state.status == Status::Paused {
+        state.status = Status::Running;
+    }
+    let rename = |id: &mut String, item: Item, unknown: &mut serde_json::Map<String, Value>| {
+        if *id != item.id() {
+            unknown.entry("original_id").or_insert_with(|| id.clone().into());
+            *id = item.id();
+        }
+    };
+    for (number, decision) in (1..).zip(&mut state.coordination.pending_decisions) {
+        rename(&mut decision.id, Item::Decision(number), &mut decision.unknown);
+    }
+    for (number, blocker) in (1..).zip(&mut state.coordination.blockers) {
+        rename(&mut blocker.id, Item::Blocker(number), &mut blocker.unknown);
+    }
+    for role in Role::ALL {
+        let is_due = document.engine.steps.iter().any(|(id, record)| {
+            record.status == StepRecordStatus::Pending
+                && *id == StepId::new(role.as_str()).expect("BUG: a safe name")
+        });
+        let agent = state.agents.of_mut(role);
+        match agent.status {
+            AgentStatus::Running | AgentStatus::Waiting | AgentStatus::Idle | AgentStatus::Failed
+                if is_due =>
+            {
+                agent.status = AgentStatus::Waiting;
+            }
+            AgentStatus::Running => agent.status = AgentStatus::Idle,
+            AgentStatus::Waiting | AgentStatus::Idle | AgentStatus::Completed | AgentStatus::Failed => {}
+        }
+    }
+    if let Some(created) = times::parse(&state.created_at) {
+        document.engine.created_at = created;
+    }
+    document.state = state;
+    write_files(document)
+}
+
+/// Writes the files of the sections that the state has and no file shows.
+fn write_files(document: &mut Document) -> Vec<String> {
+    let state = &document.state;
+    let iteration = state.current_iteration;
+    let heading = |title, version, updated| Heading {
+        title,
+        version,
+        previous: None,
+        iteration,
+        updated,
+        summary: "imported",
+    };
+    let mut files = Vec::new();
+    if let Some(section) = &state.requirements {
+        let heading = heading("Requirements Specification", &section.version, &section.last_updated);
+        files.push((layout::REQUIREMENTS, layout::requirements(&heading, section)));
+    }
+    if let Some(section) = &state.exploration {
+        let heading = heading("Exploration", &section.version, &section.last_updated);
+        files.push((layout::EXPLORATION, layout::exploration(&heading, section)));
+    }
+    if let Some(section) = &state.plan {
+        files.push((layout::PLAN, layout::plan(section)));
+    }
+    if let Some(section) = &state.test_results {
+        let failed = section.failed_tests.len() as u64;
+        let counts = TestCounts { passed: section.total_tests.saturating_sub(failed), failed, skipped: 0 };
+        let body = layout::test_results(section, iteration, counts, &[], &Value::Null);
+        files.push((layout::TEST_RESULTS, body));
+    }
+    let mut parts = Vec::new();
+    let log: Vec<_> = state.changes.iter().flat_map(|changes| &changes.changes).cloned().collect();
+    for (path, body) in files {
+        document.files.entry(path.to_owned()).or_insert(body);
+        parts.push(file_part(path));
+    }
+    if !document.logs.contains_key(layout::CHANGES) {
+        for change in log {
+            let lines = document.logs.entry(layout::CHANGES.to_owned()).or_default();
+            lines.entry(change.iteration).or_default().push_str(&layout::change_line(&change));
+            parts.push(log_part(layout::CHANGES, change.iteration));
+        }
+    }
+    parts
+}

@@ -1,0 +1,326 @@
+//! The files of a cycle under `.workflow/.cycle/`: where they are, how they are written, and how they are read back.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::document::{
+    ChangeLog, CycleState, Document, Exploration, Feedback, Plan, Requirements, TestResults,
+};
+use super::report::TestCounts;
+use crate::checks::CheckResult;
+use crate::rules::View;
+
+/// The pattern for git's `info/exclude`.
+pub(super) const VIEWS: &str = "/.workflow/.cycle/";
+/// Where the files of all cycles are, relative to the repository.
+pub const DIRECTORY: &str = ".workflow/.cycle";
+
+pub(super) const REQUIREMENTS: &str = "ra/requirements.md";
+pub(super) const EXPLORATION: &str = "ep/exploration.md";
+pub(super) const PLAN: &str = "ep/plan.json";
+pub(super) const IMPLEMENTATION: &str = "cd/implementation.md";
+pub(super) const ISSUES: &str = "cd/issues.md";
+pub(super) const CHANGES: &str = "cd/changes.log";
+pub(super) const TEST_RESULTS: &str = "vas/test-results.json";
+pub(super) const COVERAGE: &str = "vas/coverage.md";
+pub(super) const VAS_SUMMARY: &str = "vas/summary.md";
+pub(super) const TIMELINE: &str = "coordination/timeline.md";
+pub(super) const DECISIONS: &str = "coordination/decisions.log";
+const FEEDBACK: &str = "coordination/feedback.md";
+pub(super) const SUMMARY: &str = "coordination/summary.md";
+
+/// Returns the path of a file under `.progress/`, relative to the repository.
+pub(super) fn progress_path(cycle: &str, file: &str) -> String {
+    format!("{DIRECTORY}/{cycle}.progress/{file}")
+}
+
+/// Returns where the old version of a file is kept: `ra/history/requirements-v1.0.0.md`.
+pub(super) fn history_path(file: &str, version: &str) -> String {
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "txt"));
+    format!("{folder}/history/{stem}-v{version}.{extension}")
+}
+
+/// Returns all files that show the document.
+pub(super) fn views(document: &Document) -> Vec<View> {
+    let (repo, cycle) = (&document.engine.repo_dir, &document.state.cycle_id);
+    let view = |path: String, body: String| View { path: format!("{repo}/{path}"), body };
+    let master = view(format!("{DIRECTORY}/{cycle}.json"), master(&document.state));
+    let files = document.files.iter().map(|(path, body)| view(progress_path(cycle, path), body.clone()));
+    let logs = document
+        .logs
+        .iter()
+        .map(|(path, log)| view(progress_path(cycle, path), log.values().map(String::as_str).collect()));
+    let feedback = &document.state.coordination.feedback_log;
+    let feedback =
+        (!feedback.is_empty()).then(|| view(progress_path(cycle, FEEDBACK), feedback_notes(feedback)));
+    std::iter::once(master).chain(files).chain(logs).chain(feedback).collect()
+}
+
+/// Returns the master file: JSON with an indentation of two spaces.
+pub(super) fn master(state: &CycleState) -> String {
+    serde_json::to_string_pretty(state).expect("BUG: a document is plain data") + "\n"
+}
+
+fn feedback_notes(log: &[Feedback]) -> String {
+    let mut text = "# Feedback\n".to_owned();
+    for Feedback { timestamp, source, target, content, kind, .. } in log {
+        let kind = serde_json::to_value(kind).unwrap_or_default();
+        let kind = kind.as_str().unwrap_or_default();
+        let content = content.replace('\n', "\n  ");
+        write!(text, "\n- [{timestamp}] {source} → {target} ({kind}): {content}")
+            .expect("BUG: a string takes all");
+    }
+    text + "\n"
+}
+
+/// What a file says about its version.
+pub(super) struct Heading<'a> {
+    pub(super) title: &'a str,
+    pub(super) version: &'a str,
+    pub(super) previous: Option<&'a str>,
+    pub(super) iteration: u32,
+    pub(super) updated: &'a str,
+    pub(super) summary: &'a str,
+}
+
+impl Heading<'_> {
+    fn render(&self) -> String {
+        let Self { title, version, previous, iteration, updated, summary } = self;
+        let summary = summary.replace('\n', " ").replace('|', "\\|");
+        format!(
+            "# {title} - v{version}\n\n| Field | Value |\n|---|---|\n| Version | {version} |\n| Previous Version | {} |\n\
+             | This Version | {summary} |\n| Iteration | {iteration} |\n| Updated | {updated} |\n\n",
+            previous.unwrap_or("none")
+        )
+    }
+}
+
+const EDGE_CASES: &str = "\n<!-- edge cases -->\n\n## Edge Cases\n\n";
+
+pub(super) fn requirements(heading: &Heading<'_>, requirements: &Requirements) -> String {
+    let mut text = heading.render();
+    text.push_str(requirements.specification.trim_end());
+    text.push('\n');
+    if !requirements.edge_cases.is_empty() {
+        text.push_str(EDGE_CASES);
+        list(&mut text, &requirements.edge_cases);
+    }
+    text
+}
+
+/// Reads a `requirements.md` back, as far as it says the fields of the state.
+pub(super) fn parse_requirements(text: &str) -> Requirements {
+    let (heading, body) = split_heading(text);
+    let (specification, edge_cases) = match body.rsplit_once(EDGE_CASES) {
+        Some((specification, edge_cases)) => (specification, items(edge_cases)),
+        None => (body, Vec::new()),
+    };
+    Requirements {
+        version: heading_value(heading, "Version").unwrap_or_default(),
+        specification: specification.trim_end().to_owned(),
+        edge_cases,
+        last_updated: heading_value(heading, "Updated").unwrap_or_default(),
+        unknown: serde_json::Map::new(),
+    }
+}
+
+const INTEGRATION: &str = "\n\n## Integration Points\n\n";
+const RISKS: &str = "\n\n## Identified Risks\n\n";
+
+pub(super) fn exploration(heading: &Heading<'_>, exploration: &Exploration) -> String {
+    let mut text = heading.render();
+    text.push_str(exploration.architecture_summary.trim_end());
+    text.push_str(INTEGRATION);
+    list(&mut text, &exploration.integration_points);
+    text.truncate(text.trim_end().len());
+    text.push_str(RISKS);
+    list(&mut text, &exploration.identified_risks);
+    text
+}
+
+/// Reads an `exploration.md` back.
+pub(super) fn parse_exploration(text: &str) -> Exploration {
+    let (heading, body) = split_heading(text);
+    let (body, risks) = body.split_once(RISKS).unwrap_or((body, ""));
+    let (summary, points) = body.split_once(INTEGRATION).unwrap_or((body, ""));
+    Exploration {
+        version: heading_value(heading, "Version").unwrap_or_default(),
+        architecture_summary: summary.trim_end().to_owned(),
+        integration_points: items(points),
+        identified_risks: items(risks),
+        last_updated: heading_value(heading, "Updated").unwrap_or_default(),
+        unknown: serde_json::Map::new(),
+    }
+}
+
+/// Returns notes with a heading: implementation, issues, summaries.
+pub(super) fn notes(heading: &Heading<'_>, body: &str) -> String {
+    heading.render() + body.trim_end() + "\n"
+}
+
+fn list(text: &mut String, items: &[String]) {
+    for item in items {
+        writeln!(text, "- {}", item.replace('\n', "\n  ")).expect("BUG: a string takes all");
+    }
+}
+
+fn items(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("- "), line.strip_prefix("  "), items.last_mut()) {
+            (Some(item), ..) => items.push(item.to_owned()),
+            (None, Some(more), Some(last)) => {
+                last.push('\n');
+                last.push_str(more);
+            }
+            (None, ..) => {}
+        }
+    }
+    items
+}
+
+/// Returns the table at the top and what follows it.
+fn split_heading(text: &str) -> (&str, &str) {
+    let table_end = text
+        .find("| Updated |")
+        .and_then(|at| text[at..].find("\n\n").map(|length| at + length + 2))
+        .filter(|_| text.starts_with("# "));
+    text.split_at(table_end.unwrap_or(0))
+}
+
+/// Returns the version in the heading of a file.
+pub(super) fn version_of(text: &str) -> Option<String> {
+    heading_value(split_heading(text).0, "Version")
+}
+
+fn heading_value(heading: &str, field: &str) -> Option<String> {
+    let row = format!("| {field} | ");
+    let line = heading.lines().find_map(|line| line.strip_prefix(&row))?;
+    line.strip_suffix(" |").map(str::to_owned)
+}
+
+/// Returns `plan.json`: the plan without the fields that only the state has.
+pub(super) fn plan(plan: &Plan) -> String {
+    let tasks = plan.tasks.iter().map(|task| {
+        let mut task = serde_json::to_value(task).unwrap_or_default();
+        if let Some(task) = task.as_object_mut() {
+            task.shift_remove("status");
+            task.shift_remove("assigned_to");
+        }
+        task
+    });
+    let mut file = json!({
+        "version": plan.version,
+        "total_tasks": plan.tasks.len(),
+        "estimated_duration": plan.total_estimated_effort,
+        "tasks": tasks.collect::<Vec<_>>(),
+        "critical_path": plan.critical_path,
+        "last_updated": plan.last_updated,
+    });
+    file["parallel_opportunities"] =
+        plan.unknown.get("parallel_opportunities").cloned().unwrap_or_else(|| json!([]));
+    format!("{file:#}\n")
+}
+
+/// Reads a `plan.json` back. The statuses of the tasks are not in it.
+pub(super) fn parse_plan(text: &str) -> Result<Plan, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut plan: Plan = serde_json::from_value(file.clone()).map_err(|error| error.to_string())?;
+    plan.total_estimated_effort = file["estimated_duration"].as_str().unwrap_or_default().to_owned();
+    for derived in ["total_tasks", "estimated_duration"] {
+        plan.unknown.shift_remove(derived);
+    }
+    Ok(plan)
+}
+
+/// Returns a line of `cd/changes.log`.
+pub(super) fn change_line(change: &ChangeLog) -> String {
+    serde_json::to_string(change).expect("BUG: a change is plain data") + "\n"
+}
+
+/// Returns the line of `cd/changes.log` that closes the code of an iteration.
+pub(super) fn marker_line(iteration: u32, time: &str) -> String {
+    format!("{}\n", json!({ "timestamp": time, "iteration": iteration, "marker": "iteration closed" }))
+}
+
+/// Returns a line of the log of documents that `ra`, `ep` and `vas` have.
+pub(super) fn document_line(
+    agent: &str,
+    version: &str,
+    action: &str,
+    change: &str,
+    iteration: u32,
+    time: &str,
+) -> String {
+    let line = json!({
+        "timestamp": time, "version": version, "agent": agent, "action": action, "change": change, "iteration": iteration,
+    });
+    format!("{line}\n")
+}
+
+/// Returns `test-results.json`.
+pub(super) fn test_results(
+    results: &TestResults,
+    iteration: u32,
+    counts: TestCounts,
+    checks: &[CheckResult],
+    claims: &Value,
+) -> String {
+    let suites = checks.iter().map(|check| {
+        json!({
+            "name": check.name, "command": check.command, "exit_code": check.exit_code, "passed": check.passed(),
+            "duration_ms": check.duration_ms, "tree": check.tree, "output_digest": check.output_digest,
+        })
+    });
+    let suites: Vec<_> = suites.collect();
+    let duration: u64 = checks.iter().map(|check| check.duration_ms).sum();
+    let file = json!({
+        "version": results.version,
+        "timestamp": results.last_run,
+        "iteration": iteration,
+        "source": if checks.is_empty() { "claim" } else { "engine" },
+        "summary": {
+            "total": counts.total() + counts.skipped, "passed": counts.passed, "failed": counts.failed,
+            "skipped": counts.skipped, "duration_ms": duration,
+        },
+        "failed_tests": results.failed_tests,
+        "by_suite": suites,
+        "coverage": { "lines": results.coverage, "source": "claim" },
+        "claims": claims,
+    });
+    format!("{file:#}\n")
+}
+
+/// Reads a `test-results.json` back, by the mapping of its figures to those of the state.
+pub(super) fn parse_test_results(text: &str) -> Result<TestResults, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let summary = &file["summary"];
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let skipped = number(&summary["skipped"]);
+    let total = number(&summary["total"]).saturating_sub(skipped);
+    let coverage = &file["coverage"];
+    let lines = coverage.as_number().or_else(|| coverage["lines"].as_number());
+    let named = |value: &Value| value.as_str().map(str::to_owned);
+    let listed = file["failed_tests"].as_array().map(|tests| tests.iter().filter_map(named).collect());
+    let from_suites = || {
+        let suites = file["by_suite"].as_array().into_iter().flatten();
+        let cases = suites.flat_map(|suite| suite["tests"].as_array().into_iter().flatten());
+        let failed = cases.filter(|case| case["status"] == "failed");
+        failed.filter_map(|case| named(&case["name"])).collect()
+    };
+    let mut unknown = serde_json::Map::new();
+    if let Some(source) = file.get("source") {
+        unknown.insert("source".to_owned(), source.clone());
+    }
+    Ok(TestResults {
+        version: file["version"].as_str().unwrap_or_default().to_owned(),
+        pass_rate: super::report::percent(number(&summary["passed"]), total),
+        coverage: lines.cloned().unwrap_or_else(|| 0.into()),
+        failed_tests: listed.unwrap_or_else(from_suites),
+        total_tests: total,
+        last_run: file["timestamp"].as_str().unwrap_or_default().to_owned(),
+        unknown,
+    })
+}

@@ -1,0 +1,335 @@
+//! Presents cycles to people.
+
+use serde_json::{Map, Value, json};
+
+use super::decide::{AnsweredBy, Change, Request};
+use super::definition::{Definition, Delivery};
+use super::document::{Document, Status, StepRecordStatus};
+use super::state::{Stage, State};
+use super::step::{Item, Problems, Role, Step, Verdict};
+use super::{Cycle, brief, check, layout, report};
+use crate::present::{FileFormat, Grid, GridRow, Line, Present, StatusKind, StepSummary, Tone};
+use crate::prompt::PromptTemplate;
+use crate::report::Report;
+use crate::rules::{Never, StepStatus};
+use crate::{RunId, Stamp, StepId};
+
+/// Returns the name of a step's agent.
+pub(super) fn agent(step: &Step) -> &'static str {
+    match step {
+        Step::Test | Step::Merge(_) | Step::FastForward => "engine",
+        Step::Answer(_) => "person",
+        Step::Phase(_) | Step::Explore | Step::Baseline | Step::Task(_) => {
+            step.role().map_or("engine", Role::as_str)
+        }
+    }
+}
+
+impl Present for Cycle {
+    const STEP: (&'static str, &'static str) = ("phase", "phases");
+    const STEPS_AT: &'static str = "agents";
+    const OPENED_BY: &'static str = "callboard cycle";
+    const OPENED_WITH: &'static str = "task";
+    const RETRIES: bool = true;
+    const RENAMES: bool = false;
+    const PROMPTS: &'static [PromptTemplate] = brief::TEMPLATES;
+    const VIEWS: &'static [&'static str] = &[layout::VIEWS];
+    const SCRIPT_STEPS: &'static [&'static str] = &["ra", "ep", "cd", "vas"];
+    const FORMATS: &'static [FileFormat] = check::FORMATS;
+
+    fn agent(_: &Definition, _: &State, step: &Step) -> String {
+        agent(step).to_owned()
+    }
+
+    fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
+        let overlaps = state.steps(definition).contains(&Step::Explore);
+        let aside = |step: Step| overlaps.then_some(step);
+        let coded: Vec<_> = match state.tasks.is_empty() {
+            true => vec![Step::Phase(Role::Cd)],
+            false => state.tasks.keys().map(|task| Step::Merge(task.clone())).collect(),
+        };
+        match step {
+            Step::Phase(Role::Ra) | Step::Explore | Step::Answer(_) => Vec::new(),
+            Step::Phase(Role::Ep) => {
+                aside(Step::Explore).into_iter().chain([Step::Phase(Role::Ra)]).collect()
+            }
+            Step::Baseline => vec![Step::Phase(Role::Ra)],
+            Step::Phase(Role::Cd) | Step::Task(_) => {
+                let mut needs: Vec<_> =
+                    aside(Step::Baseline).into_iter().chain([Step::Phase(Role::Ep)]).collect();
+                if let Step::Task(task) = step {
+                    let depends = state.tasks.get(task).into_iter().flat_map(|task| task.depends_on.clone());
+                    needs.extend(depends.map(Step::Merge));
+                }
+                needs
+            }
+            Step::Merge(task) => vec![Step::Task(task.clone())],
+            Step::Test => coded,
+            Step::Phase(Role::Vas) if definition.checks.is_empty() => coded,
+            Step::Phase(Role::Vas) => vec![Step::Test],
+            Step::FastForward => vec![Step::Phase(Role::Vas)],
+        }
+    }
+
+    fn unblocks_dependents(definition: &Definition, state: &State, step: &Step) -> bool {
+        state.status(definition, step) == StepStatus::Succeeded
+    }
+
+    fn about(definition: &Definition, document: &Document) -> Vec<String> {
+        let state = &document.state;
+        let mut lines = vec![format!("iteration {} of {}", state.current_iteration, state.max_iterations)];
+        let branch = match definition.delivery {
+            Delivery::InPlace => None,
+            Delivery::Branch | Delivery::FastForward => Some(format!("branch cycle/{}", state.cycle_id)),
+        };
+        lines.extend(branch);
+        lines
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.engine.created_at
+    }
+
+    fn step_summary(document: &Document, step: &Step) -> StepSummary {
+        let record = document.step(step);
+        // A step that was done in an earlier iteration has not begun in this one.
+        let record = record.filter(|record| record.iteration == document.state.current_iteration);
+        let status = record.map_or(StepRecordStatus::Pending, |record| record.status);
+        StepSummary {
+            status: status.as_str(),
+            kind: status.kind(),
+            attempts: record.map_or(0, |record| record.attempts),
+            loop_backs: document.state.current_iteration.saturating_sub(1),
+            started_at: record.and_then(|record| record.started_at),
+            ended_at: record.and_then(|record| record.ended_at),
+            error: record
+                .and_then(|record| record.error.clone())
+                .filter(|_| status.kind() != StatusKind::Succeeded),
+            note: None,
+        }
+    }
+
+    fn result(document: &Document) -> Vec<Line> {
+        let state = &document.state;
+        let mut lines = Vec::new();
+        if let Some(results) = &state.test_results {
+            let source = results.unknown.get("source").and_then(Value::as_str).unwrap_or("claim");
+            let source = if source == "engine" { "run by the engine" } else { "as the agent says" };
+            lines.push(Line::plain(format!(
+                "tests: {} % of {} pass, {source}",
+                results.pass_rate, results.total_tests
+            )));
+        }
+        let is_over = matches!(state.status, Status::Completed | Status::Failed);
+        let last = state.iterations.last().filter(|_| is_over);
+        for issue in last.into_iter().flat_map(|iteration| &iteration.issues_found) {
+            let first = issue.lines().next().unwrap_or_default();
+            lines.push(Line::toned(Tone::Attention, "open: ").then(first));
+        }
+        if let Some(reason) = &state.failure_reason {
+            lines.push(Line::toned(Tone::Bad, reason.clone()));
+        }
+        lines
+    }
+
+    fn result_fields(document: &Document) -> Map<String, Value> {
+        let state = &document.state;
+        let issues =
+            state.iterations.last().map(|iteration| iteration.issues_found.clone()).unwrap_or_default();
+        let fields = json!({
+            "iteration": state.current_iteration, "max_iterations": state.max_iterations, "issues": issues,
+            "failure_reason": state.failure_reason,
+        });
+        fields.as_object().cloned().unwrap_or_default()
+    }
+
+    fn after_failure(run: &RunId, document: &Document) -> String {
+        match document.state.status {
+            Status::Failed => format!("run `callboard retry {run}` to go on with the failed phase"),
+            Status::Created | Status::Running | Status::Paused | Status::Completed => {
+                format!("run `callboard extend {run} \"MORE\" --max-iterations N` for another iteration")
+            }
+        }
+    }
+
+    fn grid(definition: &Definition, state: &State, document: &Document) -> Option<Grid<Step>> {
+        let columns = Role::ALL.map(|role| role.to_string()).to_vec();
+        let rows = document.state.iterations.iter().map(|iteration| {
+            let is_current = iteration.number == state.iteration;
+            let cells = Role::ALL.map(|role| is_current.then(|| cell(definition, state, role)));
+            let note = match (&iteration.completed_at, iteration.issues_found.len()) {
+                (None, _) => iteration.extension.clone(),
+                (Some(_), 0) => Some("completed".to_owned()),
+                (Some(_), 1) => Some("completed, 1 issue".to_owned()),
+                (Some(_), issues) => Some(format!("completed, {issues} issues")),
+            };
+            GridRow { name: format!("iteration {}", iteration.number), cells: cells.to_vec(), note }
+        });
+        Some(Grid { columns, rows: rows.collect() })
+    }
+
+    fn check_report(step: &StepId, report: &Report) -> Result<(), String> {
+        match Step::parse(step) {
+            Some(step) => report::check(&step, report),
+            None => Ok(()),
+        }
+    }
+
+    fn verdict_text(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Specified { .. } => "reported requirements",
+            Verdict::Explored { .. } => "reported its exploration",
+            Verdict::Measured => "reported the test run before coding",
+            Verdict::Planned { .. } => "reported a plan",
+            Verdict::Coded { .. } => "reported code",
+            Verdict::Merged => "merged the task",
+            Verdict::Conflict => "reported a conflict",
+            Verdict::Tested { problems: Problems::None } => "reported that the checks pass",
+            Verdict::Tested { problems: Problems::Some } => "reported that checks fail",
+            Verdict::Validated { problems: Problems::None, .. } => "reported that the code is valid",
+            Verdict::Validated { problems: Problems::Some, .. } => "reported that tests fail",
+            Verdict::Answered => "answered",
+            Verdict::Delivered => "handled the base branch",
+        }
+    }
+
+    fn change_line(change: &Change) -> Option<Line> {
+        let plain = |text: String| Some(Line::plain(text));
+        match change {
+            Change::IterationOpened { number, .. } => {
+                Some(Line::toned(Tone::Active, "↻").then(format!(" iteration {number} begins")))
+            }
+            Change::IterationClosed { resolved: true } => plain("the iteration is completed".to_owned()),
+            Change::IterationClosed { resolved: false } => {
+                Some(Line::toned(Tone::Attention, "!").then(" the iteration has open issues"))
+            }
+            Change::LimitRaised { to } => plain(format!("the iteration limit is {to}")),
+            Change::Extended => plain("an extension is queued".to_owned()),
+            Change::Raised { item, needed_by } => Some(
+                Line::toned(Tone::Attention, "?").then(format!(" {} is needed by {needed_by}", item.id())),
+            ),
+            Change::Answered { item, by: AnsweredBy::Auto } => {
+                plain(format!("{} was decided by the engine", item.id()))
+            }
+            Change::TaskRejected { task } => {
+                Some(Line::toned(Tone::Attention, "✗").then(format!(" {task} could not be merged")))
+            }
+            Change::Answered { by: AnsweredBy::Person, .. }
+            | Change::Implemented { .. }
+            | Change::PhaseDone { .. }
+            | Change::AsideDone { .. }
+            | Change::Repeated { .. }
+            | Change::TasksPlanned { .. }
+            | Change::TaskAsked { .. }
+            | Change::TaskCoded { .. }
+            | Change::TaskMerged { .. }
+            | Change::Tested
+            | Change::Found { .. }
+            | Change::Delivering
+            | Change::Completed
+            | Change::Failed { .. }
+            | Change::Stopped
+            | Change::Reopened => None,
+        }
+    }
+
+    fn change_event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::IterationOpened { number, extension, .. } => {
+                Some(("iteration_opened", json!({ "iteration": number, "extension": extension })))
+            }
+            Change::IterationClosed { resolved } => {
+                Some(("iteration_closed", json!({ "resolved": resolved })))
+            }
+            Change::LimitRaised { to } => Some(("limit_raised", json!({ "max_iterations": to }))),
+            Change::Raised { item, needed_by } => {
+                let kind = match item {
+                    Item::Decision(_) => "decision_raised",
+                    Item::Blocker(_) => "blocker_raised",
+                };
+                Some((kind, json!({ "id": item.id(), "needed_by": needed_by })))
+            }
+            Change::Extended
+            | Change::Answered { .. }
+            | Change::Implemented { .. }
+            | Change::PhaseDone { .. }
+            | Change::AsideDone { .. }
+            | Change::Repeated { .. }
+            | Change::TasksPlanned { .. }
+            | Change::TaskAsked { .. }
+            | Change::TaskCoded { .. }
+            | Change::TaskMerged { .. }
+            | Change::TaskRejected { .. }
+            | Change::Tested
+            | Change::Found { .. }
+            | Change::Delivering
+            | Change::Completed
+            | Change::Failed { .. }
+            | Change::Stopped
+            | Change::Reopened => None,
+        }
+    }
+
+    fn request_text(Request::Extend { text, .. }: &Request) -> String {
+        format!("extend: {}", text.lines().next().unwrap_or_default())
+    }
+
+    fn edit_summary(edit: &Never) -> String {
+        match *edit {}
+    }
+
+    fn concerns(change: &Change, step: &StepId) -> bool {
+        let Some(about) = Step::parse(step) else { return false };
+        match change {
+            Change::AsideDone { step } | Change::Repeated { step } | Change::Failed { step } => {
+                *step == about
+            }
+            Change::Raised { item, .. } | Change::Answered { item, .. } | Change::Implemented { item } => {
+                about == Step::Answer(*item)
+            }
+            Change::TaskAsked { task } | Change::TaskCoded { task, .. } => about == Step::Task(task.clone()),
+            Change::TaskMerged { task } | Change::TaskRejected { task } => about == Step::Merge(task.clone()),
+            Change::PhaseDone { stage } => match stage {
+                Stage::Ep => about == Step::Phase(Role::Ra),
+                Stage::Cd => about == Step::Phase(Role::Ep),
+                Stage::Test | Stage::Vas => about == Step::Phase(Role::Cd),
+                Stage::Aggregation => about == Step::Phase(Role::Vas),
+                Stage::Created | Stage::Ra | Stage::Delivery | Stage::Complete => false,
+            },
+            Change::Tested => about == Step::Test,
+            Change::IterationOpened { .. }
+            | Change::LimitRaised { .. }
+            | Change::Extended
+            | Change::TasksPlanned { .. }
+            | Change::Found { .. }
+            | Change::IterationClosed { .. }
+            | Change::Delivering
+            | Change::Completed
+            | Change::Stopped
+            | Change::Reopened => false,
+        }
+    }
+}
+
+/// Returns the step that shows how far a phase of this iteration is.
+fn cell(definition: &Definition, state: &State, role: Role) -> Step {
+    let busy = match role {
+        Role::Ep if state.stage == Stage::Ra => {
+            state.steps(definition).into_iter().find(|step| *step == Step::Explore)
+        }
+        Role::Vas if state.stage < Stage::Cd => {
+            state.steps(definition).into_iter().find(|step| *step == Step::Baseline)
+        }
+        Role::Vas if state.stage == Stage::Test => Some(Step::Test),
+        Role::Cd => {
+            let is_open = |step: &Step| state.status(definition, step) != StepStatus::Succeeded;
+            let tasks =
+                state.tasks.keys().flat_map(|task| [Step::Task(task.clone()), Step::Merge(task.clone())]);
+            let mut tasks: Vec<_> = tasks.collect();
+            let open = tasks.iter().position(is_open);
+            open.map(|index| tasks.swap_remove(index)).or_else(|| tasks.pop())
+        }
+        Role::Ra | Role::Ep | Role::Vas => None,
+    };
+    busy.unwrap_or(Step::Phase(role))
+}

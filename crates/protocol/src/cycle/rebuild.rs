@@ -1,0 +1,139 @@
+//! The files under `.progress/` → a document, for a cycle whose store and master file are lost.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::definition::DEFAULT_MAX_ITERATIONS;
+use super::document::{ChangeLog, Changes};
+use super::layout;
+use super::step::Role;
+
+/// What could be rebuilt, and what could not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rebuilt {
+    pub document: Value,
+    /// What is lost, in a sentence each.
+    pub lost: Vec<String>,
+}
+
+/// Rebuilds the document of a cycle from its files, by their paths below `.progress/`.
+pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
+    let mut lost = Vec::new();
+    let mut document = Map::new();
+    let mut section =
+        |name: &str, path: &str, read: &dyn Fn(&str) -> Result<Value, String>| match files.get(path) {
+            None => lost.push(format!("`{name}`: there is no file `{path}`")),
+            Some(text) => match read(text) {
+                Ok(value) => {
+                    document.insert(name.to_owned(), value);
+                }
+                Err(error) => lost.push(format!("`{name}`: `{path}` cannot be read: {error}")),
+            },
+        };
+    section("requirements", layout::REQUIREMENTS, &|text| Ok(json!(layout::parse_requirements(text))));
+    section("exploration", layout::EXPLORATION, &|text| Ok(json!(layout::parse_exploration(text))));
+    section("plan", layout::PLAN, &|text| layout::parse_plan(text).map(|plan| json!(plan)));
+    section("test_results", layout::TEST_RESULTS, &|text| {
+        layout::parse_test_results(text).map(|results| json!(results))
+    });
+    section("changes", layout::CHANGES, &|text| read_changes(text).map(|changes| json!(changes)));
+    let times = iteration_times(files);
+    let current = times.keys().next_back().copied().unwrap_or(1).max(1);
+    let done: Vec<_> = Role::ALL
+        .into_iter()
+        .take_while(|role| has_reported(files, *role, current))
+        .map(Role::as_str)
+        .collect();
+    let is_over = |number: u32| number < current || done.len() == Role::ALL.len();
+    let iterations = (1..=current).map(|number| {
+        let (start, end) = times.get(&number).cloned().unwrap_or_default();
+        let mut iteration = json!({ "number": number, "started_at": start, "agent_results": {} });
+        if is_over(number) {
+            iteration["completed_at"] = end.into();
+        }
+        iteration
+    });
+    let iterations: Vec<_> = iterations.collect();
+    let created = times.values().next().map(|(start, _)| start.clone()).unwrap_or_default();
+    let timeline = files.get(layout::SUMMARY);
+    let title = timeline.and_then(|text| text.lines().next()?.strip_prefix("# ")).unwrap_or(cycle).to_owned();
+    let agents: Map<_, _> = Role::ALL
+        .into_iter()
+        .map(|role| {
+            let is_done = done.contains(&role.as_str());
+            let completed = if is_done { current } else { current - 1 };
+            let status = if is_done { "completed" } else { "idle" };
+            (role.to_string(), json!({ "status": status, "iterations_completed": completed }))
+        })
+        .collect();
+    let phase = done.len();
+    let phase = ["ra", "ep", "cd", "vas", "aggregation"][phase];
+    let identity = json!({
+        "cycle_id": cycle, "title": title, "description": title, "task_history": [title], "status": "running",
+        "created_at": created, "updated_at": created, "max_iterations": DEFAULT_MAX_ITERATIONS.max(current),
+        "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
+        "iterations": iterations,
+    });
+    for what in [
+        "the task and its extensions",
+        "the iteration limit",
+        "the statuses of tasks",
+        "decisions and blockers",
+        "the feedback log",
+    ] {
+        lost.push(format!("{what}: only the store and the master file have them"));
+    }
+    let mut rebuilt = identity;
+    super::document::fold(&mut rebuilt, &Value::Object(document));
+    Rebuilt { document: rebuilt, lost }
+}
+
+/// Reads `cd/changes.log`: entries and markers.
+fn read_changes(text: &str) -> Result<Changes, String> {
+    let mut changes = Changes::default();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let value: Value = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        let iteration = value["iteration"].as_u64().unwrap_or(1).to_string();
+        let time = value["timestamp"].as_str().unwrap_or_default().to_owned();
+        if value.get("marker").is_none() {
+            let entry: ChangeLog =
+                serde_json::from_value(value).map_err(|error| format!("line {number}: {error}"))?;
+            changes.changes.push(entry);
+        }
+        changes.iteration_markers.insert(iteration, time);
+    }
+    changes.count_files();
+    Ok(changes)
+}
+
+/// Returns the first and the last time of each iteration that any log names.
+fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, String)> {
+    let mut times: BTreeMap<u32, (String, String)> = BTreeMap::new();
+    for (_, text) in files.iter().filter(|(path, _)| path.ends_with("changes.log")) {
+        for line in text.lines() {
+            let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
+            let Some(iteration) = value["iteration"].as_u64().and_then(|number| u32::try_from(number).ok())
+            else {
+                continue;
+            };
+            let time = value["timestamp"].as_str().unwrap_or_default().to_owned();
+            let (first, last) = times.entry(iteration).or_insert_with(|| (time.clone(), time.clone()));
+            if time < *first {
+                first.clone_from(&time);
+            }
+            if time > *last {
+                last.clone_from(&time);
+            }
+        }
+    }
+    times.retain(|number, _| *number < 10_000);
+    times
+}
+
+/// Returns whether the log of an agent has a line of the iteration; that of the developer, whether its code is closed.
+fn has_reported(files: &BTreeMap<String, String>, role: Role, iteration: u32) -> bool {
+    let Some(log) = files.get(&format!("{role}/changes.log")) else { return false };
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.any(|line| line["iteration"] == iteration && (role != Role::Cd || line.get("marker").is_some()))
+}

@@ -1,0 +1,274 @@
+//! Entry → document: how the JSON and the files of a cycle change with each commit.
+
+mod files;
+mod sections;
+mod transitions;
+
+use std::collections::BTreeSet;
+
+use super::Cycle;
+use super::decide::Request;
+use super::document::parts::{ENGINE, HEAD, PLAN};
+use super::document::{AgentStatus, Document, PhaseError, Status, StepRecord, StepRecordStatus, TaskStatus};
+use super::step::{Role, Step};
+use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
+use crate::rules::Outcome;
+use crate::run::{self, Change, Exit, RunStatus, StopCause};
+use crate::{Stamp, StepId};
+
+/// The reason of a cycle that a user has stopped.
+pub(super) const STOPPED: &str = "manually stopped by user";
+
+/// A document while an entry is applied to it.
+struct Recorder<'a> {
+    document: &'a mut Document,
+    parts: BTreeSet<String>,
+    /// The time of the entry, as the document writes it.
+    time: String,
+    at: Stamp,
+    by: &'a Author,
+    evidence: Option<&'a Evidence>,
+    /// The text of the extension that the entry asks for.
+    extension: Option<&'a str>,
+    /// How many decisions and blockers of the report have been opened.
+    raised: usize,
+}
+
+/// Applies an entry to the document and returns the parts that changed.
+pub(super) fn record(document: &mut Document, entry: &Entry<Cycle>) -> Vec<String> {
+    let time = document.time(entry.at);
+    let extension = match &entry.input {
+        Input::Request { request: run::Request::Protocol(Request::Extend { text, .. }), .. } => {
+            Some(text.as_str())
+        }
+        Input::Request { .. }
+        | Input::Opened { .. }
+        | Input::Fact { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Deferred
+        | Input::Recovered { .. } => None,
+    };
+    let parts = BTreeSet::from([HEAD.to_owned(), ENGINE.to_owned()]);
+    let mut recorder = Recorder {
+        document,
+        parts,
+        time,
+        at: entry.at,
+        by: &entry.by,
+        evidence: entry.input.evidence(),
+        extension,
+        raised: 0,
+    };
+    recorder.document.state.updated_at.clone_from(&recorder.time);
+    match entry.input {
+        Input::Opened { .. } => {
+            recorder.document.state.created_at.clone_from(&recorder.time);
+            recorder.document.engine.created_at = entry.at;
+            let paths = recorder.document.part_paths();
+            recorder.parts.extend(paths);
+        }
+        Input::Recovered { .. }
+        | Input::Fact { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Deferred => {}
+    }
+    for change in &entry.changes {
+        recorder.apply(change);
+    }
+    if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
+        super::import::copy(recorder.document, found);
+        let paths = recorder.document.part_paths();
+        recorder.parts.extend(paths);
+    }
+    recorder.parts.into_iter().collect()
+}
+
+impl Recorder<'_> {
+    fn apply(&mut self, change: &Change<super::Change>) {
+        match change {
+            Change::Status { status } => self.set_status(*status),
+            Change::Queued { step, .. } => {
+                let iteration = self.document.state.current_iteration;
+                let fresh = StepRecord {
+                    status: StepRecordStatus::Pending,
+                    iteration,
+                    attempts: 0,
+                    started_at: None,
+                    ended_at: None,
+                    error: None,
+                };
+                self.document.engine.steps.insert(step.clone(), fresh);
+                if let Some(role) = agent_of(step) {
+                    self.set_agent_unless_running(role, AgentStatus::Waiting);
+                }
+            }
+            Change::Waiting { step } => {
+                let at = self.at;
+                let record = self.step(step);
+                record.status = StepRecordStatus::Waiting;
+                record.started_at = Some(at);
+            }
+            Change::Answered { step } => {
+                let at = self.at;
+                let record = self.step(step);
+                record.status = StepRecordStatus::Completed;
+                record.ended_at = Some(at);
+            }
+            Change::Started { attempt, counted_attempt } => self.start(&attempt.step, *counted_attempt),
+            Change::Ended { attempt, exit } => self.end(&attempt.step, *exit),
+            Change::Dequeued { step } => {
+                self.step(step).status = StepRecordStatus::Pending;
+                if let Some(role) = agent_of(step) {
+                    self.set_agent_unless_running(role, AgentStatus::Idle);
+                }
+            }
+            Change::Protocol { transition } => self.transition(transition),
+            Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
+        }
+    }
+
+    fn set_status(&mut self, status: RunStatus) {
+        let state = &mut self.document.state;
+        match status {
+            RunStatus::Running => {
+                if let (Status::Completed | Status::Failed, ended) = (state.status, state.completed_at.take())
+                {
+                    let reason = state.failure_reason.take().unwrap_or_else(|| "completed".to_owned());
+                    let line = format!("{} (ended {})", reason, ended.unwrap_or_default());
+                    self.document.engine.reopened.push(line);
+                }
+                self.document.state.status = Status::Running;
+            }
+            RunStatus::Paused => state.status = Status::Paused,
+            RunStatus::Stopping(StopCause::Interrupted | StopCause::Requested)
+            | RunStatus::Stopped(StopCause::Interrupted | StopCause::Requested) => {}
+            RunStatus::Draining(outcome) | RunStatus::Finishing(outcome) | RunStatus::Finished(outcome) => {
+                state.status = match outcome {
+                    Outcome::Succeeded | Outcome::Incomplete => Status::Completed,
+                    Outcome::Failed => Status::Failed,
+                };
+                state.completed_at.get_or_insert_with(|| self.time.clone());
+                if outcome == Outcome::Failed {
+                    state.failure_reason.get_or_insert_with(|| STOPPED.to_owned());
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, step: &StepId) -> &mut StepRecord {
+        let iteration = self.document.state.current_iteration;
+        self.document.engine.steps.entry(step.clone()).or_insert_with(|| StepRecord {
+            status: StepRecordStatus::Pending,
+            iteration,
+            attempts: 0,
+            started_at: None,
+            ended_at: None,
+            error: None,
+        })
+    }
+
+    fn start(&mut self, id: &StepId, attempts: u32) {
+        let (at, time) = (self.at, self.time.clone());
+        let record = self.step(id);
+        record.status = StepRecordStatus::Running;
+        record.attempts = attempts;
+        record.started_at = Some(at);
+        record.ended_at = None;
+        if let Some(Step::Task(task)) = Step::parse(id) {
+            self.set_task(task.as_str(), TaskStatus::InProgress);
+        }
+        let Some(role) = agent_of(id) else { return };
+        let agent = self.document.state.agents.of_mut(role);
+        if agent.status != AgentStatus::Running {
+            agent.started_at = Some(time);
+        }
+        agent.status = AgentStatus::Running;
+        agent.completed_at = None;
+        agent.error = None;
+        self.set_result(role, "running", None);
+    }
+
+    fn end(&mut self, id: &StepId, exit: Exit) {
+        let at = self.at;
+        let error = self.evidence.and_then(|evidence| evidence.error.clone());
+        let (status, agent_status) = match exit {
+            Exit::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
+            Exit::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
+            Exit::WillRetry { .. } | Exit::Interrupted { .. } => {
+                (StepRecordStatus::Pending, AgentStatus::Waiting)
+            }
+            Exit::Stopped | Exit::Released | Exit::Drained => (StepRecordStatus::Pending, AgentStatus::Idle),
+        };
+        let record = self.step(id);
+        record.status = status;
+        record.ended_at = Some(at);
+        record.error.clone_from(&error);
+        let Some(step) = Step::parse(id) else { return };
+        if exit == Exit::Exhausted {
+            let phase = step.role().map_or_else(|| id.to_string(), |role| role.to_string());
+            let error = error.clone().unwrap_or_else(|| "no attempts left".to_owned());
+            let error = if phase == id.as_str() { error } else { format!("{id}: {error}") };
+            let timestamp = self.time.clone();
+            self.document.state.phase_errors.push(PhaseError {
+                phase,
+                error,
+                timestamp,
+                unknown: serde_json::Map::new(),
+            });
+        }
+        if let Some(role) = agent_of(id) {
+            let still_runs = self.document.engine.steps.iter().any(|(other, record)| {
+                record.status == StepRecordStatus::Running && agent_of(other) == Some(role)
+            });
+            let agent = self.document.state.agents.of_mut(role);
+            if !still_runs {
+                agent.status = agent_status;
+            }
+            if exit != Exit::Reported {
+                agent.error = error;
+            }
+        }
+        if let (Exit::Reported, Some(report)) =
+            (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))
+        {
+            self.report(&step, report);
+        }
+    }
+
+    fn set_agent_unless_running(&mut self, role: Role, status: AgentStatus) {
+        let agent = self.document.state.agents.of_mut(role);
+        if agent.status != AgentStatus::Running {
+            agent.status = status;
+        }
+    }
+
+    /// Sets the last reported status of an agent in this iteration.
+    fn set_result(&mut self, role: Role, status: &str, files: Option<u64>) {
+        let Some(iteration) = self.document.iteration_mut() else { return };
+        let result = iteration.agent_results.entry(role.to_string()).or_default();
+        status.clone_into(&mut result.status);
+        if let Some(files) = files {
+            result.files_modified = files;
+        }
+    }
+
+    fn set_task(&mut self, id: &str, status: TaskStatus) {
+        let plan = self.document.state.plan.as_mut();
+        if let Some(task) = plan.and_then(|plan| plan.tasks.iter_mut().find(|task| task.id == id)) {
+            task.status = status;
+            task.assigned_to = Some(Role::Cd.to_string());
+            self.parts.insert(PLAN.to_owned());
+        }
+    }
+}
+
+/// Returns the agent that a step keeps busy. Merges are the engine's.
+fn agent_of(step: &StepId) -> Option<Role> {
+    match Step::parse(step)? {
+        Step::Merge(_) | Step::Answer(_) | Step::FastForward => None,
+        step @ (Step::Phase(_) | Step::Explore | Step::Baseline | Step::Test | Step::Task(_)) => step.role(),
+    }
+}

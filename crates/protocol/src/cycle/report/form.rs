@@ -1,0 +1,222 @@
+//! How each agent is asked for its report: an example, a JSON Schema, and the rules that a schema cannot say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::cycle::document::{Document, TaskStatus};
+use crate::cycle::step::{Role, Step};
+use crate::report::{Form, ReportFields};
+
+/// Returns the form of a step's report.
+pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
+    let (example, properties, rules) = match step {
+        Step::Phase(Role::Ra) => ra(document),
+        Step::Explore => explore(),
+        Step::Phase(Role::Ep) => ep(document),
+        Step::Phase(Role::Cd) => cd(open_tasks(document)),
+        Step::Task(task) => cd(vec![task.to_string()]),
+        Step::Phase(Role::Vas) | Step::Baseline => vas(),
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Form::Plain,
+    };
+    let mut schema = json!({
+        "type": "object",
+        "properties": common(),
+    });
+    if let (Some(all), Value::Object(own)) = (schema["properties"].as_object_mut(), properties) {
+        all.extend(own);
+    }
+    let rules = format!(
+        "{rules} `decisions` are choices that you must not make alone, each with its options; `blockers` are problems that you \
+         cannot solve. `needed_by` names the phase (`ra`, `ep`, `cd`, `vas`) that waits for the answer. Leave both empty if \
+         there is nothing to ask."
+    );
+    Form::Fields(Arc::new(ReportFields {
+        example: object(example),
+        schema,
+        rules,
+        rehearsed_files: BTreeMap::new(),
+    }))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+fn texts() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
+}
+
+fn rate() -> Value {
+    json!({ "type": "number", "minimum": 0, "maximum": 100 })
+}
+
+fn common() -> Value {
+    let phase = json!({ "enum": ["ra", "ep", "cd", "vas"] });
+    json!({
+        "summary": { "type": "string" },
+        "phase_status": { "enum": ["success", "partial"] },
+        "decisions": { "type": "array", "items": {
+            "type": "object",
+            "required": ["description", "options"],
+            "properties": {
+                "description": { "type": "string" },
+                "options": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                "recommended": { "type": "string" },
+                "needed_by": phase,
+            },
+        } },
+        "blockers": { "type": "array", "items": {
+            "type": "object",
+            "required": ["description"],
+            "properties": { "description": { "type": "string" }, "needed_by": phase },
+        } },
+    })
+}
+
+type Asked = (Value, Value, &'static str);
+
+fn ra(document: &Document) -> Asked {
+    let example = json!({
+        "specification": format!("## FR-001\n\n{}\n\n## Success criteria\n\n- [ ] A test shows that FR-001 works.", document.state.title),
+        "edge_cases": ["EC-001: empty input"],
+        "unchanged": false,
+        "summary": "one functional requirement and one edge case",
+        "decisions": [],
+        "blockers": [],
+    });
+    let properties = json!({
+        "specification": { "type": "string" },
+        "edge_cases": texts(),
+        "unchanged": { "type": "boolean" },
+    });
+    let rules = "`specification` is the whole text of the requirements, in Markdown, with sections `FR-nnn`, `NFR-nnn` and \
+                 success criteria. If nothing has changed since the last iteration, say `\"unchanged\": true` and leave it out.";
+    (example, properties, rules)
+}
+
+fn exploration() -> Value {
+    json!({
+        "architecture_summary": { "type": "string" },
+        "integration_points": texts(),
+        "identified_risks": texts(),
+    })
+}
+
+fn explore() -> Asked {
+    let example = json!({
+        "architecture_summary": "One crate with a command line in front of a library.",
+        "integration_points": ["src/main.rs: the command line"],
+        "identified_risks": ["no test covers the command line"],
+        "summary": "explored the repository",
+    });
+    (example, exploration(), "Explore only: the requirements are not known yet, so plan nothing.")
+}
+
+fn ep(document: &Document) -> Asked {
+    let example = json!({
+        "architecture_summary": "One crate with a command line in front of a library.",
+        "integration_points": ["src/main.rs: the command line"],
+        "identified_risks": ["no test covers the command line"],
+        "tasks": [
+            { "id": "TASK-001", "title": "Library", "description": format!("Implement: {}", document.state.title), "effort": "small",
+              "depends_on": [], "files": ["src/lib.rs"], "success_criteria": ["its test passes"] },
+            { "id": "TASK-002", "title": "Documentation", "description": "Document it", "effort": "small",
+              "depends_on": [], "files": ["README.md"], "success_criteria": ["the README shows it"] },
+        ],
+        "total_estimated_effort": "2 hours",
+        "critical_path": ["TASK-001"],
+        "unchanged": false,
+        "summary": "two independent tasks",
+        "decisions": [],
+        "blockers": [],
+    });
+    let mut properties = exploration();
+    properties["tasks"] = json!({ "type": "array", "items": {
+        "type": "object",
+        "required": ["id", "description"],
+        "properties": {
+            "id": { "type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*$" },
+            "title": { "type": "string" },
+            "description": { "type": "string" },
+            "effort": { "enum": ["small", "medium", "large"] },
+            "depends_on": texts(),
+            "files": texts(),
+            "success_criteria": texts(),
+        },
+    } });
+    properties["total_estimated_effort"] = json!({ "type": "string" });
+    properties["critical_path"] = texts();
+    properties["unchanged"] = json!({ "type": "boolean" });
+    let rules = "`tasks` is the whole plan, including what is done; `files` are the files or globs that a task changes. If \
+                 exploration and plan are still right, say `\"unchanged\": true` and leave them out.";
+    (example, properties, rules)
+}
+
+fn open_tasks(document: &Document) -> Vec<String> {
+    let tasks = document.state.plan.iter().flat_map(|plan| &plan.tasks);
+    tasks.filter(|task| task.status != TaskStatus::Completed).map(|task| task.id.clone()).collect()
+}
+
+fn cd(tasks: Vec<String>) -> Asked {
+    let example = json!({
+        "tasks_completed": tasks,
+        "tasks_blocked": [],
+        "changes": [{ "file": "src/lib.rs", "action": "modify", "description": "implemented the task" }],
+        "implementation": "Implemented as planned.",
+        "issues": [],
+        "summary": "implemented as planned",
+        "decisions": [],
+        "blockers": [],
+    });
+    let properties = json!({
+        "tasks_completed": texts(),
+        "tasks_blocked": texts(),
+        "changes": { "type": "array", "items": {
+            "type": "object",
+            "required": ["file"],
+            "properties": {
+                "file": { "type": "string" },
+                "action": { "enum": ["create", "modify", "delete"] },
+                "description": { "type": "string" },
+                "task": { "type": "string" },
+                "lines_added": { "type": "integer" },
+                "lines_removed": { "type": "integer" },
+            },
+        } },
+        "implementation": { "type": "string" },
+        "issues": texts(),
+    });
+    let rules = "`changes` names every file that you created, modified or deleted, relative to the repository. `issues` are open \
+                 questions about the requirements; each leads to another iteration.";
+    (example, properties, rules)
+}
+
+fn vas() -> Asked {
+    let example = json!({
+        "pass_rate": 100,
+        "coverage": 85,
+        "failed_tests": [],
+        "total_tests": 12,
+        "critical_issues": [],
+        "summary": "all tests pass",
+        "decisions": [],
+        "blockers": [],
+    });
+    let properties = json!({
+        "pass_rate": rate(),
+        "coverage": rate(),
+        "failed_tests": texts(),
+        "total_tests": { "type": "integer", "minimum": 0 },
+        "critical_issues": texts(),
+        "coverage_details": { "type": "object" },
+        "by_suite": { "type": "array" },
+    });
+    let rules = "`failed_tests` and `critical_issues` lead to another iteration. Your figures are shown as claims if the engine has \
+                 run the tests itself.";
+    (example, properties, rules)
+}

@@ -1,0 +1,241 @@
+//! The reports of the four agents: what each must have, how it is asked for, and the verdict it means.
+
+mod fields;
+mod form;
+mod phase_result;
+mod plan;
+mod tests_output;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(super) use fields::{
+    CdFields, Common, EpFields, PhaseStatus, RaFields, ReportedDecision, VasFields, percent,
+};
+pub(super) use form::form;
+pub use phase_result::{PhaseResult, phase_result};
+pub(super) use plan::{merged, planned_tasks};
+pub(super) use tests_output::{TestCounts, count_tests};
+
+use super::document::{Document, TaskStatus};
+use super::layout;
+use super::step::{Completeness, Problems, Raised, RaisedKind, Role, Step, Verdict};
+use crate::check::artifact_path_problem;
+use crate::checks;
+use crate::report::{CopyEdit, Report, Status};
+use crate::rules::ParsedReport;
+
+/// The report of an agent, typed by its step.
+pub(super) enum AgentReport {
+    Ra(RaFields),
+    /// Of `ep` and `ep.explore`.
+    Ep(EpFields),
+    Cd(CdFields),
+    /// Of `vas` and an agent's `vas.baseline`.
+    Vas(VasFields),
+}
+
+impl AgentReport {
+    pub(super) fn common(&self) -> &Common {
+        match self {
+            Self::Ra(fields) => &fields.common,
+            Self::Ep(fields) => &fields.common,
+            Self::Cd(fields) => &fields.common,
+            Self::Vas(fields) => &fields.common,
+        }
+    }
+}
+
+/// Reads the report of an agent's step; the edit of its private copy counts as the field it shows. Fails if the step has
+/// no agent, or a field is malformed.
+pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
+    Ok(match step {
+        Step::Phase(Role::Ra) => {
+            let mut fields: RaFields = typed(report)?;
+            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::REQUIREMENTS) {
+                let found = layout::parse_requirements(text);
+                fields.specification.get_or_insert(found.specification);
+                fields.edge_cases.get_or_insert(found.edge_cases);
+            }
+            AgentReport::Ra(fields)
+        }
+        Step::Phase(Role::Ep) | Step::Explore => {
+            let mut fields: EpFields = typed(report)?;
+            if let Some(CopyEdit::Patch(patch)) = copy(document, report, layout::PLAN) {
+                let current = document.files.get(layout::PLAN).map_or("{}", String::as_str);
+                let mut plan: Value = serde_json::from_str(current).unwrap_or_default();
+                json_patch::patch(&mut plan, patch)
+                    .map_err(|error| format!("`plan.json` is unusable: {error}"))?;
+                if fields.tasks.is_none() {
+                    let tasks = plan.get("tasks").cloned().unwrap_or_default();
+                    fields.tasks = serde_json::from_value(tasks)
+                        .map_err(|error| format!("the tasks of `plan.json` are malformed: {error}"))?;
+                }
+            }
+            AgentReport::Ep(fields)
+        }
+        Step::Phase(Role::Cd) | Step::Task(_) => AgentReport::Cd(typed(report)?),
+        Step::Phase(Role::Vas) | Step::Baseline => AgentReport::Vas(typed(report)?),
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => {
+            return Err(format!("`{step}` has no agent"));
+        }
+    })
+}
+
+fn copy<'a>(document: &Document, report: &'a Report, file: &str) -> Option<&'a CopyEdit> {
+    report.copy_edits.get(&layout::progress_path(&document.state.cycle_id, file))
+}
+
+fn typed<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
+    let fields = Value::Object(report.others.clone());
+    serde_json::from_value(fields).map_err(|error| format!("Agent reported a malformed field: {error}"))
+}
+
+/// Reads a report as the verdict of its step.
+pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> ParsedReport<Verdict> {
+    if report.status == Status::Failed {
+        return ParsedReport::Failed(match report.logs.last() {
+            Some(last) => format!("Agent reported failure: {last}"),
+            None => "Agent reported failure".to_owned(),
+        });
+    }
+    match verdict(document, step, report) {
+        Ok(verdict) => ParsedReport::Verdict(verdict),
+        Err(why) => ParsedReport::Invalid(why),
+    }
+}
+
+fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict, String> {
+    match step {
+        Step::Test => {
+            let results = checks::results(report)?;
+            return Ok(Verdict::Tested {
+                problems: Problems::any(results.iter().any(|result| !result.passed())),
+            });
+        }
+        Step::Baseline => return Ok(Verdict::Measured),
+        Step::Merge(_) => return Ok(if report.gate_failure { Verdict::Conflict } else { Verdict::Merged }),
+        Step::FastForward => return Ok(Verdict::Delivered),
+        Step::Phase(_) | Step::Explore | Step::Task(_) | Step::Answer(_) => {}
+    }
+    let report = read(document, step, report)?;
+    check_common(report.common())?;
+    let role = step.role().unwrap_or(Role::Ra);
+    let raised = raised(step, role, report.common());
+    let is_partial = report.common().phase_status == PhaseStatus::Partial;
+    let completeness = |is_complete: bool| match is_complete && !is_partial {
+        true => Completeness::Complete,
+        false => Completeness::Incomplete,
+    };
+    Ok(match report {
+        AgentReport::Ra(fields) => {
+            let has_text = fields.specification.as_ref().is_some_and(|text| !text.trim().is_empty());
+            let is_known = document.state.requirements.is_some();
+            let is_confirmed = fields.unchanged && is_known;
+            if !has_text && !is_confirmed {
+                return Err("Agent reported completion without the field `specification`".to_owned());
+            }
+            Verdict::Specified { raised }
+        }
+        AgentReport::Ep(_) if *step == Step::Explore => Verdict::Explored { raised },
+        AgentReport::Ep(fields) => {
+            let tasks = match (&fields.tasks, &document.state.plan) {
+                (Some(tasks), plan) => merged(tasks, plan.as_ref())?,
+                (None, Some(plan)) if fields.unchanged => plan.tasks.clone(),
+                (None, _) => return Err("Agent reported completion without the field `tasks`".to_owned()),
+            };
+            Verdict::Planned { tasks: planned_tasks(&tasks), completeness: completeness(true), raised }
+        }
+        AgentReport::Cd(fields) => {
+            check_changes(&fields)?;
+            let known = document.state.plan.iter().flat_map(|plan| &plan.tasks);
+            let is_done = |id: &String| fields.tasks_completed.contains(id);
+            let is_complete = match step {
+                Step::Task(task) => is_done(&task.to_string()),
+                Step::Phase(_)
+                | Step::Explore
+                | Step::Baseline
+                | Step::Test
+                | Step::Merge(_)
+                | Step::Answer(_)
+                | Step::FastForward => {
+                    known.clone().all(|task| task.status == TaskStatus::Completed || is_done(&task.id))
+                }
+            };
+            let problems = Problems::any(!fields.issues.is_empty());
+            Verdict::Coded { completeness: completeness(is_complete), problems, raised }
+        }
+        AgentReport::Vas(fields) => {
+            let is_bad = !fields.failed_tests.is_empty() || !fields.critical_issues.is_empty() || is_partial;
+            Verdict::Validated { problems: Problems::any(is_bad), raised }
+        }
+    })
+}
+
+/// Returns the decisions and blockers of a report, each with the phase that waits: by default the next one for a decision,
+/// and the agent itself for a blocker.
+fn raised(step: &Step, role: Role, common: &Common) -> Vec<Raised> {
+    // Exploration is over when its answer comes, and `ep` takes it up.
+    let own = match step {
+        Step::Explore => Role::Ep,
+        Step::Phase(_)
+        | Step::Baseline
+        | Step::Test
+        | Step::Task(_)
+        | Step::Merge(_)
+        | Step::Answer(_)
+        | Step::FastForward => role,
+    };
+    let decisions = common.decisions.iter().map(|decision| Raised {
+        kind: RaisedKind::Decision,
+        needed_by: decision.needed_by.unwrap_or(if *step == Step::Explore { own } else { role.next() }),
+    });
+    let blockers = common
+        .blockers
+        .iter()
+        .map(|blocker| Raised { kind: RaisedKind::Blocker, needed_by: blocker.needed_by().unwrap_or(own) });
+    decisions.chain(blockers).collect()
+}
+
+fn check_common(common: &Common) -> Result<(), String> {
+    for ReportedDecision { description, options, recommended, .. } in &common.decisions {
+        if options.is_empty() {
+            return Err(format!("the decision `{description}` has no options"));
+        }
+        if let Some(recommended) = recommended
+            && !options.contains(recommended)
+        {
+            return Err(format!("`{recommended}` is not an option of the decision `{description}`"));
+        }
+    }
+    Ok(())
+}
+
+fn check_changes(fields: &CdFields) -> Result<(), String> {
+    let files = fields.changes.iter().map(|change| &change.file).chain(&fields.files_modified);
+    for file in files {
+        if let Some(problem) = artifact_path_problem(file) {
+            return Err(format!("the changed file `{file}` {problem}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the fields of a report without its run, so that `callboard report` can refuse it at once.
+pub(super) fn check(step: &Step, report: &Report) -> Result<(), String> {
+    if report.status == Status::Failed {
+        return Ok(());
+    }
+    let common = match step {
+        Step::Phase(Role::Ra) => typed::<RaFields>(report)?.common,
+        Step::Phase(Role::Ep) | Step::Explore => typed::<EpFields>(report)?.common,
+        Step::Phase(Role::Cd) | Step::Task(_) => {
+            let fields: CdFields = typed(report)?;
+            check_changes(&fields)?;
+            fields.common
+        }
+        Step::Phase(Role::Vas) | Step::Baseline => typed::<VasFields>(report)?.common,
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Ok(()),
+    };
+    check_common(&common)
+}

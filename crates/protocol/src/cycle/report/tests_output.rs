@@ -1,0 +1,80 @@
+//! Counts tests in the output of a test command, in the words that most test runners use: `3 passed; 1 failed`.
+
+use crate::checks::CheckResult;
+
+/// How many tests a run had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::cycle) struct TestCounts {
+    pub(in crate::cycle) passed: u64,
+    pub(in crate::cycle) failed: u64,
+    pub(in crate::cycle) skipped: u64,
+}
+
+impl TestCounts {
+    pub(in crate::cycle) fn total(self) -> u64 {
+        self.passed + self.failed
+    }
+}
+
+/// Counts the tests of all checks. A check whose output names no numbers counts as one test.
+pub(in crate::cycle) fn count_tests(results: &[CheckResult]) -> TestCounts {
+    let mut counts = TestCounts::default();
+    for result in results {
+        let found = count(&result.output);
+        let found = match (found.total(), result.passed()) {
+            (0, true) => TestCounts { passed: 1, ..found },
+            (0, false) => TestCounts { failed: 1, ..found },
+            // The exit code counts: a command that fails without a failed test is a failure of its own.
+            (_, false) if found.failed == 0 => TestCounts { failed: 1, ..found },
+            (_, true | false) => found,
+        };
+        counts.passed += found.passed;
+        counts.failed += found.failed;
+        counts.skipped += found.skipped;
+    }
+    counts
+}
+
+fn count(output: &str) -> TestCounts {
+    let mut counts = TestCounts::default();
+    let lines = output.lines().filter(|line| !line.trim_start().starts_with("Test Suites:"));
+    for line in lines {
+        let words: Vec<_> = line.split(|c: char| c.is_whitespace() || ",;()=".contains(c)).collect();
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        for pair in words.windows(2) {
+            let Ok(number) = pair[0].parse::<u64>() else { continue };
+            match pair[1].trim_end_matches('.') {
+                "passed" | "passing" => counts.passed += number,
+                "failed" | "failing" => counts.failed += number,
+                "skipped" | "ignored" | "pending" => counts.skipped += number,
+                _ => {}
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_common_test_runners_are_counted() {
+        let counts = |text: &str| {
+            let TestCounts { passed, failed, skipped } = count(text);
+            (passed, failed, skipped)
+        };
+        assert_eq!(
+            counts(
+                "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\ntest result: ok. 4 passed; 0 failed"
+            ),
+            (7, 1, 2)
+        );
+        assert_eq!(counts("==== 1 failed, 12 passed, 3 skipped in 0.12s ===="), (12, 1, 3));
+        assert_eq!(
+            counts("Test Suites: 1 failed, 1 passed, 2 total\nTests: 1 failed, 5 passed, 6 total"),
+            (5, 1, 0)
+        );
+        assert_eq!(counts("  7 passing (20ms)\n  2 failing"), (7, 2, 0));
+    }
+}

@@ -1,0 +1,416 @@
+//! The state of a cycle: where it is, and which steps can work now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::decide::Change;
+use super::definition::{Definition, Overlap};
+use super::step::{Item, PlannedTask, Raised, RaisedKind, Role, Step};
+use crate::StepId;
+use crate::rules::StepStatus;
+
+/// How often a merge may fail before its task is left to the next iteration.
+pub(super) const MAX_CONFLICTS: u32 = 2;
+
+/// Ids and numbers only: texts and times are in the document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct State {
+    /// 0 before the first.
+    pub iteration: u32,
+    pub max_iterations: u32,
+    pub stage: Stage,
+    /// The overlapping steps that have ended in this iteration, successful or not.
+    pub aside: BTreeSet<Step>,
+    /// The tasks that are coded in steps of their own.
+    pub tasks: BTreeMap<StepId, Task>,
+    /// The steps that were asked twice in this iteration.
+    pub repeated: BTreeSet<Step>,
+    /// What a phase still waits for, or has not taken up yet.
+    pub items: BTreeMap<Item, ItemState>,
+    /// How many decisions and blockers there were.
+    pub decisions: u32,
+    pub blockers: u32,
+    pub findings: BTreeSet<Finding>,
+    /// `cd` has bugs to fix in this iteration, so one step does all of its work.
+    pub has_bugs: bool,
+    /// Extensions that wait for an iteration.
+    pub extensions: u32,
+    pub end: Option<End>,
+}
+
+/// The phase that is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Created,
+    Ra,
+    Ep,
+    Cd,
+    /// The engine runs the checks.
+    Test,
+    Vas,
+    /// All four have reported.
+    Aggregation,
+    /// The base branch is fast-forwarded.
+    Delivery,
+    Complete,
+}
+
+/// What an iteration leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    FailingTests,
+    OpenIssues,
+    IncompletePlan,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Task {
+    pub status: TaskStatus,
+    pub depends_on: Vec<StepId>,
+    pub conflicts_with: Vec<StepId>,
+    /// How often its merge has failed.
+    pub conflicts: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    Open,
+    /// Its step is asked.
+    Asked,
+    /// Its branch is to be merged.
+    Coded,
+    /// Its report says that it is not complete, and its branch is to be merged.
+    PartlyCoded,
+    Merged,
+    /// Merged, and not complete.
+    PartlyMerged,
+    /// Its merge failed too often.
+    Blocked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ItemState {
+    pub needed_by: Role,
+    pub status: ItemStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemStatus {
+    Pending,
+    Answered,
+}
+
+/// Why the cycle has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The step has no attempts left.
+    Failed(Step),
+    /// A user stopped it.
+    Stopped,
+}
+
+impl State {
+    pub(super) fn new(definition: &Definition) -> Self {
+        Self {
+            iteration: 0,
+            max_iterations: definition.max_iterations,
+            stage: Stage::Created,
+            aside: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            repeated: BTreeSet::new(),
+            items: BTreeMap::new(),
+            decisions: 0,
+            blockers: 0,
+            findings: BTreeSet::new(),
+            has_bugs: false,
+            extensions: 0,
+            end: None,
+        }
+    }
+
+    /// Returns whether a phase waits for a person.
+    pub(super) fn is_blocked(&self, role: Role) -> bool {
+        self.items.values().any(|item| item.needed_by == role && item.status == ItemStatus::Pending)
+    }
+
+    /// Returns whether the iteration leaves something open.
+    pub(super) fn has_problems(&self) -> bool {
+        !self.findings.is_empty() || !self.items.is_empty()
+    }
+
+    /// Returns the item that a report raises, if it is the next of its kind.
+    pub(super) fn next_item(&self, raised: Raised) -> Item {
+        match raised.kind {
+            RaisedKind::Decision => Item::Decision(self.decisions + 1),
+            RaisedKind::Blocker => Item::Blocker(self.blockers + 1),
+        }
+    }
+
+    /// Returns the steps that are to be in a turn now.
+    pub(super) fn frontier(&self, definition: &Definition) -> Vec<Step> {
+        let pending = self.items.iter().filter(|(_, item)| item.status == ItemStatus::Pending);
+        if self.end.is_some() || self.stage == Stage::Complete {
+            return Vec::new();
+        }
+        let mut steps: Vec<_> = pending.map(|(item, _)| Step::Answer(*item)).collect();
+        let missing = |step: Step| definition.overlap == Overlap::On && !self.aside.contains(&step);
+        let phase = |role: Role| (!self.is_blocked(role)).then_some(Step::Phase(role));
+        match self.stage {
+            Stage::Ra => {
+                steps.extend(phase(Role::Ra));
+                steps.extend(missing(Step::Explore).then_some(Step::Explore));
+            }
+            Stage::Ep => {
+                steps.extend(if missing(Step::Explore) { Some(Step::Explore) } else { phase(Role::Ep) });
+                steps.extend(missing(Step::Baseline).then_some(Step::Baseline));
+            }
+            // The baseline must not see code of this iteration.
+            Stage::Cd if missing(Step::Baseline) => steps.push(Step::Baseline),
+            Stage::Cd if self.tasks.is_empty() => steps.extend(phase(Role::Cd)),
+            Stage::Cd => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
+                TaskStatus::Asked => Some(Step::Task(id.clone())),
+                TaskStatus::Coded | TaskStatus::PartlyCoded => Some(Step::Merge(id.clone())),
+                TaskStatus::Open | TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => {
+                    None
+                }
+            })),
+            Stage::Test => steps.push(Step::Test),
+            Stage::Vas => steps.extend(phase(Role::Vas)),
+            Stage::Delivery => steps.push(Step::FastForward),
+            Stage::Created | Stage::Aggregation | Stage::Complete => {}
+        }
+        steps
+    }
+
+    /// Returns the open tasks that can be asked now: within the limit, after what they depend on, and never beside a task
+    /// that changes the same files.
+    pub(super) fn askable(&self, definition: &Definition) -> Vec<StepId> {
+        let waits = definition.overlap == Overlap::On && !self.aside.contains(&Step::Baseline);
+        if self.stage != Stage::Cd || waits || self.is_blocked(Role::Cd) {
+            return Vec::new();
+        }
+        let is_busy = |task: &Task| match task.status {
+            TaskStatus::Asked | TaskStatus::Coded | TaskStatus::PartlyCoded => true,
+            TaskStatus::Open | TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => false,
+        };
+        let mut busy: BTreeSet<_> =
+            self.tasks.iter().filter(|(_, task)| is_busy(task)).map(|(id, _)| id.clone()).collect();
+        let mut askable = Vec::new();
+        for (id, task) in &self.tasks {
+            let is_merged = |id: &StepId| match self.tasks.get(id).map(|task| task.status) {
+                None | Some(TaskStatus::Merged) => true,
+                Some(
+                    TaskStatus::Open
+                    | TaskStatus::Asked
+                    | TaskStatus::Coded
+                    | TaskStatus::PartlyCoded
+                    | TaskStatus::PartlyMerged
+                    | TaskStatus::Blocked,
+                ) => false,
+            };
+            let is_free = task.status == TaskStatus::Open
+                && task.depends_on.iter().all(is_merged)
+                && !task.conflicts_with.iter().any(|other| busy.contains(other));
+            if is_free && busy.len() < definition.parallel as usize {
+                busy.insert(id.clone());
+                askable.push(id.clone());
+            }
+        }
+        askable
+    }
+
+    /// Returns the steps that have failed: the one without attempts left, or all that a stop has ended.
+    pub(super) fn failed_steps(&self, definition: &Definition) -> Vec<Step> {
+        match &self.end {
+            None => Vec::new(),
+            Some(End::Failed(step)) => vec![step.clone()],
+            Some(End::Stopped) => {
+                let resumed = Self { end: None, ..self.clone() };
+                let mut steps = resumed.frontier(definition);
+                steps.retain(|step| !matches!(step, Step::Answer(_)));
+                if steps.is_empty() {
+                    steps.push(match self.stage {
+                        Stage::Created | Stage::Ra => Step::Phase(Role::Ra),
+                        Stage::Ep => Step::Phase(Role::Ep),
+                        Stage::Cd => Step::Phase(Role::Cd),
+                        Stage::Test => Step::Test,
+                        Stage::Vas | Stage::Aggregation => Step::Phase(Role::Vas),
+                        Stage::Delivery | Stage::Complete => Step::FastForward,
+                    });
+                }
+                steps
+            }
+        }
+    }
+
+    /// Returns all steps of this iteration in reading order.
+    pub(super) fn steps(&self, definition: &Definition) -> Vec<Step> {
+        let overlaps = definition.overlap == Overlap::On;
+        let mut steps = vec![Step::Phase(Role::Ra)];
+        steps.extend(overlaps.then_some(Step::Explore));
+        steps.push(Step::Phase(Role::Ep));
+        steps.extend(overlaps.then_some(Step::Baseline));
+        if self.tasks.is_empty() {
+            steps.push(Step::Phase(Role::Cd));
+        }
+        steps.extend(self.tasks.keys().flat_map(|id| [Step::Task(id.clone()), Step::Merge(id.clone())]));
+        steps.extend((!definition.checks.is_empty()).then_some(Step::Test));
+        steps.push(Step::Phase(Role::Vas));
+        steps.extend((1..=self.decisions).map(|number| Step::Answer(Item::Decision(number))));
+        steps.extend((1..=self.blockers).map(|number| Step::Answer(Item::Blocker(number))));
+        steps.extend(super::decide::is_delivered_by_engine(definition).then_some(Step::FastForward));
+        steps
+    }
+
+    /// Returns the status of a step in this iteration.
+    pub(super) fn status(&self, definition: &Definition, step: &Step) -> StepStatus {
+        if self.end.is_some() && self.failed_steps(definition).contains(step) {
+            return StepStatus::Failed;
+        }
+        let is_done = match step {
+            Step::Phase(Role::Ra) => self.stage > Stage::Ra,
+            Step::Phase(Role::Ep) => self.stage > Stage::Ep,
+            Step::Phase(Role::Cd) => self.stage > Stage::Cd,
+            Step::Phase(Role::Vas) => self.stage > Stage::Vas,
+            Step::Test => self.stage > Stage::Test,
+            Step::FastForward => self.stage == Stage::Complete,
+            Step::Explore | Step::Baseline => self.aside.contains(step),
+            Step::Task(id) => self.tasks.get(id).is_some_and(|task| match task.status {
+                TaskStatus::Open | TaskStatus::Asked => false,
+                TaskStatus::Coded
+                | TaskStatus::PartlyCoded
+                | TaskStatus::Merged
+                | TaskStatus::PartlyMerged
+                | TaskStatus::Blocked => true,
+            }),
+            Step::Merge(id) => self.tasks.get(id).is_some_and(|task| match task.status {
+                TaskStatus::Open | TaskStatus::Asked | TaskStatus::Coded | TaskStatus::PartlyCoded => false,
+                TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => true,
+            }),
+            Step::Answer(item) => self.items.get(item).is_none_or(|item| item.status == ItemStatus::Answered),
+        };
+        if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
+    }
+
+    /// Returns whether `change` can be applied to this state.
+    pub(super) fn admits(&self, change: &Change) -> bool {
+        match change {
+            Change::IterationOpened { number, .. } => *number == self.iteration + 1,
+            Change::Raised { item, .. } => match item {
+                Item::Decision(number) => *number == self.decisions + 1,
+                Item::Blocker(number) => *number == self.blockers + 1,
+            },
+            Change::Answered { item, .. } | Change::Implemented { item } => self.items.contains_key(item),
+            Change::TaskAsked { task } | Change::TaskCoded { task, .. } | Change::TaskMerged { task } => {
+                self.tasks.contains_key(task)
+            }
+            Change::TaskRejected { task } => self.tasks.contains_key(task),
+            Change::LimitRaised { .. }
+            | Change::Extended
+            | Change::PhaseDone { .. }
+            | Change::AsideDone { .. }
+            | Change::Repeated { .. }
+            | Change::TasksPlanned { .. }
+            | Change::Tested
+            | Change::Found { .. }
+            | Change::IterationClosed { .. }
+            | Change::Delivering
+            | Change::Completed
+            | Change::Failed { .. }
+            | Change::Stopped
+            | Change::Reopened => true,
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::IterationOpened { number, extension, has_bugs } => {
+                self.iteration = *number;
+                self.stage = Stage::Ra;
+                self.aside.clear();
+                self.tasks.clear();
+                self.repeated.clear();
+                self.findings.clear();
+                self.has_bugs = *has_bugs;
+                self.end = None;
+                self.extensions = self.extensions.saturating_sub(u32::from(*extension));
+            }
+            Change::LimitRaised { to } => self.max_iterations = *to,
+            Change::Extended => self.extensions += 1,
+            Change::Raised { item, needed_by } => {
+                match item {
+                    Item::Decision(number) => self.decisions = *number,
+                    Item::Blocker(number) => self.blockers = *number,
+                }
+                let state = ItemState { needed_by: *needed_by, status: ItemStatus::Pending };
+                self.items.insert(*item, state);
+            }
+            Change::Answered { item, .. } => {
+                if let Some(item) = self.items.get_mut(item) {
+                    item.status = ItemStatus::Answered;
+                }
+            }
+            Change::Implemented { item } => {
+                self.items.remove(item);
+            }
+            Change::PhaseDone { stage } => self.stage = *stage,
+            Change::AsideDone { step } => {
+                self.aside.insert(step.clone());
+            }
+            Change::Repeated { step } => {
+                self.repeated.insert(step.clone());
+                if let Step::Task(task) = step {
+                    self.set_task(task, TaskStatus::Open);
+                }
+            }
+            Change::TasksPlanned { tasks } => self.tasks = tasks.iter().map(planned).collect(),
+            Change::TaskAsked { task } => self.set_task(task, TaskStatus::Asked),
+            Change::TaskCoded { task, complete: true } => self.set_task(task, TaskStatus::Coded),
+            Change::TaskCoded { task, complete: false } => self.set_task(task, TaskStatus::PartlyCoded),
+            Change::TaskMerged { task } => {
+                let is_partial =
+                    self.tasks.get(task).is_some_and(|task| task.status == TaskStatus::PartlyCoded);
+                self.set_task(task, if is_partial { TaskStatus::PartlyMerged } else { TaskStatus::Merged });
+            }
+            Change::TaskRejected { task } => {
+                if let Some(task) = self.tasks.get_mut(task) {
+                    task.conflicts += 1;
+                    task.status =
+                        if task.conflicts > MAX_CONFLICTS { TaskStatus::Blocked } else { TaskStatus::Open };
+                }
+            }
+            Change::Tested => self.stage = Stage::Vas,
+            Change::Found { finding } => {
+                self.findings.insert(*finding);
+            }
+            Change::IterationClosed { .. } => {}
+            Change::Delivering => self.stage = Stage::Delivery,
+            Change::Completed => self.stage = Stage::Complete,
+            Change::Failed { step } => self.end = Some(End::Failed(step.clone())),
+            Change::Stopped => self.end = Some(End::Stopped),
+            Change::Reopened => self.end = None,
+        }
+    }
+
+    fn set_task(&mut self, task: &StepId, status: TaskStatus) {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.status = status;
+        }
+    }
+}
+
+fn planned(PlannedTask { id, depends_on, conflicts_with }: &PlannedTask) -> (StepId, Task) {
+    let task = Task {
+        status: TaskStatus::Open,
+        depends_on: depends_on.clone(),
+        conflicts_with: conflicts_with.clone(),
+        conflicts: 0,
+    };
+    (id.clone(), task)
+}

@@ -1,0 +1,281 @@
+//! The steps of a cycle, and what their reports and answers say.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::StepId;
+
+/// The four agents, in the order in which they work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The requirements analyst.
+    Ra,
+    /// The exploration planner.
+    Ep,
+    /// The code developer.
+    Cd,
+    /// The validation archivist.
+    Vas,
+}
+
+impl Role {
+    pub const ALL: [Self; 4] = [Self::Ra, Self::Ep, Self::Cd, Self::Vas];
+
+    /// Returns the name in documents, and the name of the agent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ra => "ra",
+            Self::Ep => "ep",
+            Self::Cd => "cd",
+            Self::Vas => "vas",
+        }
+    }
+
+    /// Returns the role of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+
+    /// Returns the role whose work follows; after the last, the first of the next iteration.
+    pub fn next(self) -> Self {
+        match self {
+            Self::Ra => Self::Ep,
+            Self::Ep => Self::Cd,
+            Self::Cd => Self::Vas,
+            Self::Vas => Self::Ra,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Something that a person has to settle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Item {
+    /// A choice between options.
+    Decision(u32),
+    /// A problem that an agent cannot solve.
+    Blocker(u32),
+}
+
+impl Item {
+    /// Returns the id in the document: `D1`, `B1`.
+    pub fn id(self) -> String {
+        match self {
+            Self::Decision(number) => format!("D{number}"),
+            Self::Blocker(number) => format!("B{number}"),
+        }
+    }
+
+    /// Returns the item with this id in the document.
+    pub fn parse(id: &str) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().filter(|number: &u32| number.to_string() == text);
+        match id.split_at_checked(1)? {
+            ("D", rest) => number(rest).map(Self::Decision),
+            ("B", rest) => number(rest).map(Self::Blocker),
+            _ => None,
+        }
+    }
+}
+
+/// A step of a cycle. Its turn is the iteration, as long as no turn is repeated inside one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "StepId", into = "StepId")]
+pub enum Step {
+    /// The step of one of the four phases.
+    Phase(Role),
+    /// `ep.explore`: the exploration beside `ra`.
+    Explore,
+    /// `vas.baseline`: a first test run beside `ep`.
+    Baseline,
+    /// `vas.test`: the checks, run by the engine before `vas`.
+    Test,
+    /// `cd.TASK-001`: one task of the plan, in a worktree of its own.
+    Task(StepId),
+    /// `cd.TASK-001.merge`: its branch is merged.
+    Merge(StepId),
+    /// `decision.D1`, `blocker.B1`: a person answers.
+    Answer(Item),
+    /// `fast-forward`: the base branch gets the code.
+    FastForward,
+}
+
+impl Step {
+    /// Returns the step of a task and that of its merge; `None` if the id cannot be part of the id of a step.
+    pub fn of_task(task: &str) -> Option<StepId> {
+        let is_plain = !task.is_empty() && !task.contains('.');
+        let task = StepId::new(task).ok().filter(|_| is_plain)?;
+        StepId::new(format!("cd.{task}.merge")).ok().map(|_| task)
+    }
+
+    pub(super) fn id(&self) -> StepId {
+        let id = match self {
+            Self::Phase(role) => role.as_str().to_owned(),
+            Self::Explore => "ep.explore".to_owned(),
+            Self::Baseline => "vas.baseline".to_owned(),
+            Self::Test => "vas.test".to_owned(),
+            Self::Task(task) => format!("cd.{task}"),
+            Self::Merge(task) => format!("cd.{task}.merge"),
+            Self::Answer(item @ Item::Decision(_)) => format!("decision.{}", item.id()),
+            Self::Answer(item @ Item::Blocker(_)) => format!("blocker.{}", item.id()),
+            Self::FastForward => "fast-forward".to_owned(),
+        };
+        StepId::new(id).expect("BUG: the id of a task fits into the id of a step")
+    }
+
+    pub(super) fn parse(id: &StepId) -> Option<Self> {
+        let id = id.as_str();
+        if let Some(role) = Role::parse(id) {
+            return Some(Self::Phase(role));
+        }
+        match id {
+            "ep.explore" => return Some(Self::Explore),
+            "vas.baseline" => return Some(Self::Baseline),
+            "vas.test" => return Some(Self::Test),
+            "fast-forward" => return Some(Self::FastForward),
+            _ => {}
+        }
+        match id.split_once('.')? {
+            ("cd", rest) => match rest.strip_suffix(".merge") {
+                Some(task) => Self::of_task(task).map(Self::Merge),
+                None => Self::of_task(rest).map(Self::Task),
+            },
+            ("decision", rest) => {
+                Item::parse(rest).filter(|item| matches!(item, Item::Decision(_))).map(Self::Answer)
+            }
+            ("blocker", rest) => {
+                Item::parse(rest).filter(|item| matches!(item, Item::Blocker(_))).map(Self::Answer)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the agent whose work the step is; `None` if it is a person's or the engine's own.
+    pub fn role(&self) -> Option<Role> {
+        match self {
+            Self::Phase(role) => Some(*role),
+            Self::Explore => Some(Role::Ep),
+            Self::Baseline | Self::Test => Some(Role::Vas),
+            Self::Task(_) | Self::Merge(_) => Some(Role::Cd),
+            Self::Answer(_) | Self::FastForward => None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.id(), f)
+    }
+}
+
+impl From<Step> for StepId {
+    fn from(step: Step) -> Self {
+        step.id()
+    }
+}
+
+impl TryFrom<StepId> for Step {
+    type Error = String;
+
+    fn try_from(id: StepId) -> Result<Self, String> {
+        Self::parse(&id).ok_or_else(|| format!("`{id}` is not a step of a cycle"))
+    }
+}
+
+/// What a report or an answer says, as far as decisions depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Verdict {
+    /// `ra` has written the requirements.
+    Specified {
+        raised: Vec<Raised>,
+    },
+    /// `ep.explore` has looked around.
+    Explored {
+        raised: Vec<Raised>,
+    },
+    /// `vas.baseline` has run the tests.
+    Measured,
+    /// `ep` has a plan; these of its tasks are open.
+    Planned {
+        tasks: Vec<PlannedTask>,
+        completeness: Completeness,
+        raised: Vec<Raised>,
+    },
+    /// `cd` or the step of a task has changed the code.
+    Coded {
+        completeness: Completeness,
+        problems: Problems,
+        raised: Vec<Raised>,
+    },
+    Merged,
+    /// The branch conflicts with the others, or the checks failed on the merged tree.
+    Conflict,
+    /// The checks have run.
+    Tested {
+        problems: Problems,
+    },
+    /// `vas` has judged the tests.
+    Validated {
+        problems: Problems,
+        raised: Vec<Raised>,
+    },
+    /// A person has made a decision, or has answered a blocker.
+    Answered,
+    Delivered,
+}
+
+/// Whether everything that was planned is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Completeness {
+    Complete,
+    Incomplete,
+}
+
+/// Whether something is wrong: failing tests, open issues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Problems {
+    None,
+    Some,
+}
+
+impl Problems {
+    /// Returns `Some` if there is anything.
+    pub fn any(is_any: bool) -> Self {
+        if is_any { Self::Some } else { Self::None }
+    }
+}
+
+/// A decision or a blocker in a report. The engine numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Raised {
+    pub kind: RaisedKind,
+    /// The phase that waits for the answer.
+    pub needed_by: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RaisedKind {
+    Decision,
+    Blocker,
+}
+
+/// An open task of the plan: its id and its edges.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedTask {
+    pub id: StepId,
+    /// The open tasks that must be merged before.
+    pub depends_on: Vec<StepId>,
+    /// The open tasks that change the same files.
+    pub conflicts_with: Vec<StepId>,
+}

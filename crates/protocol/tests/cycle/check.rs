@@ -1,0 +1,82 @@
+//! The rules of `callboard check`, and what `import` makes of a document.
+
+use protocol::cycle::{Cycle, Definition, Status, check};
+use protocol::run::{Run, RunStatus, import};
+use protocol::{Outcome, Protocol as _, RunId, RunLocation, Stamp, Typed};
+use serde_json::{Value, json};
+
+#[test]
+fn each_rule_names_the_place() {
+    let rules = |document: Value| -> Vec<(&'static str, String)> {
+        check(&document).into_iter().map(|found| (found.rule, found.pointer)).collect()
+    };
+    let one = |document: Value, rule: &'static str, pointer: &str| {
+        assert_eq!(rules(document), [(rule, pointer.to_owned())]);
+    };
+    one(json!([]), "wrong-type", "");
+    one(json!({ "status": "stopped" }), "unknown-word", "/status");
+    one(json!({ "current_phase": "qa" }), "unknown-word", "/current_phase");
+    one(json!({ "agents": { "ra": { "status": "busy" } } }), "unknown-word", "/agents/ra/status");
+    one(json!({ "current_iteration": 6, "max_iterations": 5 }), "too-many-iterations", "/current_iteration");
+    one(json!({ "iterations": [{ "number": 1 }, { "number": 2 }] }), "open-iterations", "/iterations/1");
+    one(
+        json!({ "iterations": [{ "number": 1, "completed_at": "..." }, { "number": 1 }] }),
+        "duplicate-id",
+        "/iterations/1",
+    );
+    one(json!({ "completed_phases": ["ra", "ra"] }), "duplicate-phase", "/completed_phases/1");
+    one(json!({ "plan": { "tasks": [{ "id": "A" }, { "id": "A" }] } }), "duplicate-id", "/plan/tasks/1");
+    one(
+        json!({ "plan": { "tasks": [{ "id": "A", "depends_on": ["B"] }] } }),
+        "unknown-dependency",
+        "/plan/tasks/0/depends_on/0",
+    );
+    one(
+        json!({ "plan": { "tasks": [{ "id": "A", "effort": "huge" }] } }),
+        "unknown-word",
+        "/plan/tasks/0/effort",
+    );
+    one(json!({ "test_results": { "pass_rate": 101 } }), "rate-out-of-range", "/test_results/pass_rate");
+    one(
+        json!({ "coordination": { "blockers": [{ "id": "B1", "status": "gone" }] } }),
+        "unknown-word",
+        "/coordination/blockers/0/status",
+    );
+    one(json!({ "status": "failed" }), "failed-without-reason", "");
+    one(json!({ "title": 7 }), "wrong-type", "");
+    assert_eq!(rules(json!({ "status": "failed", "failure_reason": "why" })), []);
+}
+
+fn imported(document: &Value) -> Run {
+    let definition = Definition::new("imported");
+    let location =
+        RunLocation { run: RunId::new("c").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
+    let at = Stamp::from_micros(0);
+    let opened = Cycle::open_document(&definition, &location, at);
+    let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, opened)));
+    let position = run.machine.import(document).unwrap();
+    import(&mut run, position, std::collections::BTreeMap::new());
+    run
+}
+
+#[test]
+fn an_imported_cycle_goes_on_with_its_first_open_phase() {
+    let queued = |document: Value| -> Vec<String> {
+        imported(&document).active_turns.keys().map(ToString::to_string).collect()
+    };
+    let at = |phases: &[&str]| json!({ "status": "running", "current_iteration": 2, "max_iterations": 5, "completed_phases": phases });
+    assert_eq!(queued(at(&[])), ["ra"]);
+    assert_eq!(queued(at(&["ra"])), ["ep"]);
+    assert_eq!(queued(at(&["ra", "ep", "cd"])), ["vas"]);
+    let mut asked = at(&["ra"]);
+    asked["coordination"] =
+        json!({ "pending_decisions": [{ "id": "db", "options": ["a"], "needed_by": "ep" }] });
+    assert_eq!(queued(asked), ["decision.D1"]);
+    let failed = imported(
+        &json!({ "status": "failed", "failure_reason": "x", "current_iteration": 1, "completed_phases": ["ra"] }),
+    );
+    assert_eq!(failed.status, RunStatus::Finished(Outcome::Failed));
+    let done = json!({ "status": "completed", "current_iteration": 1, "completed_phases": ["ra", "ep", "cd", "vas"] });
+    assert_eq!(imported(&done).status, RunStatus::Finished(Outcome::Succeeded));
+    assert_eq!(Status::Completed.as_str(), "completed");
+}

@@ -1,0 +1,175 @@
+//! The JSON of a cycle: the seed's examples and types.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::cycle::{CycleState, Definition, check, fold};
+use serde_json::{Value, json};
+
+use super::{Driver, plan};
+
+const INITIAL: &str = include_str!("../fixtures/cycle/initial-state.json");
+const EXAMPLES: [&str; 4] = [
+    INITIAL,
+    include_str!("../fixtures/cycle/iteration-1-initial-execution.partial.json"),
+    include_str!("../fixtures/cycle/after-phase-completion.partial.json"),
+    include_str!("../fixtures/cycle/iteration-2-user-extension.partial.json"),
+];
+const TYPES: &str = include_str!("../fixtures/cycle/types.ts");
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_first_document_has_the_keys_and_values_of_the_initial_state() {
+    let definition = Definition {
+        title: Some("Implement OAuth authentication".to_owned()),
+        ..Definition::new("Add OAuth2 login support with Google and GitHub providers")
+    };
+    let mut expected = value(INITIAL);
+    // The task as typed is the first entry of the history; the example's history has the title.
+    expected["task_history"] = json!(["Add OAuth2 login support with Google and GitHub providers"]);
+    let found = Driver::open(definition).view("cycle-v1-20260122T100000-abc123.json");
+    assert_eq!(found, format!("{expected:#}\n"));
+}
+
+#[test]
+fn a_title_is_the_beginning_of_the_task_in_characters() {
+    let task = "ä".repeat(150);
+    assert_eq!(Definition::new(task.clone()).title().chars().count(), 100);
+    assert_eq!(Driver::open(Definition::new(task.clone())).state().task_history, [task]);
+}
+
+#[test]
+fn every_example_loads_and_comes_back() {
+    for example in EXAMPLES.map(value) {
+        assert_eq!(check(&example), []);
+        let state: CycleState = serde_json::from_value(example.clone()).unwrap();
+        let back = serde_json::to_value(&state).unwrap();
+        let mut folded = back.clone();
+        fold(&mut folded, &example);
+        assert_eq!(folded, back, "everything that the example says is still there");
+        assert_eq!(serde_json::from_value::<CycleState>(back).unwrap(), state);
+    }
+    let initial = value(INITIAL);
+    let state: CycleState = serde_json::from_value(initial.clone()).unwrap();
+    assert_eq!(serde_json::to_value(state).unwrap(), initial, "a whole document comes back as it is");
+}
+
+#[test]
+fn the_examples_fold_into_one_document() {
+    let mut folded = json!({});
+    EXAMPLES.map(value).iter().for_each(|example| fold(&mut folded, example));
+    assert_eq!(check(&folded), []);
+    let state: CycleState = serde_json::from_value(folded.clone()).unwrap();
+    assert_eq!((state.current_iteration, state.title.as_str()), (2, "Implement OAuth authentication"));
+    assert_eq!((state.completed_phases.len(), &folded["current_phase"]), (0, &json!("ra")));
+    assert_eq!(state.iterations.len(), 2);
+    assert_eq!(state.iterations[0].completed_at.as_deref(), Some("..."), "unknown, and kept");
+    assert_eq!(state.iterations[0].agent_results["cd"].status, "partial", "merged by number");
+    assert_eq!(state.agents.ra.started_at.as_deref(), Some("2026-01-22T10:05:00+08:00"));
+    assert_eq!(folded["requirements"]["specification"], "...", "there is no real value to keep");
+    assert_eq!(state.requirements.unwrap().edge_cases.len(), 2);
+    assert_eq!(state.coordination.feedback_log.len(), 1);
+    fold(&mut folded, &value(EXAMPLES[3]));
+    assert_eq!(folded["coordination"]["feedback_log"].as_array().unwrap().len(), 1, "no duplicates");
+}
+
+#[test]
+fn unknown_fields_are_kept_everywhere() {
+    let mut document = value(INITIAL);
+    document["convergence"] = json!({ "profile": "0to1" });
+    document["agents"]["ra"]["mood"] = json!("good");
+    document["plan"] = json!({ "version": "1.0.0", "tasks": [{ "id": "T", "title": "x" }], "prio": 1 });
+    let state: CycleState = serde_json::from_value(document.clone()).unwrap();
+    let back = serde_json::to_value(state).unwrap();
+    assert_eq!(
+        (&back["convergence"], &back["agents"]["ra"]["mood"]),
+        (&document["convergence"], &json!("good"))
+    );
+    assert_eq!((&back["plan"]["prio"], &back["plan"]["tasks"][0]["title"]), (&json!(1), &json!("x")));
+}
+
+#[test]
+fn changes_may_be_an_object_a_list_or_null() {
+    let read =
+        |changes: Value| serde_json::from_value::<CycleState>(json!({ "changes": changes })).unwrap().changes;
+    assert_eq!(read(Value::Null), None);
+    assert_eq!(read(json!([])), None);
+    assert_eq!(read(json!([{ "file": "a" }, { "file": "a" }, { "file": "b" }])).unwrap().total_files, 2);
+    assert_eq!(read(json!({ "total_files": 12 })).unwrap().total_files, 12);
+}
+
+/// The fields of each interface of `types.ts`; nested objects are named after their field.
+fn interfaces() -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut path: Vec<String> = Vec::new();
+    for line in TYPES.lines() {
+        let line = line.split("//").next().unwrap_or_default().trim();
+        if let Some(name) = line.strip_prefix("interface ") {
+            path = vec![name.trim_end_matches('{').trim().to_owned()];
+        } else if line.starts_with('}') {
+            path.pop();
+        } else if let Some((field, kind)) = line.split_once(':') {
+            let field = field.trim_end_matches('?').trim().to_owned();
+            found.entry(path.last().unwrap().clone()).or_default().insert(field.clone());
+            if kind.trim_end().ends_with('{') {
+                path.push(field);
+            }
+        }
+    }
+    found
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_object().unwrap_or_else(|| panic!("{value} is no object")).keys().cloned().collect()
+}
+
+#[test]
+fn every_field_of_the_types_is_written() {
+    // A cycle in which everything happens: a decision, a blocker, an error, an extension, a failure.
+    let mut driver =
+        Driver::start(Definition { max_attempts: std::num::NonZeroU32::MIN, ..Definition::new("T") });
+    let asked = json!({
+        "specification": "FR", "decisions": [{ "description": "Which?", "options": ["a", "b"] }],
+        "blockers": [{ "description": "No key", "needed_by": "ep" }],
+    });
+    driver.report("ra", asked);
+    driver.answer("decision.D1", protocol::Answer::Choose { option: "a".to_owned(), reason: None });
+    driver.answer("blocker.B1", protocol::Answer::Resolve { text: None });
+    driver.report("ep", plan());
+    driver.report("cd", super::coded());
+    driver.report("vas", json!({ "failed_tests": ["t"], "total_tests": 2 }));
+    driver.extend("more", None).unwrap();
+    driver.good_iteration();
+    driver.report("ra", json!({ "unchanged": true, "summary": "still right" }));
+    driver.fail("ep", "broke");
+    let state = serde_json::to_value(driver.state()).unwrap();
+    let types = interfaces();
+    let shown = |pointer: &str| keys(state.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")));
+    let agents =
+        ["ra", "ep", "cd", "vas"].iter().flat_map(|agent| shown(&format!("/agents/{agent}"))).collect();
+    let pairs: [(&str, BTreeSet<String>); 16] = [
+        ("CycleState", shown("")),
+        ("agents", shown("/agents")),
+        ("AgentState", agents),
+        ("phase_errors", shown("/phase_errors/0")),
+        ("requirements", shown("/requirements")),
+        ("exploration", shown("/exploration")),
+        ("plan", shown("/plan")),
+        ("PlanTask", shown("/plan/tasks/0")),
+        ("changes", shown("/changes")),
+        ("ChangeLog", shown("/changes/changes/0")),
+        ("test_results", shown("/test_results")),
+        ("IterationRecord", shown("/iterations/1")),
+        ("agent_results", shown("/iterations/0/agent_results/ra")),
+        ("FeedbackEntry", shown("/coordination/feedback_log/0")),
+        ("Decision", shown("/coordination/pending_decisions/0")),
+        ("Blocker", shown("/coordination/blockers/0")),
+    ];
+    for (name, shown) in pairs {
+        let missing: Vec<_> = types[name].difference(&shown).collect();
+        assert!(missing.is_empty(), "{name} lacks {missing:?}; it has {shown:?}");
+    }
+    assert_eq!(types["coordination"], shown("/coordination"));
+}

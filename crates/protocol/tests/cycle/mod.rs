@@ -1,0 +1,223 @@
+//! `cycle`: the format of its files, and whole runs in memory.
+
+mod check;
+mod document;
+mod files;
+mod runs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::cycle::{Cycle, CycleState, Definition, Document, Request as CycleRequest};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input};
+use protocol::report::{Expected, Report};
+use protocol::run::{
+    Absorbed, Decision, Ending, Fact, Refusal, Request, Run, RunStatus, absorb, consider, open, proceed,
+    start_queued,
+};
+use protocol::{Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, Stamp, StepId, Typed};
+use serde_json::{Value, json};
+
+/// A cycle in memory. Every entry is applied to the document, and the document must survive its parts and keep its rules.
+struct Driver {
+    run: Run,
+    at: Stamp,
+    parts: std::collections::BTreeMap<String, String>,
+}
+
+impl Driver {
+    fn open(definition: Definition) -> Self {
+        let location = RunLocation {
+            run: RunId::new("cycle-v1-20260122T100000-abc123").unwrap(),
+            repo_dir: "/repo".to_owned(),
+            worktree: None,
+        };
+        let at: Stamp = "2026-01-22T02:00:00Z".parse().unwrap();
+        let document = Cycle::open_document(&definition, &location, at);
+        let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, document)));
+        let decision = open(&mut run);
+        let mut driver = Self { run, at, parts: std::collections::BTreeMap::new() };
+        driver.commit(Input::Opened { definition: String::new() }, decision);
+        driver
+    }
+
+    /// Opens a cycle and begins its first iteration.
+    fn start(definition: Definition) -> Self {
+        let mut driver = Self::open(definition);
+        driver.go_on();
+        driver
+    }
+
+    fn commit(&mut self, input: Input, mut decision: Decision) {
+        decision.append(start_queued(&mut self.run, 8));
+        let by = match &input {
+            Input::Request { .. } | Input::Fact { fact: Fact::Answered { .. }, .. } => {
+                Author::Person { name: "ada".to_owned(), host: "here".to_owned() }
+            }
+            Input::Opened { .. }
+            | Input::Fact { .. }
+            | Input::Refused { .. }
+            | Input::Edited { .. }
+            | Input::Deferred
+            | Input::Recovered { .. } => {
+                Author::Engine { host: "here".to_owned(), boot_id: String::new(), pid: 1 }
+            }
+        };
+        let entry = Entry {
+            v: ENTRY_VERSION,
+            at: self.at,
+            by,
+            input,
+            changes: decision.changes,
+            actions: decision.actions,
+            timers: Vec::new(),
+        };
+        self.at = self.at.plus(Duration::from_secs(60));
+        let touched = self.run.machine.record(&entry).unwrap();
+        for path in touched {
+            let body = self.run.machine.part(&path);
+            self.parts.insert(path, body);
+        }
+        let parts: Vec<_> = self.parts.clone().into_iter().collect();
+        assert!(
+            self.run.machine.assemble(&parts) == Some(self.run.machine.document()),
+            "the parts that changed give another document"
+        );
+        let violations = protocol::cycle::check(&serde_json::to_value(self.document()).unwrap());
+        assert!(violations.is_empty(), "{violations:?}");
+    }
+
+    /// Commits the deferred transitions.
+    fn go_on(&mut self) {
+        while let Some(decision) = proceed(&mut self.run) {
+            self.commit(Input::Deferred, decision);
+        }
+    }
+
+    fn document(&self) -> Arc<Document> {
+        Arc::clone(&Typed::<Cycle>::of(&*self.run.machine).unwrap().document)
+    }
+
+    fn state(&self) -> CycleState {
+        self.document().state.clone()
+    }
+
+    fn attempt(&self, step: &str) -> AttemptId {
+        let step = StepId::new(step).unwrap();
+        let live: Vec<_> = self.run.live_attempts().map(|(attempt, _)| attempt).collect();
+        live.iter()
+            .find(|attempt| attempt.step == step)
+            .unwrap_or_else(|| panic!("`{step}` is not among {live:?}"))
+            .clone()
+    }
+
+    fn live(&self) -> Vec<String> {
+        self.run.live_attempts().map(|(attempt, _)| attempt.step.to_string()).collect()
+    }
+
+    fn made(&self, step: &str, fields: Value) -> Report {
+        let expected = Expected {
+            run_id: RunId::new("cycle-v1-20260122T100000-abc123").unwrap(),
+            step_id: StepId::new(step).unwrap(),
+            agent: step.to_owned(),
+        };
+        Report::completed(&expected, self.at, fields.as_object().unwrap().clone())
+    }
+
+    /// Ends the attempt of a step with a report.
+    fn report(&mut self, step: &str, fields: Value) {
+        let attempt = self.attempt(step);
+        let report = self.made(step, fields);
+        let verdict = match self.run.machine.parse_report(&attempt.step, &report) {
+            ParsedReport::Verdict(verdict) => verdict,
+            other => panic!("`{step}` is read as {other:?}"),
+        };
+        let fact = Fact::Ended { attempt, ending: Ending::Reported(verdict) };
+        self.absorb(fact, Evidence { report: Some(report), ..Evidence::default() });
+    }
+
+    fn fail(&mut self, step: &str, error: &str) {
+        let fact = Fact::Ended { attempt: self.attempt(step), ending: Ending::Failed };
+        let evidence = Evidence {
+            kind: Some(FailureKind::NoReport),
+            error: Some(error.to_owned()),
+            ..Evidence::default()
+        };
+        self.absorb(fact, evidence);
+    }
+
+    fn answer(&mut self, step: &str, answer: Answer) {
+        let step = StepId::new(step).unwrap();
+        let verdict = self.run.machine.parse_answer(&step, &answer).unwrap();
+        let (_, turn) = self.run.waiting_steps().find(|(waiting, _)| **waiting == step).unwrap();
+        let fact = Fact::Answered { step, turn, verdict };
+        self.absorb(fact, Evidence { answer: Some(answer), ..Evidence::default() });
+    }
+
+    fn absorb(&mut self, fact: Fact, evidence: Evidence) {
+        match absorb(&mut self.run, fact.clone()) {
+            Absorbed::Decided(decision) => {
+                self.commit(Input::Fact { fact, evidence: Some(Arc::new(evidence)) }, decision);
+            }
+            Absorbed::Ignored(stale) => panic!("ignored: {stale}"),
+        }
+        self.go_on();
+    }
+
+    fn request(&mut self, request: Request) -> Result<(), Refusal> {
+        let decision = consider(&mut self.run, &request)?;
+        self.commit(Input::Request { request, reason: None }, decision);
+        self.go_on();
+        Ok(())
+    }
+
+    fn extend(&mut self, text: &str, max_iterations: Option<u32>) -> Result<(), Refusal> {
+        let own = CycleRequest::Extend { text: text.to_owned(), max_iterations };
+        self.request(Request::Protocol(serde_json::to_value(own).unwrap()))
+    }
+
+    fn prompt(&self, step: &str) -> String {
+        self.run.machine.brief(&StepId::new(step).unwrap(), 1).prompt
+    }
+
+    fn file(&self, path: &str) -> String {
+        self.view(&format!("cycle-v1-20260122T100000-abc123.progress/{path}"))
+    }
+
+    fn view(&self, path: &str) -> String {
+        let path = format!("/repo/.workflow/.cycle/{path}");
+        let views = self.run.machine.document().views();
+        let found = views.iter().find(|view| view.path == path);
+        found.unwrap_or_else(|| panic!("there is no `{path}`")).body.clone()
+    }
+
+    /// Takes an iteration to its end without anything to complain about.
+    fn good_iteration(&mut self) {
+        self.report(
+            "ra",
+            json!({ "specification": "FR-001", "edge_cases": ["EC-001"], "summary": "specified" }),
+        );
+        self.report("ep", plan());
+        self.report("cd", coded());
+        self.report("vas", json!({ "pass_rate": 100, "coverage": 81, "total_tests": 4, "summary": "fine" }));
+    }
+}
+
+fn plan() -> Value {
+    json!({
+        "architecture_summary": "one crate", "integration_points": ["main"], "identified_risks": ["none"],
+        "tasks": [{ "id": "TASK-001", "description": "do it", "effort": "small", "files": ["src/lib.rs"], "title": "It" }],
+        "total_estimated_effort": "1 hour", "critical_path": ["TASK-001"], "summary": "planned",
+    })
+}
+
+fn coded() -> Value {
+    json!({
+        "tasks_completed": ["TASK-001"], "implementation": "done", "summary": "coded",
+        "changes": [{ "file": "src/lib.rs", "action": "create", "description": "new", "lines_added": 3 }],
+    })
+}
+
+fn status(run: &Run) -> RunStatus {
+    run.status
+}

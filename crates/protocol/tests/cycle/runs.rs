@@ -1,0 +1,331 @@
+//! Whole cycles: what feeds the next iteration, and the four ends.
+
+use std::num::NonZeroU32;
+
+use protocol::cycle::document::{AgentStatus, BlockerStatus, DecisionStatus, FeedbackKind, TaskStatus};
+use protocol::cycle::{DecisionMode, Definition, Delivery, Overlap, Phase, Status};
+use protocol::run::{Refusal, Request, RunStatus};
+use protocol::{Answer, Outcome};
+use serde_json::json;
+
+use super::{Driver, coded, plan, status};
+
+fn feedback(driver: &Driver) -> Vec<(String, String, FeedbackKind, String)> {
+    let log = driver.state().coordination.feedback_log;
+    log.into_iter().map(|entry| (entry.source, entry.target, entry.kind, entry.content)).collect()
+}
+
+fn entry(
+    source: &str,
+    target: &str,
+    kind: FeedbackKind,
+    content: &str,
+) -> (String, String, FeedbackKind, String) {
+    (source.to_owned(), target.to_owned(), kind, content.to_owned())
+}
+
+#[test]
+fn a_clean_cycle_succeeds_after_one_iteration() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    assert_eq!(driver.live(), ["ra"]);
+    assert_eq!((driver.state().status, driver.state().current_phase), (Status::Running, Phase::Ra));
+    assert_eq!(driver.state().agents.ra.status, AgentStatus::Running);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    assert_eq!((driver.live(), driver.state().current_phase), (vec!["ep".to_owned()], Phase::Ep));
+    driver.report("ep", plan());
+    assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::Pending);
+    driver.report("cd", coded());
+    let state = driver.state();
+    let task = &state.plan.as_ref().unwrap().tasks[0];
+    assert_eq!((task.status, task.assigned_to.as_deref()), (TaskStatus::Completed, Some("cd")));
+    assert_eq!(state.changes.unwrap().iteration_markers.keys().collect::<Vec<_>>(), ["1"]);
+    driver.report("vas", json!({ "total_tests": 4 }));
+    let state = driver.state();
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
+    assert_eq!((state.status, state.current_phase), (Status::Completed, Phase::Complete));
+    assert_eq!(state.completed_phases, ["ra", "ep", "cd", "vas"]);
+    assert!(state.iterations[0].resolved && state.iterations[0].completed_at.is_some());
+}
+
+#[test]
+fn what_fails_feeds_the_agent_that_can_fix_it() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    driver.report("cd", json!({ "issues": ["what is a user?"] }));
+    driver.report("vas", json!({ "failed_tests": ["login times out"], "total_tests": 4 }));
+    assert_eq!(driver.state().current_iteration, 2);
+    assert_eq!(
+        feedback(&driver),
+        [
+            entry("vas", "cd", FeedbackKind::BugReport, "login times out"),
+            entry("cd", "ra", FeedbackKind::Clarification, "what is a user?"),
+            entry("cd", "ep", FeedbackKind::IssueFix, "TASK-001 is not completed: do it"),
+        ]
+    );
+    assert!(
+        driver.prompt("ra").contains("what is a user?") && !driver.prompt("ra").contains("login times out")
+    );
+    driver.report("ra", json!({ "unchanged": true, "summary": "still right" }));
+    let requirements = driver.state().requirements.unwrap();
+    assert_eq!((requirements.version.as_str(), requirements.specification.as_str()), ("1.1.0", "FR-001"));
+    assert!(driver.prompt("ep").contains("TASK-001 is not completed"));
+    driver.report("ep", json!({ "unchanged": true }));
+    assert_eq!(driver.state().plan.unwrap().version, "1.1.0");
+    assert!(driver.prompt("cd").contains("login times out"));
+    driver.report("cd", coded());
+    driver.report("vas", json!({ "total_tests": 4 }));
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
+    let timeline = driver.file("coordination/timeline.md");
+    assert_eq!(timeline.matches("## Iteration").count(), 2);
+}
+
+#[test]
+fn at_the_limit_a_cycle_ends_incomplete_and_lists_what_is_open() {
+    let mut driver = Driver::start(Definition { max_iterations: 1, ..Definition::new("Add login") });
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    driver.report("cd", coded());
+    driver.report("vas", json!({ "failed_tests": ["login times out"] }));
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Incomplete));
+    let state = driver.state();
+    assert_eq!((state.status, state.failure_reason), (Status::Completed, None));
+    assert_eq!(state.iterations[0].issues_found, ["login times out"]);
+    assert!(!state.iterations[0].resolved);
+    assert_eq!(
+        driver.extend("more", None),
+        Err(refused("iteration_limit", "it has used its limit of 1 iterations"))
+    );
+    driver.extend("more", Some(2)).unwrap();
+    assert_eq!((driver.state().max_iterations, driver.state().current_iteration), (2, 2));
+    assert!(driver.state().completed_at.is_none());
+}
+
+fn refused(code: &'static str, message: &str) -> Refusal {
+    Refusal::Protocol(protocol::RequestRefusal { code, message: message.to_owned() })
+}
+
+#[test]
+fn attempts_that_run_out_fail_the_cycle_with_a_phase_error() {
+    let definition = Definition { max_attempts: NonZeroU32::MIN, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.fail("ep", "exited with code 1");
+    let state = driver.state();
+    assert_eq!((status(&driver.run), state.status), (RunStatus::Finished(Outcome::Failed), Status::Failed));
+    assert_eq!(state.failure_reason.as_deref(), Some("`ep` failed: exited with code 1"));
+    assert_eq!(
+        (state.phase_errors[0].phase.as_str(), state.phase_errors[0].error.as_str()),
+        ("ep", "exited with code 1")
+    );
+    assert_eq!(state.agents.ep.status, AgentStatus::Failed);
+    driver.request(Request::Retry { step: None }).unwrap();
+    assert_eq!((driver.live(), driver.state().status), (vec!["ep".to_owned()], Status::Running));
+    assert_eq!(driver.document().engine.reopened.len(), 1, "the old reason is kept");
+}
+
+#[test]
+fn a_stop_is_a_failure_with_its_own_reason_and_can_be_retried() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.request(Request::Stop).unwrap();
+    assert_eq!(driver.state().failure_reason.as_deref(), Some("manually stopped by user"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
+    driver.request(Request::Retry { step: None }).unwrap();
+    assert_eq!(driver.live(), ["ep"], "a report that came in time counts");
+}
+
+#[test]
+fn an_extension_opens_an_iteration_as_the_format_says() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.good_iteration();
+    driver.extend("Also add logout", None).unwrap();
+    let state = driver.state();
+    assert_eq!(state.description, "Add login\n\n--- ITERATION 2 ---\nAlso add logout");
+    assert_eq!(state.task_history, ["Add login", "Also add logout"]);
+    assert_eq!((state.status, state.current_iteration), (Status::Running, 2));
+    assert_eq!(state.iterations[1].extension.as_deref(), Some("Also add logout"));
+    assert_eq!(state.agents.ra.status, AgentStatus::Running);
+    assert_eq!((state.agents.ep.status, state.agents.ep.iterations_completed), (AgentStatus::Idle, 1));
+    assert_eq!(feedback(&driver), [entry("user", "ra", FeedbackKind::RequirementUpdate, "Also add logout")]);
+    assert_eq!(state.coordination.feedback_log[0].timestamp, state.iterations[1].started_at);
+    assert!(driver.prompt("ra").contains("Add login\n\n--- ITERATION 2 ---\nAlso add logout"));
+}
+
+#[test]
+fn an_extension_of_a_running_cycle_waits_for_the_end_of_its_iteration() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.extend("Also add logout", None).unwrap();
+    driver.request(Request::Pause).unwrap();
+    driver.extend("Also add a picture", None).unwrap();
+    assert_eq!((driver.state().status, driver.state().current_iteration), (Status::Paused, 1));
+    driver.request(Request::Resume).unwrap();
+    driver.good_iteration();
+    assert_eq!(driver.state().iterations[1].extension.as_deref(), Some("Also add logout"));
+    driver.good_iteration();
+    assert_eq!(driver.state().iterations[2].extension.as_deref(), Some("Also add a picture"));
+    driver.good_iteration();
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
+}
+
+#[test]
+fn a_decision_blocks_the_phase_that_needs_it() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "SQLite" });
+    driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
+    assert_eq!(driver.live(), Vec::<String>::new());
+    assert_eq!(driver.state().agents.ep.status, AgentStatus::Waiting);
+    let question = driver.run.machine.question(&protocol::StepId::new("decision.D1").unwrap()).unwrap();
+    assert_eq!(
+        (question.text.as_str(), question.options.len()),
+        ("Which database? (recommended: SQLite)", 2)
+    );
+    driver.answer("decision.D1", Answer::Choose { option: "Postgres".to_owned(), reason: None });
+    let made = driver.state().coordination.pending_decisions[0].clone();
+    assert_eq!((made.status, made.made_by.as_deref()), (DecisionStatus::Made, Some("ada")));
+    assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
+    driver.report("ep", plan());
+    assert_eq!(driver.state().coordination.pending_decisions[0].status, DecisionStatus::Implemented);
+}
+
+#[test]
+fn auto_takes_the_recommended_option_and_says_so() {
+    let definition = Definition { decisions: DecisionMode::Auto, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "Postgres" });
+    driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
+    assert_eq!(driver.live(), ["ep"]);
+    let made = driver.state().coordination.pending_decisions[0].clone();
+    assert_eq!((made.chosen_option.as_deref(), made.made_by.as_deref()), (Some("Postgres"), Some("auto")));
+    assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
+}
+
+#[test]
+fn a_blocker_asks_its_agent_again_after_the_answer() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001", "blockers": [{ "description": "no access" }] }));
+    assert_eq!(driver.live(), Vec::<String>::new());
+    driver.answer("blocker.B1", Answer::Workaround { text: "use a fake".to_owned() });
+    let blocker = driver.state().coordination.blockers[0].clone();
+    assert_eq!(
+        (blocker.status, blocker.resolution.as_deref()),
+        (BlockerStatus::Workaround, Some("use a fake"))
+    );
+    assert_eq!(driver.live(), ["ra"]);
+    assert!(driver.prompt("ra").contains("use a fake"));
+    driver.report("ra", json!({ "specification": "FR-001, with a fake" }));
+    let requirements = driver.state().requirements.unwrap();
+    assert_eq!(requirements.version, "1.0.1", "a rewrite inside an iteration");
+    assert!(driver.file("ra/history/requirements-v1.0.0.md").contains("FR-001"));
+    assert_eq!(driver.live(), ["ep"]);
+}
+
+/// What agents find, people answer and users add reaches other agents through the log only.
+#[test]
+fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    let secrets = ["SECRET-issue", "SECRET-test", "SECRET-option", "SECRET-workaround", "SECRET-extension"];
+    let check = |driver: &Driver| {
+        let log: String =
+            driver.state().coordination.feedback_log.iter().map(|entry| entry.content.clone()).collect();
+        for step in ["ra", "ep", "cd", "vas"] {
+            let prompt = driver.prompt(step);
+            for secret in secrets.iter().filter(|secret| prompt.contains(**secret)) {
+                assert!(log.contains(secret), "`{secret}` is in the prompt of `{step}`, not in the log");
+            }
+        }
+    };
+    let decision = json!({ "description": "Which?", "options": ["SECRET-option", "x"] });
+    driver.report("ra", json!({ "specification": "FR", "decisions": [decision] }));
+    check(&driver);
+    driver.answer("decision.D1", Answer::Choose { option: "SECRET-option".to_owned(), reason: None });
+    check(&driver);
+    driver.report("ep", plan());
+    driver.report("cd", json!({ "issues": ["SECRET-issue"], "blockers": ["odd"] }));
+    check(&driver);
+    driver.answer("blocker.B1", Answer::Workaround { text: "SECRET-workaround".to_owned() });
+    check(&driver);
+    driver.report("cd", coded());
+    driver.report("vas", json!({ "failed_tests": ["SECRET-test"] }));
+    driver.extend("SECRET-extension", None).unwrap();
+    check(&driver);
+    let mut seen = driver.prompt("ra");
+    driver.report("ra", json!({ "unchanged": true }));
+    driver.report("ep", json!({ "unchanged": true }));
+    check(&driver);
+    seen += &driver.prompt("cd");
+    assert!(seen.contains("SECRET-issue") && seen.contains("SECRET-test"), "the test can fail");
+}
+
+#[test]
+fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
+    let definition = Definition { parallel: 2, delivery: Delivery::Branch, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    let task = |id: &str, needs: &[&str], file: &str| json!({ "id": id, "description": "do it", "depends_on": needs, "files": [file] });
+    let tasks = [task("A", &[], "a/**"), task("B", &[], "b"), task("C", &["A"], "c"), task("D", &[], "a/x")];
+    driver.report("ep", json!({ "tasks": tasks }));
+    assert_eq!(driver.live(), ["cd.A", "cd.B"], "D changes files of A, C depends on it");
+    driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
+    assert_eq!(driver.live(), ["cd.A.merge", "cd.B"]);
+    assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::InProgress);
+    driver.report("cd.A.merge", json!({ "gate_failure": true, "logs": ["conflict in a/y"] }));
+    assert_eq!(driver.live(), ["cd.A", "cd.B"]);
+    assert!(driver.prompt("cd.A").contains("conflict in a/y"));
+    driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
+    driver.report("cd.A.merge", json!({}));
+    assert_eq!(driver.live(), ["cd.B", "cd.C"]);
+    driver.report("cd.B", json!({ "tasks_completed": ["B"] }));
+    driver.report("cd.B.merge", json!({}));
+    driver.report("cd.C", json!({ "tasks_completed": ["C"] }));
+    driver.report("cd.C.merge", json!({}));
+    driver.report("cd.D", json!({ "tasks_completed": ["D"] }));
+    driver.report("cd.D.merge", json!({}));
+    assert_eq!(driver.live(), ["vas"]);
+    assert!(driver.state().plan.unwrap().tasks.iter().all(|task| task.status == TaskStatus::Completed));
+}
+
+#[test]
+fn overlapping_steps_do_not_hold_a_phase_that_does_not_need_them() {
+    let definition =
+        Definition { overlap: Overlap::On, max_attempts: NonZeroU32::MIN, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    assert_eq!(driver.live(), ["ep.explore", "ra"]);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    assert_eq!(driver.live(), ["ep.explore", "vas.baseline"], "the plan needs the exploration");
+    driver.fail("ep.explore", "crashed");
+    assert_eq!(driver.live(), ["ep", "vas.baseline"], "without it, the plan goes on");
+    driver.report("ep", plan());
+    assert_eq!(driver.live(), ["vas.baseline"], "the baseline must not see new code");
+    driver.report("vas.baseline", json!({ "total_tests": 3 }));
+    assert_eq!(driver.live(), ["cd"]);
+    assert_eq!(driver.state().phase_errors[0].error, "ep.explore: crashed");
+}
+
+/// The scripted agent of a rehearsal reports the examples.
+#[test]
+fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
+    let definition = Definition {
+        parallel: 2,
+        overlap: Overlap::On,
+        delivery: Delivery::Branch,
+        ..Definition::new("Add login")
+    };
+    let mut driver = Driver::start(definition);
+    let mut seen = Vec::new();
+    while let Some(step) = driver.live().into_iter().find(|step| !step.ends_with(".merge")) {
+        let brief = driver.run.machine.brief(&protocol::StepId::new(&step).unwrap(), 1);
+        let protocol::report::Form::Fields(fields) = &brief.form else { panic!("`{step}` has no form") };
+        let example = serde_json::Value::Object(fields.example.clone());
+        let validator = jsonschema::validator_for(&fields.schema).unwrap();
+        assert!(validator.is_valid(&example), "{step}: {example:#}");
+        driver.report(&step, example);
+        seen.push(step);
+        for merge in driver.live().into_iter().filter(|step| step.ends_with(".merge")) {
+            driver.report(&merge, json!({}));
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["cd.TASK-001", "cd.TASK-002", "ep", "ep.explore", "ra", "vas", "vas.baseline"]);
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
+}
