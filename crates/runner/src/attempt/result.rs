@@ -117,6 +117,18 @@ impl Classifier<'_> {
             let report = Report { copy_edits: edits, ..report };
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
+        if unfit.is_none()
+            && record.reason == EndReason::Finished
+            && let Some(report) = self.printed_report(record)
+        {
+            let report = Report { copy_edits: edits, ..report };
+            return AttemptResult::of_report(self.machine, report, duration_ms);
+        }
+        // It was told to end, and did.
+        if unfit.is_none() && record.reason == EndReason::Finished && self.spec.dir.told().exists() {
+            let error = "Agent process ended because the run is paused or stopped".to_owned();
+            return AttemptResult::failure(Ending::Interrupted, FailureKind::Interrupted, error, duration_ms);
+        }
         let unfit = match unfit {
             None if self.has_succeeded(record) => match stand_for_report(&edits) {
                 Ok(true) => return self.result_of_edits(record, edits),
@@ -190,6 +202,24 @@ impl Classifier<'_> {
         let kind = Some(FailureKind::InvalidReport);
         let evidence = Evidence { kind, error: Some(error), report: None, ..result.evidence };
         AttemptResult { ending: Ending::Failed, evidence }
+    }
+
+    /// Makes a report of what the attempt has printed, if its protocol has a text form of reports.
+    fn printed_report(&self, record: &ExitRecord) -> Option<Report> {
+        let (dir, expected) = (&self.spec.dir, &self.spec.expected);
+        let stdout = std::fs::read(dir.stdout()).ok()?;
+        let fields = self.machine.read_output(&expected.step_id, &String::from_utf8_lossy(&stdout))?;
+        let mut report = serde_json::json!({
+            "schema": protocol::report::SCHEMA,
+            "run_id": expected.run_id,
+            "step_id": expected.step_id,
+            "agent": expected.agent,
+            "started_at": record.started_at.to_string(),
+            "ended_at": record.ended_at.to_string(),
+            "logs": last_lines(&dir.stdout(), 1),
+        });
+        report.as_object_mut()?.extend(fields);
+        protocol::report::parse(report.to_string().as_bytes(), expected).ok()
     }
 
     fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending, FailureKind, String) {

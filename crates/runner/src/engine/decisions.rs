@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use protocol::entry::{Author, Evidence, FailureKind, Input};
 use protocol::run::{
-    Absorbed, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed, start_queued,
+    Absorbed, Change, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed,
+    start_queued,
 };
 use store::CommitError;
 use supervisor::Shutdown;
@@ -146,6 +147,7 @@ impl Engine<'_> {
 
     /// Loads the run after another client has committed, and starts queued steps in the slots that this has freed.
     pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
+        let before = self.journal.state.run.status;
         self.reload().await?;
         // A later engine performs its own actions.
         let (held, by) = (self.lock.epoch(), self.journal.epoch);
@@ -153,6 +155,9 @@ impl Engine<'_> {
             return Err(CommitError::Fenced { held, by }.into());
         }
         self.views.mark_stale();
+        if self.journal.state.run.status != before {
+            self.show_status_now();
+        }
         self.fill_slots().await
     }
 
@@ -199,6 +204,9 @@ impl Engine<'_> {
         tracing::debug!(%revision, changes = ?entry.changes, "committed");
         self.observer.notice(Notice::Committed { kind: self.journal.kind(), revision, entry: &entry });
         self.write_report(&entry.input);
+        if entry.changes.iter().any(|change| matches!(change, Change::Status { .. })) {
+            self.show_status_now();
+        }
         Ok(())
     }
 }

@@ -123,6 +123,13 @@ impl Engine<'_> {
         }
     }
 
+    /// Writes the document's views whatever their pace: agents read there whether the run is paused or stopped.
+    pub(super) fn show_status_now(&mut self) {
+        if !self.views.repo_missing {
+            self.write_document_views();
+        }
+    }
+
     fn write_document_views(&mut self) {
         let start = Instant::now();
         for view in self.journal.document().views() {

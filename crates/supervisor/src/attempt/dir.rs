@@ -103,6 +103,11 @@ impl AttemptDir {
         self.0.join("copies-left")
     }
 
+    /// What the attempt was told when it asked whether to continue: to pause or to stop.
+    pub fn told(&self) -> PathBuf {
+        self.0.join("told.json")
+    }
+
     /// The shim's record of how the attempt ended.
     pub fn exit(&self) -> PathBuf {
         self.0.join("exit.json")
