@@ -7,10 +7,10 @@ use crate::output::{self, BOLD, styled};
 
 /// The group of each command. Commands that this build does not have are skipped.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["run", "peer", "issue", "demo"]),
-    ("Control", &["resume", "pause", "stop", "retry", "skip", "inbox", "answer"]),
+    ("Start", &["run", "peer", "cycle", "issue", "demo"]),
+    ("Control", &["resume", "pause", "stop", "retry", "skip", "extend", "inbox", "answer"]),
     ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
-    ("For agents", &["state", "report", "ask", "escalate"]),
+    ("For agents", &["state", "report", "ask", "escalate", "check-signals"]),
     ("Files", &["check", "checks", "export", "import", "recover"]),
     ("Setup", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];

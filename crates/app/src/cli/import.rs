@@ -1,6 +1,7 @@
 //! `callboard import FILE`, and `--peer` for cycles of older formats.
 
 mod bucket;
+pub(super) mod cycle;
 mod dump;
 mod issue;
 mod peer;
@@ -40,6 +41,7 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard import f8c1a491.callboard.tar --as from-the-server
   zstd -dc run.tar.zst | callboard import -
   callboard import issue-state.json             # the state of an issue, also as state.json
+  callboard import .workflow/.cycle/cycle-v1-20260122T100000-abc123.json
   callboard import --peer dump.jsonl            # print what the cycles would become
   callboard import --peer dump.jsonl --write
   callboard import --peer keys/ --json
@@ -52,6 +54,10 @@ pub(super) struct Arguments {
     /// Name the run NAME [default: its present name]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
+
+    /// For a cycle: its times are eight hours ahead and marked as UTC
+    #[arg(long)]
+    times_shifted: bool,
 
     /// Print the result as JSON
     #[arg(long)]
@@ -70,6 +76,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
+    if let Some(mut document) = cycle::master(file) {
+        if arguments.times_shifted {
+            cycle::unshift(&mut document);
+        }
+        return block_on(cycle::import(&workspace, file, document, None));
+    }
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
     if let Some(document) = issue::read(file) {

@@ -4,9 +4,11 @@ mod answer;
 mod ask;
 mod bugs;
 mod check;
+mod check_signals;
 mod checks;
 mod completions;
 mod config;
+mod cycle;
 mod demo;
 mod diff;
 mod doctor;
@@ -14,6 +16,7 @@ mod env_flags;
 mod escalate;
 mod explain;
 mod export;
+mod extend;
 mod graph;
 mod help;
 mod import;
@@ -73,11 +76,13 @@ enum Command {
     Run(run::Arguments),
     Peer(peer::Arguments),
     Issue(issue::Arguments),
+    Cycle(cycle::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
     Retry(retry::Arguments),
     Skip(skip::Arguments),
+    Extend(extend::Arguments),
     Inbox(inbox::Arguments),
     Answer(answer::Arguments),
     Ls(ls::Arguments),
@@ -91,6 +96,7 @@ enum Command {
     Report(report::Arguments),
     Ask(ask::Arguments),
     Escalate(escalate::Arguments),
+    CheckSignals(check_signals::Arguments),
     Recover(recover::Arguments),
     Export(export::Arguments),
     Import(import::Arguments),
@@ -138,7 +144,8 @@ pub(crate) fn main() -> ExitCode {
 
 /// Returns whether the command prints JSON events: then a failure is printed as an event, too.
 fn prints_events(matches: &ArgMatches) -> bool {
-    let is_engine = |name: &str| ["run", "peer", "issue", "resume", "retry"].contains(&name);
+    let is_engine =
+        |name: &str| ["run", "peer", "cycle", "issue", "resume", "retry", "extend"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
         (is_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
     })
@@ -160,11 +167,13 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Run(arguments) => run::run(arguments),
         Command::Peer(arguments) => peer::run(arguments),
         Command::Issue(arguments) => issue::run(arguments),
+        Command::Cycle(arguments) => cycle::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),
         Command::Retry(arguments) => retry::run(arguments),
         Command::Skip(arguments) => skip::run(arguments),
+        Command::Extend(arguments) => extend::run(arguments),
         Command::Inbox(arguments) => inbox::run(arguments),
         Command::Answer(arguments) => answer::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),
@@ -178,6 +187,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Report(arguments) => report::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
         Command::Escalate(arguments) => escalate::run(arguments),
+        Command::CheckSignals(arguments) => check_signals::run(arguments),
         Command::Recover(arguments) => recover::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::Import(arguments) => import::run(arguments),

@@ -36,8 +36,13 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard recover --dry-run           # list the damage and the result for each run
   callboard recover
   callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db
+  callboard recover cycle-v1-20260122T100000-abc123
   callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
+    /// Restore this cycle: its files from the store, or else the run from its files
+    #[arg(conflicts_with_all = ["from", "from_view", "dry_run"])]
+    cycle: Option<String>,
+
     /// Print what would happen, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -64,6 +69,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     crate::control::refuse_agents_without_run("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
     let workspace = Workspace::find(&arguments.place, flags)?;
+    if let Some(cycle) = &arguments.cycle {
+        return block_on(super::import::cycle::recover(&workspace, cycle, &arguments.profiles));
+    }
     if let Some(view) = &arguments.view.from_view {
         return view::rebuild(&workspace, view, &arguments);
     }

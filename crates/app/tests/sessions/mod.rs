@@ -8,6 +8,7 @@ mod checks;
 mod controlling;
 mod copies;
 mod crash;
+mod cycle;
 mod demo;
 mod doctor;
 mod failing;

@@ -1,0 +1,71 @@
+//! `callboard check-signals CYCLE`, for agents.
+
+use protocol::cycle::Cycle;
+use protocol::{AttemptId, Protocol as _, RunId};
+use serde_json::json;
+use supervisor::AttemptDir;
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::workspace::{LocationArgs, Workspace};
+
+/// Ask whether the work on a cycle may continue
+///
+/// Prints `{"continue": true, "action": "continue"}` and exits with 0 while the cycle runs. Otherwise the action is `pause`,
+/// `stop` or `unknown`, and the exit code is 3. An attempt that was told so may exit without a report: it costs no attempt.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  callboard check-signals cycle-v1-20260122T100000-abc123 || exit 0")]
+pub(super) struct Arguments {
+    /// The cycle: its id, or a unique prefix of it
+    run: String,
+
+    #[command(flatten)]
+    location: LocationArgs,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    block_on(async {
+        let (store, run) = workspace.find_run(&arguments.run).await?;
+        let journal = workspace.load(&store, &run).await?;
+        let name = journal.kind().info().name;
+        if name != Cycle::NAME {
+            return Err(Failure::usage(format!("run `{run}` is a `{name}` run, not a cycle")));
+        }
+        let document = journal.machine().document().to_value();
+        let (continues, action) = match document["status"].as_str() {
+            Some("running") => (true, "continue"),
+            Some("paused") => (false, "pause"),
+            Some("failed") => (false, "stop"),
+            Some(_) | None => (false, "unknown"),
+        };
+        output::data(json!({ "continue": continues, "action": action }));
+        if continues {
+            return Ok(Exit::Success);
+        }
+        note_told(&run, action)?;
+        Ok(Exit::Refused)
+    })
+}
+
+/// Notes in the directory of the attempt that it was told to end. The engine then counts no failure.
+fn note_told(run: &RunId, action: &str) -> Result<(), Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (Some(of), Some(attempt), Some(store)) =
+        (variable("CALLBOARD_RUN"), variable("CALLBOARD_ATTEMPT"), variable("CALLBOARD_STORE"))
+    else {
+        return Ok(());
+    };
+    let Ok(attempt) = attempt.parse::<AttemptId>() else { return Ok(()) };
+    let dir = AttemptDir::new(&std::path::Path::new(&store).join("attempts"), run, &attempt);
+    if of != run.as_str() || !dir.claim().exists() {
+        return Ok(());
+    }
+    let told = dir.told();
+    std::fs::write(&told, json!({ "action": action }).to_string()).map_err(|error| {
+        Failure::new(Exit::Store, format!("cannot write `{}`", told.display())).because(Some(&error))
+    })
+}

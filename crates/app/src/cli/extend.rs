@@ -1,0 +1,87 @@
+//! `callboard extend CYCLE TEXT`.
+
+use protocol::cycle::{Cycle, Request as CycleRequest};
+use protocol::run::{Request, RunStatus};
+use protocol::{Protocol as _, RunId};
+use runner::EngineRequest;
+
+use super::block_on;
+use crate::config::Flags;
+use crate::control::{self, ControlRequest};
+use crate::engine::profiles::AgentFlags;
+use crate::engine::{self, EngineArgs};
+use crate::failure::{Code, Exit, Failure};
+use crate::output;
+use crate::workspace::{self, LocationArgs, Workspace};
+
+/// Extend a cycle: another iteration with more requirements
+///
+/// A running or paused cycle takes the extension up when its iteration has ended. A cycle that has ended is opened again, and
+/// this command becomes its engine. At the iteration limit an extension is refused, unless --max-iterations raises it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard extend cycle-v1-20260122T100000-abc123 'Also add multi-factor authentication'
+  callboard extend cycle-v1-2026 'Also add logout' --max-iterations 8")]
+pub(super) struct Arguments {
+    /// The cycle: its id, or a unique prefix of it
+    run: String,
+
+    /// What to add, in your own words
+    text: String,
+
+    /// Raise the iteration limit to N
+    #[arg(long, value_name = "N")]
+    max_iterations: Option<u32>,
+
+    #[command(flatten)]
+    engine: EngineArgs,
+
+    #[command(flatten)]
+    location: LocationArgs,
+
+    #[command(flatten)]
+    profiles: AgentFlags,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let flags = Flags { jobs: arguments.engine.jobs, ..Flags::default() };
+    let workspace = Workspace::find(&arguments.location, flags)?;
+    let engine_config = engine::engine_config(&workspace, arguments.profiles.overrides()?)?;
+    block_on(async {
+        let (store, run) = workspace.find_run(&arguments.run).await?;
+        let mut journal = workspace.load(&store, &run).await?;
+        let own =
+            CycleRequest::Extend { text: arguments.text.clone(), max_iterations: arguments.max_iterations };
+        let own = serde_json::to_value(&own).expect("BUG: a request is plain data");
+        let request = Request::Protocol(own);
+        control::refuse_agents(&mut journal, "extend", &request).await?;
+        let name = journal.kind().info().name;
+        if name != Cycle::NAME {
+            return Err(not_a_cycle(&run, name));
+        }
+        let is_over = matches!(journal.state.run.status, RunStatus::Finished(_));
+        if !is_over || control::engine_of(&store, &run).await?.is_some() {
+            let control = ControlRequest { action: "extend".to_owned(), request, reason: None };
+            control.submit(&workspace, &store, &run).await.map_err(hinted)?;
+            output::message(format_args!("the extension of `{run}` begins with its next iteration"));
+            return Ok(Exit::Success);
+        }
+        let options = engine_config.options(&journal.spec.options);
+        engine::check_repository_here(&workspace, &store, &run, &options)?;
+        let engine_request = EngineRequest { request, by: Some(workspace::person()), reason: None };
+        let driven =
+            engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await;
+        driven.map_err(hinted)
+    })
+}
+
+fn not_a_cycle(run: &RunId, protocol: &str) -> Failure {
+    Failure::new(Exit::Refused, format!("it is a `{protocol}` run, and only cycles can be extended"))
+        .while_doing(format_args!("cannot extend run `{run}`"))
+        .code(Code::Refused)
+}
+
+fn hinted(failure: Failure) -> Failure {
+    let is_at_limit = failure.causes.iter().chain([&failure.message]).any(|text| text.contains("limit of"));
+    if is_at_limit { failure.hint("raise the limit with `--max-iterations N`") } else { failure }
+}

@@ -1,0 +1,190 @@
+//! Makes a run from the master file of a cycle that another program has written, or from what is left of one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::cycle::{Cycle, DIRECTORY, Definition, Rebuilt, Role, rebuild, times};
+use protocol::{ImportRefusal, Kind as _, KindOf, RunId, RunLocation, StepId, Turn};
+use runner::{DocumentImportError, RunOptions, RunSpec, ViewImport};
+use serde_json::Value;
+
+use crate::cli::cycle::given_id;
+use crate::control::views;
+use crate::engine::profiles::AgentFlags;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::{self, Workspace, definition};
+
+/// Returns the master file of a cycle, if the file is one.
+pub(crate) fn master(file: &Path) -> Option<Value> {
+    let is_json = file.extension().is_some_and(|extension| extension == "json");
+    let text = is_json.then(|| fs::read_to_string(file).ok()).flatten()?;
+    let document: Value = serde_json::from_str(&text).ok()?;
+    (document.get("cycle_id").is_some() && document.get("current_iteration").is_some()).then_some(document)
+}
+
+/// Corrects the times of a program that adds eight hours and marks the result as UTC.
+pub(super) fn unshift(document: &mut Value) {
+    match document {
+        Value::String(text) => {
+            if let Some(corrected) = times::unshift(text) {
+                *text = corrected;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unshift),
+        Value::Object(fields) => fields.values_mut().for_each(unshift),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Makes a run from a document. It works in the checkout, as the program did that has written the document.
+pub(crate) async fn import(
+    workspace: &Workspace,
+    file: &Path,
+    document: Value,
+    profiles: Option<&AgentFlags>,
+) -> Result<Exit, Failure> {
+    let id = document["cycle_id"].as_str().unwrap_or_default();
+    let run = given_id(id)
+        .map_err(|failure| failure.while_doing(format_args!("cannot import `{}`", file.display())))?;
+    let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
+    let first = document["task_history"][0].as_str().map_or_else(|| text("description"), str::to_owned);
+    let definition = Definition {
+        title: Some(text("title")).filter(|title| !title.is_empty()),
+        max_iterations: document["max_iterations"]
+            .as_u64()
+            .and_then(|limit| u32::try_from(limit).ok())
+            .unwrap_or(5),
+        checks: workspace.checks(),
+        max_attempts: workspace.config.max_attempts.value,
+        ..Definition::new(first)
+    };
+    let profile = profiles.map(AgentFlags::profile).transpose()?.flatten();
+    let options = RunOptions {
+        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree: None },
+        workdir: workspace.repo.clone(),
+        profile,
+        env: Vec::new(),
+        worktrees: None,
+        checks: Vec::new(),
+        roles: profiles.map(AgentFlags::roles).unwrap_or_default(),
+    };
+    let kind = KindOf::<Cycle>::STATIC;
+    definition::exclude_views(&workspace.repo, kind.info())?;
+    let spec = RunSpec::new(definition.title(), &definition, options);
+    let found = ViewImport { path: file.display().to_string(), turns: turns(&document), document };
+    let store = workspace.store().await?;
+    let imported =
+        runner::import_document(Some(&store), &workspace::person(), workspace.clock.now(), kind, spec, found)
+            .await;
+    let status = imported.map_err(|error| refused(file, &run, &error))?;
+    let set_aside = views::write(workspace, &store, &run).await?;
+    output::data(&run);
+    output::message(format_args!(
+        "imported `{}`; run status: {}",
+        file.display(),
+        run_status::label(status).1
+    ));
+    for (view, backup) in set_aside.into_iter().flatten() {
+        output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
+    }
+    output::note(format_args!("run `callboard resume {run}` to continue it"));
+    Ok(Exit::Success)
+}
+
+/// Returns how many turns each phase has had.
+fn turns(document: &Value) -> BTreeMap<StepId, Turn> {
+    let current =
+        document["current_iteration"].as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let done: Vec<_> =
+        document["completed_phases"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let turns = Role::ALL.map(|role| {
+        let turn = if done.contains(&role.as_str()) { current } else { current.saturating_sub(1) };
+        (StepId::new(role.as_str()).expect("BUG: a safe name"), Turn(turn))
+    });
+    turns.into_iter().filter(|(_, turn)| turn.0 > 0).collect()
+}
+
+fn refused(file: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
+    let doing = format!("cannot import `{}`", file.display());
+    match error {
+        DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
+            .while_doing(doing)
+            .hint(format_args!("run `callboard show {run}`: the store has the cycle")),
+        DocumentImportError::Refused(ImportRefusal::Invalid(violations)) => {
+            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
+            let lines = violations
+                .iter()
+                .map(|found| format!("{}: {} ({})", found.rule, found.message, found.pointer));
+            failure.causes.extend(lines);
+            failure.hint(format_args!("run `callboard check {}` to see what to change", file.display()))
+        }
+        DocumentImportError::Refused(_) => Failure::from_error(Exit::Usage, error).while_doing(doing),
+        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
+    }
+}
+
+/// Restores a cycle: its files from the store, which is exact; without its journal the run from the master file, or from the
+/// files under `.progress/`.
+pub(crate) async fn recover(
+    workspace: &Workspace,
+    cycle: &str,
+    profiles: &AgentFlags,
+) -> Result<Exit, Failure> {
+    let run = given_id(cycle)?;
+    let store = workspace.store().await?;
+    if store.runs().await?.iter().any(|row| row.run == run) {
+        let Some(set_aside) = views::write(workspace, &store, &run).await? else {
+            output::message(format_args!("the engine of `{run}` is alive and writes its files"));
+            return Ok(Exit::Success);
+        };
+        for (view, backup) in set_aside {
+            output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
+        }
+        output::message(format_args!("the files of `{run}` are those of its journal; nothing is lost"));
+        return Ok(Exit::Success);
+    }
+    drop(store);
+    let directory = workspace.repo.join(DIRECTORY);
+    let file = directory.join(format!("{run}.json"));
+    if let Some(document) = master(&file) {
+        output::note("the store has no journal of the cycle; its master file is whole");
+        return import(workspace, &file, document, Some(profiles)).await;
+    }
+    let progress = directory.join(format!("{run}.progress"));
+    let files = read_files(&progress)?;
+    if files.is_empty() {
+        return Err(Failure::usage(format!(
+            "there is nothing to recover: `{}` has no files",
+            progress.display()
+        )));
+    }
+    let Rebuilt { document, lost } = rebuild(run.as_str(), &files);
+    let exit = import(workspace, &progress, document, Some(profiles)).await?;
+    for what in lost {
+        output::note(format_args!("lost: {what}"));
+    }
+    Ok(match exit {
+        Exit::Success => Exit::Failed,
+        other => other,
+    })
+}
+
+/// Reads all files below a directory, by their relative paths. A missing directory has none.
+fn read_files(root: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let mut files = BTreeMap::new();
+    let mut open: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                open.push(path);
+            } else if let (Ok(below), Ok(text)) = (path.strip_prefix(root), fs::read_to_string(&path)) {
+                files.insert(below.to_string_lossy().into_owned(), text);
+            }
+        }
+    }
+    Ok(files)
+}
