@@ -10,6 +10,7 @@
 //! than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
 
 mod checks;
+pub mod cycle;
 mod entry;
 mod input;
 pub mod issue;

@@ -245,6 +245,7 @@ impl<P: Explored> Search<'_, P> {
             self.visits.push(Visit { reached_by, requests, is_expanded: false, next: Vec::new() });
         } else if requests < self.visits[found].requests {
             // Reached before with more requests, so with fewer left.
+            checks::document::keep_parts(&mut next);
             self.visits[found].reached_by = Some((state, input));
             self.visits[found].requests = requests;
         } else {

@@ -1,7 +1,7 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges, runs of `issue`
-//! effects on git and on a tracker.
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; runs of `issue` add
+//! effects on git and on a tracker; development cycles add iterations, extensions and parallel tasks.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -10,6 +10,7 @@
 
 mod chaos;
 mod cycles;
+mod development;
 mod issues;
 mod items;
 mod journal;
@@ -24,12 +25,13 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of cycles, one of the protocol `items`, one of steps in worktrees that are merged, and one
-/// of `issue`.
+/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of
+/// `issue`, and one of development cycles.
 const CYCLES: u64 = 3;
 const ITEMS: u64 = 5;
 const FEATURES: u64 = 4;
 const ISSUES: u64 = 7;
+const DEVELOPMENT: u64 = 4;
 
 /// A torture to run.
 #[derive(Debug, Clone)]
@@ -58,6 +60,8 @@ impl Torture {
                 workflows::features::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(ISSUES) {
                 issues::torture(self, seed, kills, &mut tally);
+            } else if seed.wrapping_add(1).is_multiple_of(DEVELOPMENT) {
+                development::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(CYCLES) {
                 cycles::torture(self, seed, kills, &mut tally);
             } else {

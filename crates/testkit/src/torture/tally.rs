@@ -29,6 +29,8 @@ pub struct Tally {
     pub items: u32,
     /// Runs of `issue`.
     pub issues: u32,
+    /// Development cycles.
+    pub development: u32,
     pub steps: usize,
     pub attempts: usize,
     pub interrupted: usize,
@@ -48,7 +50,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles, {} development cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -59,6 +61,7 @@ impl fmt::Display for Tally {
             self.workflows,
             self.features,
             self.cycles,
+            self.development,
             self.items,
             self.issues,
             self.seed,

@@ -3,6 +3,7 @@
 //! `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test testkit exploration` writes the files in
 //! `docs/protocols/`. Without it they must be what the exploration gives.
 
+mod cycle;
 mod explore_all;
 mod generated_files;
 mod issue;

@@ -189,5 +189,4 @@ pub(crate) const RESTART: Shape = Shape {
     steps: &[("a", &[]), ("b", &["a"])],
     gates: &[("b", "a")],
     people: &[],
-    worktrees: &[],
 };

@@ -1,0 +1,96 @@
+//! A development cycle of the protocol `cycle`, tortured until it has succeeded after three iterations: a test fails in the
+//! first, and an extension opens the third.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+use serde_json::Value;
+
+use super::chaos::{Chaos, server_was_down};
+use super::journal::RunHistory;
+use super::{Tally, Torture};
+use crate::scene::Scene;
+
+/// The agents. `vas` finds a failing test in the first iteration.
+const AGENTS: [&str; 5] = [
+    r#"ra * do sleep 0.02; more=', "specification": "FR-00'$STEP_ITERATION'"'; hand_in COMPLETED ok"#,
+    r#"ep * do sleep 0.02; more=', "tasks": [{"id": "A'$STEP_ITERATION'", "description": "a", "files": ["a"]}, {"id": "B'$STEP_ITERATION'", "description": "b", "files": ["b"]}]'; hand_in COMPLETED ok"#,
+    r#"vas * do sleep 0.02; case $STEP_ITERATION in 1) more=', "failed_tests": ["it fails"]' ;; esac; hand_in COMPLETED ok"#,
+    r#"cd * do sleep 0.02; more=', "tasks_completed": ["A'$STEP_ITERATION'", "B'$STEP_ITERATION'"]'; hand_in COMPLETED ok"#,
+    r#"* * do sleep 0.02; echo $STEP_ITERATION >"$STEP_ID.txt"; more=', "tasks_completed": ["'${STEP_ID#cd.}'"]'; hand_in COMPLETED ok"#,
+];
+
+pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
+    let scene = Scene::new(&torture.program);
+    scene.write("file", "content\n");
+    scene.git(&["add", "file"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    scene.plan(&AGENTS);
+    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let mode: &[&str] = if (seed / 4).is_multiple_of(2) { &["--parallel", "2"] } else { &["--in-place"] };
+    let start = [&["cycle", "Make it", "--run-id", "trial", "--jobs", "2"], mode].concat();
+    let mut resumes = run_to_success(&mut chaos, &scene, &start, seed);
+    let extend = ["extend", "trial", "Make more", "--jobs", "2"];
+    resumes += run_to_success(&mut chaos, &scene, &extend, seed);
+
+    let journal = RunHistory::read(&scene.journal("trial"));
+    for (step, history) in &journal.steps {
+        history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
+    }
+    let started = scene.agent_log().started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    let files = scene.repo().join(".workflow/.cycle");
+    let master = std::fs::read_to_string(files.join("trial.json")).expect("the run has a master file");
+    let master: Value = serde_json::from_str(&master).expect("the master file is whole");
+    let violations = protocol::cycle::check(&master);
+    assert!(violations.is_empty(), "seed {seed}: {violations:?}");
+    assert_eq!(
+        (&master["status"], &master["current_iteration"]),
+        (&"completed".into(), &3.into()),
+        "seed {seed}"
+    );
+    let timeline = files.join("trial.progress/coordination/timeline.md");
+    let timeline = std::fs::read_to_string(timeline).expect("iterations have ended");
+    assert_eq!(timeline.matches("\n## Iteration ").count(), 3, "seed {seed}: {timeline}");
+    scene.expect_no_orphans();
+    tally.add(&chaos);
+    tally.add_history(&journal);
+    tally.development += 1;
+    tally.resumes += resumes;
+}
+
+/// Starts and kills engines until one exits by itself. `first` is repeated until the store has what it asks for.
+fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, first: &[&str], seed: u64) -> u32 {
+    let (mut engines, mut is_begun) = (0, false);
+    loop {
+        let engine = if is_begun {
+            scene.callboard(&["resume", "trial", "--jobs", "2"]).start()
+        } else {
+            scene.with_agent(first).start()
+        };
+        engines += 1;
+        if chaos.disturb(&engine) {
+            chaos.wait_killed(engine, seed);
+        } else {
+            let session = engine.wait();
+            let is_over = session.code == 3 && chaos.newest_status(seed).as_deref() == Some("succeeded");
+            if session.code == 0 || is_begun && is_over {
+                return engines;
+            }
+            assert!(server_was_down(&session) || !is_begun, "seed {seed}: failed:\n{}", session.transcript());
+        }
+        is_begun = begun(chaos, first, seed);
+    }
+}
+
+/// Returns whether the run is opened, or its extension is accepted.
+fn begun(chaos: &Chaos<'_>, first: &[&str], seed: u64) -> bool {
+    match first.first() {
+        Some(&"extend") => {
+            let entries = chaos.scene.journal("trial");
+            entries.iter().any(|entry| entry.to_string().contains("Make more"))
+        }
+        Some(_) | None => !chaos.runs(seed).is_empty(),
+    }
+}

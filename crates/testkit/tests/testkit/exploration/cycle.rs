@@ -1,0 +1,85 @@
+//! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
+
+use protocol::cycle::{Cycle, DecisionMode, Definition, Delivery, Overlap};
+use testkit::explorer::cycle::{LEGEND, definition, scene, test_check};
+use testkit::explorer::{Exploration, Limits, Scene, Slots, WalkStats, Walks};
+
+use super::generated_files::{expect_file, expect_section};
+
+fn explored(scene: &Scene<Cycle>, limits: Limits) -> Exploration {
+    scene.explore(limits).unwrap_or_else(|found| panic!("{found}"))
+}
+
+fn plain() -> Scene<Cycle> {
+    scene("four phases", definition(1), Slots::All)
+}
+
+fn overlapping() -> Scene<Cycle> {
+    let definition = Definition {
+        overlap: Overlap::On,
+        checks: vec![test_check()],
+        delivery: Delivery::FastForward,
+        decisions: DecisionMode::Auto,
+        ..definition(1)
+    };
+    scene("overlap, checks and fast-forward", definition, Slots::All)
+}
+
+fn parallel(max_iterations: u32) -> Scene<Cycle> {
+    let definition = Definition { max_iterations, parallel: 2, delivery: Delivery::Branch, ..definition(1) };
+    scene("two tasks at once", definition, Slots::All)
+}
+
+/// Explores a scene and writes its counts into the page.
+fn count(mark: &str, scene: &Scene<Cycle>, requests: usize) {
+    let seen = explored(scene, Limits::with_requests(requests));
+    let counts = format!(
+        "* {}, requests on a path: {requests}: {} states, {} transitions, {} refused requests\n",
+        seen.scene, seen.states, seen.transitions, seen.refusals
+    );
+    expect_section("cycle.md", mark, &counts);
+}
+
+#[test]
+fn every_state_of_two_iterations_keeps_the_rules() {
+    count("two iterations", &plain(), 1);
+}
+
+#[test]
+fn every_state_of_one_iteration_with_two_requests_keeps_the_rules() {
+    let definition = Definition { max_iterations: 1, ..definition(1) };
+    count("one iteration", &scene("one iteration", definition, Slots::All), 2);
+}
+
+#[test]
+fn every_state_with_overlapping_steps_keeps_the_rules() {
+    count("overlap", &overlapping(), 0);
+}
+
+#[test]
+fn every_state_with_parallel_tasks_keeps_the_rules() {
+    count("parallel tasks", &parallel(1), 0);
+}
+
+#[test]
+fn a_cycle_of_one_iteration_as_a_table() {
+    let definition = Definition { max_iterations: 1, ..definition(1) };
+    let explored = explored(&scene("one iteration", definition, Slots::All), Limits::to_print(0));
+    let about = "ra, ep, cd, vas; one attempt, one iteration.";
+    expect_file("protocols/cycle/one-iteration.txt", &explored.table(about, LEGEND));
+    let diagram = explored.diagram();
+    expect_file("protocols/cycle/one-iteration.mmd", &diagram);
+    expect_section("cycle.md", "diagram", &format!("```mermaid\n{diagram}```\n"));
+}
+
+#[test]
+fn any_order_of_extend_pause_resume_stop_and_interruption_leaves_a_valid_document() {
+    let mut ends = [0, 0];
+    for (seed, scene) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
+        let walks = Walks { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
+        let walked: WalkStats = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
+        ends[0] += walked.succeeded;
+        ends[1] += walked.failed;
+    }
+    assert!(ends.iter().all(|count| *count > 0), "the walks should end in different ways: {ends:?}");
+}
