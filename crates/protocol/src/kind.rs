@@ -209,4 +209,5 @@ pub const KINDS: Kinds = Kinds(&[
     KindOf::<crate::peer::Peer>::STATIC,
     KindOf::<crate::issue::Issue>::STATIC,
     KindOf::<crate::cycle::Cycle>::STATIC,
+    KindOf::<crate::team::Team>::STATIC,
 ]);

@@ -27,6 +27,7 @@ pub mod report;
 pub mod rules;
 pub mod run;
 pub mod steps;
+pub mod team;
 pub mod time;
 
 pub use closest::closest;

@@ -1,0 +1,426 @@
+//! What each step is given: its prompt, the form of its report, its worktree and its private copies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::claims;
+use super::copies;
+use super::definition::{Definition, GroupId, ModeChoice};
+use super::document::Document;
+use super::plan::{self, overlap};
+use super::state::{Blocked, Hold, Limit, Reason, Stage};
+use super::step::{PmStep, Role, Step};
+use crate::brief::{Brief, Worktree};
+use crate::checks::CheckSpec;
+use crate::people::{ItemKind, Question};
+use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::report::{Form, ReportFields};
+use crate::rules::Effect;
+
+const PLACEHOLDERS: &[&str] = &["request", "task", "state", "messages"];
+
+/// The built-in prompts.
+pub(super) const TEMPLATES: [PromptTemplate; 4] = [
+    PromptTemplate {
+        role: "project_manager",
+        text: include_str!("prompts/project_manager.md"),
+        placeholders: PLACEHOLDERS,
+    },
+    PromptTemplate {
+        role: "developer",
+        text: include_str!("prompts/developer.md"),
+        placeholders: PLACEHOLDERS,
+    },
+    PromptTemplate {
+        role: "qa_expert",
+        text: include_str!("prompts/qa_expert.md"),
+        placeholders: PLACEHOLDERS,
+    },
+    PromptTemplate {
+        role: "tech_lead",
+        text: include_str!("prompts/tech_lead.md"),
+        placeholders: PLACEHOLDERS,
+    },
+];
+
+/// How long the command of a success criterion may take.
+const CRITERION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    counted_attempt: u32,
+) -> Brief {
+    let shown = document.step(step);
+    let agent = step.agent();
+    let template = TEMPLATES.iter().find(|template| template.role == agent);
+    let prompt = template.map(|template| {
+        let text = definition.prompts.get(agent).map_or(template.text, String::as_str);
+        fill(text, |name| match name {
+            "request" => Some(fenced("text", &definition.request)),
+            "task" => Some(task(definition, document, step)),
+            "state" => Some(state(document, step)),
+            "messages" => Some(messages(document, step)),
+            _ => None,
+        })
+    });
+    let worktree = match step {
+        Step::Group(id, Role::Developer | Role::Qa | Role::TechLead) => Some(worktree(document, id)),
+        Step::Group(_, Role::Merge | Role::Decision) | Step::Pm(_) => None,
+    };
+    Brief {
+        workflow: "team".to_owned(),
+        timeout: definition.timeout,
+        counted_attempt,
+        last_error: shown.error.clone(),
+        form: form(document, step),
+        iteration: shown.turn.0.max(1),
+        worktree,
+        checks: if *step == Step::Pm(PmStep::Criteria) { criteria(document) } else { Vec::new() },
+        copies: copies::of(document, step),
+        ..Brief::new(agent, prompt.unwrap_or_default(), definition.limits.attempts)
+    }
+}
+
+fn worktree(document: &Document, id: &GroupId) -> Worktree {
+    Worktree {
+        name: id.step_id().clone(),
+        branch: document.planned(id).map(|group| group.branch_name.clone()),
+    }
+}
+
+fn criteria(document: &Document) -> Vec<CheckSpec> {
+    let specs = document.plan.criteria.iter().filter_map(|record| {
+        let command = plan::command_words(record.criterion.command.as_ref()?)?;
+        Some(CheckSpec { name: record.criterion.id.clone(), command, timeout: CRITERION_TIMEOUT })
+    });
+    specs.collect()
+}
+
+fn task(definition: &Definition, document: &Document, step: &Step) -> String {
+    match step {
+        Step::Pm(PmStep::Plan) => plan_task(definition, document),
+        Step::Pm(PmStep::Check) => check_task(document),
+        Step::Group(id, role) => group_task(document, id, *role),
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver) => String::new(),
+    }
+}
+
+fn plan_task(definition: &Definition, document: &Document) -> String {
+    let at_once = definition.limits.groups;
+    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
+    if let Some((id, _)) = splitting {
+        let tasks = document.planned(id).map(|group| group.tasks.join(", ")).unwrap_or_default();
+        return format!(
+            "Group `{id}` did not get done. Replace it by smaller groups (such as `{id}1` and `{id}2`) that have its tasks \
+             {tasks}, each exactly once. Leave `all_tasks` empty."
+        );
+    }
+    let mode = match definition.mode {
+        ModeChoice::Auto => {
+            "Choose the mode: `simple` for one feature, much overlap or doubt (one group with the id `main`); `parallel` for \
+             independent parts."
+        }
+        ModeChoice::Simple => "The user chose the mode `simple`: plan one group with the id `main`.",
+        ModeChoice::Parallel => "The user chose the mode `parallel`: plan several groups.",
+    };
+    format!(
+        "Split the whole request into tasks and groups. Do not leave anything out and do not ask the user. {mode} At most \
+         {at_once} groups work at once; more go into later phases. A group is 10 to 30 minutes of work. Groups should change \
+         different files; those that change the same file run one after the other. State success criteria that show that the \
+         request is fulfilled, with a command where one can show it. They cannot be changed later."
+    )
+}
+
+fn check_task(document: &Document) -> String {
+    let mut task = "All groups are merged or closed. Compare the result with the request and the success criteria. If \
+                    everything is fulfilled, report the verdict `BAZINGA`. If something is missing, report `CONTINUE` with \
+                    new tasks and groups. A claim of completion is refused while a criterion fails."
+        .to_owned();
+    if let Some(refusal) = &document.run.refusal {
+        task.push_str(&format!("\n\nYour last claim was refused: {refusal}."));
+    }
+    for consent in &document.run.consents {
+        task.push_str(&format!("\n\nA person agreed to a smaller scope: {consent}."));
+    }
+    task
+}
+
+fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
+    let Some(group) = document.groups.get(id) else { return String::new() };
+    match (role, group.stage) {
+        (Role::Developer, Stage::Develop(Reason::QaFailed)) => {
+            "QA failed. Fix what it found (see the messages), then report READY_FOR_QA again.".to_owned()
+        }
+        (Role::Developer, Stage::Develop(Reason::ChangesRequested)) => {
+            "Changes were requested. Make them (see the messages), then report again.".to_owned()
+        }
+        (Role::Developer, Stage::Develop(Reason::Unblocked)) => {
+            "You were blocked, and the tech lead has helped (see the messages). Go on.".to_owned()
+        }
+        (Role::Developer, _) => "Implement the tasks of the group. Report READY_FOR_QA, or READY_FOR_REVIEW if there are no \
+                                 integration, contract or end-to-end tests for it, or BLOCKED with the reason."
+            .to_owned(),
+        (Role::Qa, _) => {
+            let resolved = group.blockers.last().and_then(|blocker| blocker.resolution.as_ref());
+            let hint = resolved.map(|text| format!("\n\nThe tech lead's last guidance:\n\n{}", fenced("text", text)));
+            format!(
+                "Test the group's branch. Report PASS, FAIL with the findings, BLOCKED if the environment does not let you, \
+                 or FLAKY if tests pass at times only.{}",
+                hint.unwrap_or_default()
+            )
+        }
+        (_, Stage::Unblock(blocked)) => {
+            let role = match blocked {
+                Blocked::Developer => "The developer",
+                Blocked::Qa => "QA",
+                Blocked::Flaky => "QA, because tests pass at times only,",
+            };
+            let what = group.blockers.last().map(|blocker| fenced("text", &blocker.description));
+            format!(
+                "{role} is blocked:\n\n{}\nFind a way out and report `unblocked` with your guidance in `feedback`.",
+                what.unwrap_or_default()
+            )
+        }
+        (_, _) => {
+            let planned = document.planned(id).map(|group| group.files_affected.clone()).unwrap_or_default();
+            let outside: Vec<_> = group
+                .files_modified
+                .iter()
+                .filter(|file| overlap(std::slice::from_ref(file), &planned).is_empty())
+                .cloned()
+                .collect();
+            let note = match outside.as_slice() {
+                [] => String::new(),
+                files => format!("\n\nThese files were changed outside of the plan: {}.", files.join(", ")),
+            };
+            format!(
+                "Review the group. Report `approved`, or `changes_requested` with issues. Issues of the priority critical or \
+                 high block; their number must fall from review to review.{note}"
+            )
+        }
+    }
+}
+
+fn state(document: &Document, step: &Step) -> String {
+    let pretty = |value: &Value| {
+        fenced("json", &serde_json::to_string_pretty(value).expect("BUG: a document is plain data"))
+    };
+    let file =
+        |name: &str| document.files().into_iter().find(|(found, _)| found == name).map(|(_, value)| value);
+    match step {
+        Step::Pm(_) => {
+            let pm = file("pm_state.json")
+                .map(|value| format!("`coordination/pm_state.json`:\n\n{}", pretty(&value)));
+            format!("{UNTRUSTED}\n\n{}", pm.unwrap_or_default())
+        }
+        Step::Group(id, _) => {
+            let planned = document.planned(id).map(|group| pretty(&json!(group))).unwrap_or_default();
+            let tasks: Vec<_> = document
+                .plan
+                .tasks
+                .iter()
+                .filter(|task| document.planned(id).is_some_and(|group| group.tasks.contains(&task.id)))
+                .map(|task| json!(task))
+                .collect();
+            let status = document.groups.get(id).map(|group| pretty(&document.shown_group(id, group)));
+            format!(
+                "{UNTRUSTED}\n\nPlanned:\n\n{planned}\nTasks:\n\n{}\nStatus:\n\n{}",
+                pretty(&json!(tasks)),
+                status.unwrap_or_default()
+            )
+        }
+    }
+}
+
+fn messages(document: &Document, step: &Step) -> String {
+    let received = document.delivered(step, document.step(step).turn);
+    if received.is_empty() {
+        return "There are no new messages for you.".to_owned();
+    }
+    let shown = serde_json::to_string_pretty(&received).expect("BUG: a message is plain data");
+    format!("# Messages for you\n\n{}", fenced("json", &shown))
+}
+
+/// Returns the form of the step's report. Its example is a report of success, which rehearsals use.
+fn form(document: &Document, step: &Step) -> Form {
+    let counts = json!({
+        "type": "object", "required": ["total", "passed", "failed"],
+        "properties": {
+            "total": { "type": "integer" }, "passed": { "type": "integer" }, "failed": { "type": "integer" },
+        },
+    });
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    let (example, schema, rules) = match step {
+        Step::Pm(PmStep::Plan) => (
+            example_plan(document),
+            plan::schema(),
+            "`verdict` is PLANNING_COMPLETE; every task is in exactly one group, every criterion names tasks. The groups may \
+             be written into `coordination/pm_state.json` instead.",
+        ),
+        Step::Pm(PmStep::Check) => {
+            let mut schema = plan::schema();
+            schema["required"] = json!(["verdict"]);
+            schema["properties"]["verdict"] = json!({ "enum": ["BAZINGA", "CONTINUE"] });
+            (
+                json!({ "verdict": "BAZINGA" }),
+                schema,
+                "`verdict` is BAZINGA if the request is fulfilled, or CONTINUE with new `all_tasks` and `task_groups`.",
+            )
+        }
+        Step::Group(_, Role::Developer) => (
+            json!({
+                "verdict": "READY_FOR_QA", "summary": "Implemented the tasks of the group.",
+                "unit_tests": { "total": 3, "passed": 3, "failed": 0 },
+            }),
+            json!({
+                "type": "object", "required": ["verdict", "summary"],
+                "properties": {
+                    "verdict": { "enum": ["READY_FOR_QA", "READY_FOR_REVIEW", "BLOCKED", "INCOMPLETE", "ERROR"] },
+                    "summary": { "type": "string" }, "blocker": { "type": "string" }, "unit_tests": counts,
+                },
+            }),
+            "`verdict` is one word; with BLOCKED say in `blocker` what you need. Setting the `status` of your group in \
+             `coordination/group_status.json` to `waiting_qa`, `waiting_review` or `dev_blocked` means the same.",
+        ),
+        Step::Group(_, Role::Qa) => (
+            json!({
+                "verdict": "PASS", "summary": "All tests passed.",
+                "integration_tests": { "total": 2, "passed": 2, "failed": 0 },
+                "contract_tests": { "total": 1, "passed": 1, "failed": 0 },
+                "e2e_tests": { "total": 1, "passed": 1, "failed": 0 },
+                "findings": [],
+            }),
+            json!({
+                "type": "object", "required": ["verdict"],
+                "properties": {
+                    "verdict": { "enum": ["PASS", "FAIL", "BLOCKED", "FLAKY"] },
+                    "summary": { "type": "string" }, "findings": texts, "blocker": { "type": "string" },
+                    "integration_tests": counts, "contract_tests": counts, "e2e_tests": counts,
+                },
+            }),
+            "`verdict` is one word; with FAIL say in `findings` what failed and how to see it. Setting the `status` of the \
+             group in `coordination/group_status.json` to `waiting_review` (PASS) or `qa_failed` means the same.",
+        ),
+        Step::Group(id, Role::TechLead) => {
+            let unblocks =
+                document.groups.get(id).is_some_and(|group| matches!(group.stage, Stage::Unblock(_)));
+            let words =
+                if unblocks { json!(["unblocked"]) } else { json!(["approved", "changes_requested"]) };
+            let example = if unblocks {
+                json!({ "verdict": "unblocked", "feedback": "Use the interface that exists already." })
+            } else {
+                json!({
+                    "verdict": "approved", "feedback": "Clean and well tested.", "issues": [],
+                    "actionable_items": [], "code_quality_score": 9, "security_issues_count": 0,
+                })
+            };
+            (
+                example,
+                json!({
+                    "type": "object", "required": ["verdict", "feedback"],
+                    "properties": {
+                        "verdict": { "enum": words }, "feedback": { "type": "string" },
+                        "issues": { "type": "array", "items": {
+                            "type": "object", "required": ["priority", "title"],
+                            "properties": {
+                                "priority": { "enum": ["critical", "high", "medium", "low"] },
+                                "title": { "type": "string" }, "location": { "type": "string" },
+                                "description": { "type": "string" }, "fix_suggestion": { "type": "string" },
+                            },
+                        } },
+                        "actionable_items": texts, "code_quality_score": { "type": "number" },
+                        "security_issues_count": { "type": "integer" },
+                    },
+                }),
+                "`verdict` is one word. Setting the `status` of the group in `coordination/group_status.json` to `complete` \
+                 (approved), `changes_requested`, or `dev_working` (unblocked) means the same.",
+            )
+        }
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver)
+        | Step::Group(_, Role::Merge | Role::Decision) => return Form::Plain,
+    };
+    let example = match example {
+        Value::Object(example) => example,
+        _ => Map::new(),
+    };
+    Form::Fields(Arc::new(ReportFields { example, schema, rules: rules.to_owned() }))
+}
+
+/// Returns a plan of one group, or a split into one.
+fn example_plan(document: &Document) -> Value {
+    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
+    match splitting.and_then(|(id, _)| document.planned(id)) {
+        Some(group) => json!({
+            "verdict": "PLANNING_COMPLETE", "all_tasks": [], "success_criteria": [],
+            "task_groups": [{
+                "id": format!("{}1", group.id), "name": group.name, "tasks": group.tasks,
+                "files_affected": group.files_affected,
+            }],
+        }),
+        None => json!({
+            "verdict": "PLANNING_COMPLETE", "mode": "parallel",
+            "mode_reasoning": "Two independent parts that change different files.",
+            "all_tasks": [
+                { "id": "T1", "description": "The first part of the request" },
+                { "id": "T2", "description": "The second part of the request" },
+            ],
+            "task_groups": [
+                {
+                    "id": "A", "name": "First part", "tasks": ["T1"], "files_affected": ["first.txt"],
+                    "can_parallel": true, "depends_on": [], "complexity": "low", "estimated_effort_minutes": 10,
+                },
+                {
+                    "id": "B", "name": "Second part", "tasks": ["T2"], "files_affected": ["second.txt"],
+                    "can_parallel": true, "depends_on": [], "complexity": "low", "estimated_effort_minutes": 10,
+                },
+            ],
+            "execution_phases": [{ "phase_number": 1, "group_ids": ["A", "B"] }],
+            "success_criteria": [{ "id": "C1", "text": "Both parts are done", "tasks": ["T1", "T2"] }],
+        }),
+    }
+}
+
+/// Returns what a person is asked.
+pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
+    let choices = claims::options(step);
+    let options: Vec<_> = choices.iter().map(|choice| choice.word().to_owned()).collect();
+    let text = match step {
+        Step::Group(id, Role::Decision) => {
+            let group = document.groups.get(id)?;
+            let (Hold::Asks(limit) | Hold::Failed(limit)) = group.hold else { return None };
+            format!("Group {id} ({}): {}. What next?", group.status(), limit_text(limit))
+        }
+        Step::Pm(PmStep::Decision) => {
+            let why = document.run.refusal.as_deref().unwrap_or("there were too many final checks");
+            format!("The project manager's completion is not accepted: {why}. What next?")
+        }
+        Step::Pm(_) | Step::Group(..) => return None,
+    };
+    Some(Question { kind: ItemKind::LimitReached, text, options })
+}
+
+fn limit_text(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Developer => "its developer has had all turns",
+        Limit::Qa => "QA has had all turns",
+        Limit::Review => "the tech lead has had all reviews",
+        Limit::NoProgress => "a review found no fewer blocking issues than the one before",
+        Limit::TechLead => "the tech lead has no attempts left",
+        Limit::Merge => "its merge could not be tried",
+    }
+}
+
+pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
+    match step {
+        Step::Group(id, Role::Merge) => {
+            let Worktree { name, branch } = worktree(document, id);
+            Some(Effect { name: "merge", arguments: json!({ "worktree": name, "branch": branch }) })
+        }
+        Step::Pm(PmStep::Deliver) => Some(Effect { name: "fast-forward", arguments: json!({}) }),
+        Step::Pm(_) | Step::Group(..) => None,
+    }
+}

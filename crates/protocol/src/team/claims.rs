@@ -1,0 +1,268 @@
+//! What an attempt says: the fields of its report, or the edits of its private copies, read as a verdict of its step.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::copies;
+use super::definition::Definition;
+use super::document::{Document, GroupPart, TestCounts};
+use super::plan::{self, Plan, Setting, Task};
+use super::state::{Hold, Stage};
+use super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
+use super::words::{self, PmWord, TechLeadWord};
+use crate::checks;
+use crate::people::Answer;
+use crate::report::{self, Report};
+use crate::rules::ParsedReport;
+
+/// The kinds of tests that the seed counts.
+pub(super) const TEST_KINDS: [&str; 4] = ["unit_tests", "integration_tests", "contract_tests", "e2e_tests"];
+
+/// Returns the fields of a report. What the report does not say is read from the edited copies.
+pub(super) fn fields(
+    document: &Document,
+    step: &Step,
+    report: &Report,
+) -> Result<Map<String, Value>, String> {
+    let mut fields = copies::fields(document, step, &report.copy_edits)?;
+    fields.extend(report.others.clone());
+    Ok(fields)
+}
+
+pub(super) fn parse_report(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    report: &Report,
+) -> ParsedReport<Verdict> {
+    match report.status {
+        report::Status::Failed => ParsedReport::Failed(match report.logs.last() {
+            Some(last) => format!("the agent reported failure: {last}"),
+            None => "the agent reported failure".to_owned(),
+        }),
+        report::Status::Completed => match verdict(definition, document, step, report) {
+            Ok(verdict) => ParsedReport::Verdict(verdict),
+            Err(why) => ParsedReport::Invalid(why),
+        },
+    }
+}
+
+fn verdict(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    report: &Report,
+) -> Result<Verdict, String> {
+    let fields = || fields(document, step, report);
+    match step {
+        Step::Pm(PmStep::Plan) => {
+            let fields = fields()?;
+            if let Some(word) = fields.get("verdict").and_then(Value::as_str)
+                && words::parse(words::PM, word)? != PmWord::Planned
+            {
+                return Err(format!("`{word}` is no verdict of a plan; use PLANNING_COMPLETE"));
+            }
+            Ok(Verdict::Plan(work(definition, document, step, &fields)?))
+        }
+        Step::Pm(PmStep::Check) => {
+            let fields = fields()?;
+            match words::parse(words::PM, word(&fields)?)? {
+                PmWord::Complete => Ok(Verdict::Complete),
+                PmWord::MoreWork | PmWord::Planned => {
+                    Ok(Verdict::Plan(work(definition, document, step, &fields)?))
+                }
+            }
+        }
+        Step::Pm(PmStep::Criteria) => {
+            let results = checks::results(report)?;
+            let failed = (0..).zip(&results).filter(|(_, result)| !result.passed()).map(|(index, _)| index);
+            Ok(Verdict::Criteria { failed: failed.collect() })
+        }
+        Step::Pm(PmStep::Deliver) => Ok(Verdict::Delivered),
+        Step::Group(_, Role::Developer) => {
+            let fields = fields()?;
+            check_counts(&fields)?;
+            Ok(Verdict::Developer(words::parse(words::DEVELOPER, word(&fields)?)?))
+        }
+        Step::Group(_, Role::Qa) => {
+            let fields = fields()?;
+            check_counts(&fields)?;
+            Ok(Verdict::Qa(words::parse(words::QA, word(&fields)?)?))
+        }
+        Step::Group(id, Role::TechLead) => {
+            let fields = fields()?;
+            let said = words::parse(words::TECH_LEAD, word(&fields)?)?;
+            let stage = document.groups.get(id).map(|group| group.stage);
+            match (stage, said) {
+                (Some(Stage::Unblock(_)), TechLeadWord::Unblocked) => {
+                    Ok(Verdict::TechLead(TechLeadVerdict::Unblocked))
+                }
+                (Some(Stage::Unblock(_)), TechLeadWord::Approved | TechLeadWord::ChangesRequested) => {
+                    Err(format!("group `{id}` is blocked: help, and report `unblocked`"))
+                }
+                (_, TechLeadWord::Approved) => Ok(Verdict::TechLead(TechLeadVerdict::Approved)),
+                (_, TechLeadWord::ChangesRequested) => {
+                    let blocking = blocking(&fields)?;
+                    Ok(Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking }))
+                }
+                (_, TechLeadWord::Unblocked) => {
+                    Err(format!("group `{id}` is under review: report `approved` or `changes_requested`"))
+                }
+            }
+        }
+        Step::Group(_, Role::Merge) => Ok(Verdict::Merge(match report.gate_failure {
+            true => MergeVerdict::Refused,
+            false => MergeVerdict::Merged,
+        })),
+        Step::Pm(PmStep::Decision) | Step::Group(_, Role::Decision) => {
+            Err("only a person decides".to_owned())
+        }
+    }
+}
+
+fn word(fields: &Map<String, Value>) -> Result<&str, String> {
+    fields.get("verdict").and_then(Value::as_str).ok_or_else(|| "the field `verdict` is missing".to_owned())
+}
+
+/// Counts the issues that are critical or high.
+fn blocking(fields: &Map<String, Value>) -> Result<u16, String> {
+    let issues = match fields.get("issues") {
+        None | Some(Value::Null) => return Ok(0),
+        Some(Value::Array(issues)) => issues,
+        Some(_) => return Err("the field `issues` is not a list".to_owned()),
+    };
+    let mut blocking = 0_u16;
+    for issue in issues {
+        match issue["priority"].as_str().map(str::to_lowercase).as_deref() {
+            Some("critical" | "high") => blocking = blocking.saturating_add(1),
+            Some("medium" | "low") => {}
+            _ => return Err("an issue has no `priority` of critical, high, medium or low".to_owned()),
+        }
+    }
+    Ok(blocking)
+}
+
+fn check_counts(fields: &Map<String, Value>) -> Result<(), String> {
+    for kind in TEST_KINDS {
+        if let Some(counts) = fields.get(kind) {
+            TestCounts::deserialize(counts).map_err(|_| {
+                format!("the field `{kind}` needs the numbers `total`, `passed` and `failed`")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what a plan of this step is read against.
+pub(super) fn setting(definition: &Definition, document: &Document, step: &Step) -> Setting {
+    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
+    let split = splitting.filter(|_| *step == Step::PLAN).map(|(id, _)| {
+        let own = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
+        let tasks: Vec<Task> =
+            document.plan.tasks.iter().filter(|task| own.contains(&task.id)).cloned().collect();
+        (id.clone(), tasks)
+    });
+    Setting {
+        mode: definition.mode,
+        at_once: definition.limits.groups.get(),
+        groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
+        tasks: document.plan.tasks.iter().map(|task| task.id.clone()).collect(),
+        split,
+    }
+}
+
+/// Reads the plan of a report.
+pub(super) fn plan(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    fields: &Map<String, Value>,
+) -> Result<Plan, String> {
+    plan::read(fields, &setting(definition, document, step))
+        .map_err(|problems| format!("the plan is refused: {}", problems.join("; ")))
+}
+
+fn work(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    fields: &Map<String, Value>,
+) -> Result<super::step::PlannedWork, String> {
+    let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
+    Ok(plan(definition, document, step, fields)?.work(first_phase))
+}
+
+/// Reads the answer of a person.
+pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
+    let options = options(step);
+    if options.is_empty() {
+        return Err(format!("`{step}` asks no person"));
+    }
+    let words: Vec<_> = options.iter().map(|option| option.word()).collect();
+    let Answer::Choose { option, reason } = answer else {
+        return Err(format!("answer `choose` with one of {}", words.join(", ")));
+    };
+    let Some(choice) = options.iter().find(|choice| choice.word() == option) else {
+        return Err(format!("`{option}` is not one of {}", words.join(", ")));
+    };
+    let has_reason = reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+    match choice {
+        Choice::Skip | Choice::Accept if !has_reason => {
+            Err(format!("`{option}` makes the scope smaller: say why with `--reason WHY`"))
+        }
+        Choice::Skip | Choice::Accept | Choice::Split | Choice::Continue | Choice::Fail => {
+            Ok(Verdict::Choice(*choice))
+        }
+    }
+}
+
+/// Returns what a person may choose; empty if the step asks no person.
+pub(super) fn options(step: &Step) -> Vec<Choice> {
+    match step {
+        Step::Group(_, Role::Decision) => {
+            vec![Choice::Split, Choice::Continue, Choice::Skip, Choice::Fail]
+        }
+        Step::Pm(PmStep::Decision) => vec![Choice::Continue, Choice::Accept, Choice::Fail],
+        Step::Pm(PmStep::Plan | PmStep::Criteria | PmStep::Check | PmStep::Deliver)
+        | Step::Group(_, Role::Developer | Role::Qa | Role::TechLead | Role::Merge) => Vec::new(),
+    }
+}
+
+/// Returns a text of a report, or nothing.
+pub(super) fn text(fields: &Map<String, Value>, names: &[&str]) -> String {
+    let found = names.iter().find_map(|name| fields.get(*name).and_then(Value::as_str));
+    found.unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the texts of a list; a single text counts as a list of one.
+pub(super) fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
+    match fields.get(name) {
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect()
+        }
+        Some(Value::String(text)) => vec![text.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns `8/8 passed`.
+pub(super) fn passed(group: &GroupPart, kind: &str) -> String {
+    let counts = group.test_results.get(kind).copied().unwrap_or_default();
+    match counts.total {
+        0 => "none".to_owned(),
+        total => format!("{}/{total} passed", counts.passed),
+    }
+}
+
+/// Returns the issues of a review with the members of the seed.
+pub(super) fn issues(fields: &Map<String, Value>) -> Value {
+    let Some(Value::Array(issues)) = fields.get("issues") else { return json!([]) };
+    let issue = |issue: &Value| {
+        let member = |name: &str| issue[name].as_str().unwrap_or_default().to_owned();
+        json!({
+            "priority": member("priority").to_lowercase(), "title": member("title"), "location": member("location"),
+            "description": member("description"), "fix_suggestion": member("fix_suggestion"),
+        })
+    };
+    issues.iter().map(issue).collect()
+}

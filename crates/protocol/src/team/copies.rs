@@ -1,0 +1,207 @@
+//! Private copies: which files an attempt finds in its worktree, and which edit of which file is which verdict.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::document::{DIRECTORY, Document, Mailbox};
+use super::step::{PmStep, Role, Step};
+use crate::brief::PrivateCopy;
+use crate::report::CopyEdit;
+
+/// Returns the files that the step may read, with what concerns it. Those that it may edit are marked in the docs.
+pub(super) fn of(document: &Document, step: &Step) -> Vec<PrivateCopy> {
+    let text =
+        |value: &Value| serde_json::to_string_pretty(value).expect("BUG: a document is plain data") + "\n";
+    shown(document, step)
+        .into_iter()
+        .map(|(name, value)| PrivateCopy { path: format!("{DIRECTORY}/{name}"), body: text(&value) })
+        .collect()
+}
+
+fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
+    let whole = |names: &[&str]| -> Vec<(String, Value)> {
+        document.files().into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
+    };
+    match step {
+        Step::Pm(PmStep::Plan) => whole(&["pm_state.json"]),
+        Step::Pm(PmStep::Check) => {
+            whole(&["pm_state.json", "group_status.json", "orchestrator_state.json", "messages/to_pm.json"])
+        }
+        Step::Group(id, role @ (Role::Developer | Role::Qa | Role::TechLead)) => {
+            let Some(group) = document.groups.get(id) else { return Vec::new() };
+            let mailboxes: &[Mailbox] = match role {
+                Role::Developer => &[Mailbox::DevToQa, Mailbox::TechleadToDev, Mailbox::QaToDev],
+                Role::Qa => &[Mailbox::DevToQa, Mailbox::QaToTechlead, Mailbox::QaToDev],
+                Role::TechLead | Role::Merge | Role::Decision => {
+                    &[Mailbox::QaToTechlead, Mailbox::TechleadToDev]
+                }
+            };
+            let own = |mailbox: &Mailbox| {
+                let messages: Vec<Value> = document
+                    .files()
+                    .into_iter()
+                    .filter(|(name, _)| name == mailbox.file())
+                    .flat_map(|(_, file)| file["messages"].as_array().cloned().unwrap_or_default())
+                    .filter(|message| message["group_id"] == id.as_str())
+                    .collect();
+                (mailbox.file().to_owned(), json!({ "messages": messages }))
+            };
+            let mut status = Map::new();
+            status.insert(id.to_string(), document.shown_group(id, group));
+            let status = ("group_status.json".to_owned(), Value::Object(status));
+            std::iter::once(status).chain(mailboxes.iter().map(own)).collect()
+        }
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver)
+        | Step::Group(_, Role::Merge | Role::Decision) => Vec::new(),
+    }
+}
+
+/// Reads edits as the fields of a report. Fails if a file cannot be read.
+pub(super) fn fields(
+    document: &Document,
+    step: &Step,
+    edits: &BTreeMap<String, CopyEdit>,
+) -> Result<Map<String, Value>, String> {
+    let mut fields = Map::new();
+    if edits.is_empty() {
+        return Ok(fields);
+    }
+    for (name, mut value) in shown(document, step) {
+        let path = format!("{DIRECTORY}/{name}");
+        let before = value.clone();
+        match edits.get(&path) {
+            None | Some(CopyEdit::Deleted) => continue,
+            Some(CopyEdit::Patch(patch)) => json_patch::patch(&mut value, patch)
+                .map_err(|error| format!("the edit of `{path}` cannot be applied: {error}"))?,
+            Some(CopyEdit::Text(_)) => return Err(format!("`{path}` is not JSON any more")),
+            Some(CopyEdit::Unreadable(why)) => return Err(format!("`{path}` cannot be read: {why}")),
+        }
+        match step {
+            Step::Pm(_) => of_manager(&name, &before, &value, &mut fields),
+            Step::Group(id, role) if name == "group_status.json" => {
+                of_group(*role, &before[id.as_str()], &value[id.as_str()], &mut fields);
+            }
+            Step::Group(_, role) => of_message(*role, &name, &before, &value, &mut fields),
+        }
+    }
+    Ok(fields)
+}
+
+fn set(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    fields.insert(name.to_owned(), value.into());
+}
+
+fn of_manager(name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
+    match name {
+        "pm_state.json" => {
+            let ids = |state: &Value, list: &str| -> Vec<Value> {
+                state[list].as_array().into_iter().flatten().map(|item| item["id"].clone()).collect()
+            };
+            let added = |list: &str| -> Vec<Value> {
+                let old = ids(before, list);
+                let items = after[list].as_array().into_iter().flatten();
+                items.filter(|item| !old.contains(&item["id"])).cloned().collect()
+            };
+            let groups = added("task_groups");
+            if groups.is_empty() {
+                return;
+            }
+            let new: Vec<_> = groups.iter().map(|group| group["id"].clone()).collect();
+            let is_new = |phase: &&Value| {
+                phase["group_ids"].as_array().is_some_and(|ids| ids.iter().any(|id| new.contains(id)))
+            };
+            let phases: Vec<Value> =
+                after["execution_phases"].as_array().into_iter().flatten().filter(is_new).cloned().collect();
+            set(fields, "verdict", "PLANNING_COMPLETE");
+            set(fields, "task_groups", groups);
+            set(fields, "all_tasks", added("all_tasks"));
+            set(fields, "execution_phases", phases);
+            set(fields, "success_criteria", added("success_criteria"));
+            for name in ["mode", "mode_reasoning"] {
+                set(fields, name, after[name].clone());
+            }
+        }
+        "orchestrator_state.json"
+            if before["status"] != after["status"] && after["status"] == "completed" =>
+        {
+            set(fields, "verdict", "BAZINGA");
+        }
+        _ => {}
+    }
+}
+
+fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
+    let status = after["status"].as_str().filter(|_| before["status"] != after["status"]);
+    let verdict = match (role, status) {
+        (Role::Developer, Some("waiting_qa")) => Some("READY_FOR_QA"),
+        (Role::Developer, Some("waiting_review")) => Some("READY_FOR_REVIEW"),
+        (Role::Developer, Some("dev_blocked")) => Some("BLOCKED"),
+        (Role::Qa, Some("waiting_review")) => Some("PASS"),
+        (Role::Qa, Some("qa_failed")) => Some("FAIL"),
+        (Role::TechLead, Some("complete")) => Some("approved"),
+        (Role::TechLead, Some("changes_requested")) => Some("changes_requested"),
+        (Role::TechLead, Some("dev_working" | "waiting_qa")) => Some("unblocked"),
+        _ => None,
+    };
+    fields.extend(verdict.map(|verdict| ("verdict".to_owned(), verdict.into())));
+    let last = |list: &str| {
+        let (old, new) = (before[list].as_array().map_or(0, Vec::len), after[list].as_array());
+        new.filter(|new| new.len() > old).and_then(|new| new.last()).cloned()
+    };
+    if let Some(blocker) = last("blockers") {
+        set(fields, "blocker", blocker["description"].clone());
+    }
+    if role == Role::TechLead
+        && let Some(feedback) = last("tech_lead_feedback")
+    {
+        set(fields, "feedback", feedback["feedback"].clone());
+        if verdict.is_none() {
+            set(fields, "verdict", feedback["decision"].clone());
+        }
+    }
+    if let Some(results) =
+        after["test_results"].as_object().filter(|_| before["test_results"] != after["test_results"])
+    {
+        fields.extend(results.clone());
+    }
+    if let Some(metrics) = after["quality_metrics"].as_object().filter(|_| role == Role::TechLead) {
+        fields.extend(
+            metrics
+                .iter()
+                .filter(|(name, _)| *name != "first_pass_approval")
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+    }
+}
+
+fn of_message(role: Role, name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
+    let old = before["messages"].as_array().map_or(0, Vec::len);
+    let Some(new) = after["messages"].as_array().filter(|new| new.len() > old).and_then(|new| new.last())
+    else {
+        return;
+    };
+    let mut take = |field: &str, from: &Value| {
+        if !from.is_null() && !fields.contains_key(field) {
+            set(fields, field, from.clone());
+        }
+    };
+    match (role, name) {
+        (Role::Developer, "messages/dev_to_qa.json") => {
+            take("verdict", &new["status"]);
+            take("summary", &new["context"]["notes"]);
+        }
+        (Role::Qa, "messages/qa_to_techlead.json" | "messages/qa_to_dev.json") => {
+            take("verdict", &new["result"]);
+            take("summary", &new["subject"]);
+            take("findings", &new["findings"]);
+        }
+        (Role::TechLead, "messages/techlead_to_dev.json") => {
+            take("verdict", &new["decision"]);
+            for field in ["feedback", "issues", "actionable_items"] {
+                take(field, &new[field]);
+            }
+        }
+        _ => {}
+    }
+}

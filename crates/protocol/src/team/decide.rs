@@ -1,0 +1,405 @@
+//! The transition table.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{Definition, GroupId, Limits};
+use super::state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State};
+use super::step::{
+    Choice, DeveloperVerdict, MergeVerdict, PlannedWork, PmStep, QaVerdict, Role, Step, TechLeadVerdict,
+    Verdict,
+};
+use crate::rules::{Event, Move, Next, Outcome};
+
+/// One transition of the state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The plan, or more groups after a check.
+    Planned {
+        work: PlannedWork,
+        limits: Limits,
+    },
+    /// The group is replaced by smaller ones.
+    Replaced {
+        group: GroupId,
+        work: PlannedWork,
+        limits: Limits,
+    },
+    /// The group needs its next step.
+    Moved {
+        group: GroupId,
+        to: Stage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocking: Option<u16>,
+    },
+    /// The group would need its next step, but a person decides first.
+    Asked {
+        group: GroupId,
+        to: Stage,
+        limit: Limit,
+    },
+    Chosen {
+        group: GroupId,
+        choice: Choice,
+    },
+    CriteriaRan {
+        failed: BTreeSet<u16>,
+    },
+    /// The claim of completion was refused.
+    Refused,
+    /// Too many checks: a person decides.
+    CheckAsked,
+    CheckChosen {
+        choice: Choice,
+    },
+    /// The claim of completion was accepted.
+    Accepted,
+    Delivered,
+    Failed {
+        step: Step,
+    },
+    Retried {
+        step: Step,
+    },
+}
+
+/// Returns where a group goes with this verdict, or `None` if the verdict is not possible there.
+pub fn transition(stage: Stage, verdict: &Verdict) -> Option<Stage> {
+    match (stage, verdict) {
+        (Stage::Develop(_), Verdict::Developer(verdict)) => Some(match verdict {
+            DeveloperVerdict::ReadyForQa => Stage::Test,
+            DeveloperVerdict::ReadyForReview => Stage::Review,
+            DeveloperVerdict::Blocked => Stage::Unblock(Blocked::Developer),
+        }),
+        (Stage::Test, Verdict::Qa(verdict)) => Some(match verdict {
+            QaVerdict::Pass => Stage::Review,
+            QaVerdict::Fail => Stage::Develop(Reason::QaFailed),
+            QaVerdict::Blocked => Stage::Unblock(Blocked::Qa),
+            QaVerdict::Flaky => Stage::Unblock(Blocked::Flaky),
+        }),
+        (Stage::Review, Verdict::TechLead(TechLeadVerdict::Approved)) => Some(Stage::Merge),
+        (Stage::Review, Verdict::TechLead(TechLeadVerdict::ChangesRequested { .. })) => {
+            Some(Stage::Develop(Reason::ChangesRequested))
+        }
+        (Stage::Unblock(blocked), Verdict::TechLead(TechLeadVerdict::Unblocked)) => Some(match blocked {
+            Blocked::Developer | Blocked::Flaky => Stage::Develop(Reason::Unblocked),
+            Blocked::Qa => Stage::Test,
+        }),
+        (Stage::Merge, Verdict::Merge(MergeVerdict::Merged)) => Some(Stage::Complete),
+        (Stage::Merge, Verdict::Merge(MergeVerdict::Refused)) => {
+            Some(Stage::Develop(Reason::ChangesRequested))
+        }
+        (
+            Stage::Develop(_)
+            | Stage::Test
+            | Stage::Review
+            | Stage::Unblock(_)
+            | Stage::Merge
+            | Stage::Complete,
+            Verdict::Plan(_)
+            | Verdict::Complete
+            | Verdict::Criteria { .. }
+            | Verdict::Delivered
+            | Verdict::Developer(_)
+            | Verdict::Qa(_)
+            | Verdict::TechLead(_)
+            | Verdict::Merge(_)
+            | Verdict::Choice(_),
+        ) => None,
+    }
+}
+
+pub(super) fn decide(
+    definition: &Definition,
+    state: &State,
+    event: Event<Step, Verdict>,
+) -> Move<Change, Step> {
+    let mut changes = Vec::new();
+    let mut reported = None;
+    match event {
+        Event::Opened | Event::Skipped { .. } => {}
+        Event::Reported { step, verdict } => {
+            changes = judge(definition, state, &step, verdict);
+            reported = Some(step);
+        }
+        Event::Exhausted { step } => changes.push(exhausted(state, step)),
+        Event::Retried { steps } => changes.extend(steps.into_iter().map(|step| Change::Retried { step })),
+    }
+    let at_once = definition.limits.groups.get();
+    let mut after = applied(state, &changes);
+    if after.groups_are_done() && after.ending == Ending::Criteria && after.criteria.is_empty() {
+        // Without commands there is nothing to run.
+        let ran = Change::CriteriaRan { failed: BTreeSet::new() };
+        let asked = (after.checks_left == 0).then_some(Change::CheckAsked);
+        for change in std::iter::once(ran).chain(asked) {
+            after.apply(&change);
+            changes.push(change);
+        }
+    }
+    // Its attempt was being stopped. What would come next stays stopped, too, so that `retry` finds it.
+    if reported.is_some_and(|step| state.failed.contains(&step)) {
+        let before = state.needed(at_once);
+        for step in after.startable(at_once).into_iter().filter(|step| !before.contains(step)) {
+            changes.push(Change::Failed { step });
+        }
+        after = applied(state, &changes);
+    }
+    let next = after.startable(at_once);
+    let next = if after.ending == Ending::Delivered {
+        Next::Finish(Outcome::Succeeded)
+    } else if next.is_empty() || after.is_given_up() {
+        Next::Finish(Outcome::Failed)
+    } else {
+        Next::Requeue(next)
+    };
+    Move { changes, next }
+}
+
+/// Marks the steps that a stop ends.
+pub(super) fn on_stop(definition: &Definition, state: &State) -> Move<Change, Step> {
+    let stopped = state.startable(definition.limits.groups.get());
+    let changes = stopped.into_iter().map(|step| Change::Failed { step }).collect();
+    Move { changes, next: Next::Finish(Outcome::Failed) }
+}
+
+fn applied(state: &State, changes: &[Change]) -> State {
+    let mut after = state.clone();
+    changes.iter().for_each(|change| after.apply(change));
+    after
+}
+
+fn judge(definition: &Definition, state: &State, step: &Step, verdict: Verdict) -> Vec<Change> {
+    let limits = definition.limits;
+    match (step, verdict) {
+        (Step::Pm(PmStep::Plan), Verdict::Plan(work)) => vec![match state.splitting() {
+            Some(group) => Change::Replaced { group: group.clone(), work, limits },
+            None => Change::Planned { work, limits },
+        }],
+        (Step::Pm(PmStep::Check), Verdict::Plan(work)) => vec![Change::Planned { work, limits }],
+        (Step::Pm(PmStep::Criteria), Verdict::Criteria { failed }) => {
+            let ran = Change::CriteriaRan { failed };
+            if state.checks_left == 0 { vec![ran, Change::CheckAsked] } else { vec![ran] }
+        }
+        (Step::Pm(PmStep::Check), Verdict::Complete) => {
+            if state.groups_are_done() && state.unexcused().is_empty() {
+                vec![Change::Accepted]
+            } else if state.checks_left == 0 {
+                vec![Change::Refused, Change::CheckAsked]
+            } else {
+                vec![Change::Refused]
+            }
+        }
+        (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
+        // A stopped delivery is found again when it is retried.
+        (Step::Pm(PmStep::Deliver), Verdict::Delivered) if !state.failed.contains(step) => {
+            vec![Change::Delivered]
+        }
+        (Step::Group(id, Role::Decision), Verdict::Choice(choice)) => {
+            vec![Change::Chosen { group: id.clone(), choice }]
+        }
+        (Step::Group(id, _), verdict) => {
+            let Some(group) = state.groups.get(id) else { return Vec::new() };
+            transition(group.stage, &verdict).map(|to| advance(id, group, to, &verdict)).into_iter().collect()
+        }
+        (Step::Pm(_), _) => Vec::new(),
+    }
+}
+
+/// Moves a group, unless a person has to decide first.
+fn advance(id: &GroupId, group: &Group, to: Stage, verdict: &Verdict) -> Change {
+    let blocking = match verdict {
+        Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking }) => Some(*blocking),
+        Verdict::TechLead(TechLeadVerdict::Approved | TechLeadVerdict::Unblocked)
+        | Verdict::Plan(_)
+        | Verdict::Complete
+        | Verdict::Criteria { .. }
+        | Verdict::Delivered
+        | Verdict::Developer(_)
+        | Verdict::Qa(_)
+        | Verdict::Merge(_)
+        | Verdict::Choice(_) => None,
+    };
+    match group.limit(to, blocking) {
+        Some(limit) => Change::Asked { group: id.clone(), to, limit },
+        None => Change::Moved { group: id.clone(), to, blocking },
+    }
+}
+
+fn exhausted(state: &State, step: Step) -> Change {
+    let Step::Group(id, role) = &step else { return Change::Failed { step } };
+    let stage = state.groups.get(id).map_or(Stage::Develop(Reason::New), |group| group.stage);
+    let group = id.clone();
+    match role {
+        Role::Developer => Change::Moved { group, to: Stage::Unblock(Blocked::Developer), blocking: None },
+        Role::Qa => Change::Moved { group, to: Stage::Unblock(Blocked::Qa), blocking: None },
+        Role::TechLead => Change::Asked { group, to: stage, limit: Limit::TechLead },
+        Role::Merge => Change::Asked { group, to: stage, limit: Limit::Merge },
+        // A person has no attempts.
+        Role::Decision => Change::Failed { step },
+    }
+}
+
+impl State {
+    /// Returns whether a person has failed the run.
+    fn is_given_up(&self) -> bool {
+        self.ending == Ending::Failed
+            || self.groups.values().any(|group| matches!(group.hold, Hold::Failed(_)))
+    }
+
+    fn add(&mut self, work: &PlannedWork, limits: &Limits) {
+        let first = self.groups.values().map(|group| group.position + 1).max().unwrap_or(0);
+        for (position, planned) in (first..).zip(&work.groups) {
+            self.groups.insert(planned.id.clone(), Group::new(planned, position, limits));
+        }
+        self.ending = Ending::Criteria;
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Planned { work, limits } => {
+                // Criteria are fixed with the first plan.
+                if self.groups.is_empty() {
+                    self.criteria.clone_from(&work.criteria);
+                }
+                self.failed.remove(&Step::PLAN);
+                self.failed.remove(&Step::Pm(PmStep::Check));
+                self.add(work, limits);
+            }
+            Change::Replaced { group, work, limits } => {
+                self.failed.remove(&Step::PLAN);
+                self.replace(group, work, limits);
+            }
+            Change::Moved { group, to, blocking } => {
+                self.release(group);
+                let group = self.group_mut(group);
+                (group.stage, group.hold) = (*to, Hold::Open);
+                group.blocking = blocking.or(group.blocking);
+                group.spend();
+            }
+            Change::Asked { group, to, limit } => {
+                self.release(group);
+                let group = self.group_mut(group);
+                (group.stage, group.hold, group.blocking) = (*to, Hold::Asks(*limit), None);
+            }
+            Change::Chosen { group, choice } => {
+                self.release(group);
+                let group = self.group_mut(group);
+                group.hold = match (choice, group.hold) {
+                    (Choice::Split, _) => Hold::Splitting,
+                    (Choice::Skip, _) => Hold::Skipped,
+                    (Choice::Fail, Hold::Asks(limit)) => Hold::Failed(limit),
+                    (Choice::Continue | Choice::Accept | Choice::Fail, _) => {
+                        group.spend();
+                        Hold::Open
+                    }
+                };
+            }
+            Change::CriteriaRan { failed } => {
+                self.failed.remove(&Step::Pm(PmStep::Criteria));
+                self.failing.clone_from(failed);
+                self.enter_check();
+            }
+            Change::Refused => {
+                self.failed.remove(&Step::Pm(PmStep::Check));
+                self.enter_check();
+            }
+            Change::CheckAsked => self.ending = Ending::Asks,
+            Change::CheckChosen { choice } => {
+                self.failed.remove(&Step::Pm(PmStep::Decision));
+                self.ending = match choice {
+                    Choice::Continue | Choice::Split => Ending::Check,
+                    Choice::Accept | Choice::Skip => Ending::Deliver,
+                    Choice::Fail => Ending::Failed,
+                };
+            }
+            Change::Accepted => {
+                self.failed.remove(&Step::Pm(PmStep::Check));
+                self.ending = Ending::Deliver;
+            }
+            Change::Delivered => {
+                self.failed.remove(&Step::Pm(PmStep::Deliver));
+                self.ending = Ending::Delivered;
+            }
+            Change::Failed { step } => {
+                self.failed.insert(step.clone());
+            }
+            Change::Retried { step } => self.retry(step),
+        }
+    }
+
+    fn enter_check(&mut self) {
+        self.checks_left = self.checks_left.saturating_sub(1);
+        self.ending = Ending::Check;
+    }
+
+    /// Replaces a group by smaller ones. What waited for it waits for them.
+    fn replace(&mut self, old: &GroupId, work: &PlannedWork, limits: &Limits) {
+        let (phase, after) = {
+            let group = self.group_mut(old);
+            group.hold = Hold::Split;
+            (group.phase, group.after.clone())
+        };
+        let new: BTreeSet<_> = work.groups.iter().map(|group| group.id.clone()).collect();
+        for group in self.groups.values_mut().filter(|group| group.after.contains(old)) {
+            group.after.extend(new.iter().cloned());
+        }
+        for criterion in self.criteria.iter_mut().filter(|criterion| criterion.groups.contains(old)) {
+            criterion.groups.extend(new.iter().cloned());
+        }
+        self.add(work, limits);
+        for id in &new {
+            let group = self.group_mut(id);
+            group.phase = phase;
+            group.after.extend(after.iter().cloned());
+        }
+    }
+
+    fn retry(&mut self, step: &Step) {
+        self.failed.remove(step);
+        match step {
+            Step::Group(id, Role::Decision) => {
+                let group = self.group_mut(id);
+                if let Hold::Failed(limit) = group.hold {
+                    group.hold = Hold::Asks(limit);
+                }
+            }
+            Step::Pm(PmStep::Decision) if self.ending == Ending::Failed => self.ending = Ending::Asks,
+            Step::Pm(_) | Step::Group(..) => {}
+        }
+    }
+
+    /// Forgets that steps of the group were stopped: one of them has reported.
+    fn release(&mut self, group: &GroupId) {
+        self.failed.retain(|step| step.group() != Some(group));
+    }
+
+    fn group_mut(&mut self, id: &GroupId) -> &mut Group {
+        self.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: the state has no group `{id}`"))
+    }
+
+    /// Returns whether the change can be applied.
+    pub(super) fn admits(&self, change: &Change) -> bool {
+        match change {
+            Change::Planned { work, .. } => {
+                !work.groups.is_empty()
+                    && work.groups.iter().all(|group| !self.groups.contains_key(&group.id))
+            }
+            Change::Replaced { group, work, .. } => {
+                self.groups.contains_key(group)
+                    && work.groups.iter().all(|group| !self.groups.contains_key(&group.id))
+            }
+            Change::Moved { group, .. } | Change::Asked { group, .. } | Change::Chosen { group, .. } => {
+                self.groups.contains_key(group)
+            }
+            Change::Failed { step } | Change::Retried { step } => self.has_step(step),
+            Change::CriteriaRan { .. }
+            | Change::Refused
+            | Change::CheckAsked
+            | Change::CheckChosen { .. }
+            | Change::Accepted
+            | Change::Delivered => true,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The mailboxes: messages that the engine writes from reports, each delivered to one turn.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::super::definition::GroupId;
+use super::super::step::{PmStep, Role, Step};
+use super::{Document, compact, message_part};
+use crate::{Stamp, StepId, Turn};
+
+/// A file in `messages/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mailbox {
+    DevToQa,
+    QaToTechlead,
+    TechleadToDev,
+    /// Not in the seed: what QA found goes back to the developer.
+    QaToDev,
+    /// Not in the seed: what the project manager should know.
+    ToPm,
+}
+
+impl Mailbox {
+    pub(in crate::team) const ALL: [Self; 5] =
+        [Self::DevToQa, Self::QaToTechlead, Self::TechleadToDev, Self::QaToDev, Self::ToPm];
+
+    /// Returns the path of the file, relative to `coordination/`.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::DevToQa => "messages/dev_to_qa.json",
+            Self::QaToTechlead => "messages/qa_to_techlead.json",
+            Self::TechleadToDev => "messages/techlead_to_dev.json",
+            Self::QaToDev => "messages/qa_to_dev.json",
+            Self::ToPm => "messages/to_pm.json",
+        }
+    }
+
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::DevToQa => ("developer", "qa_expert"),
+            Self::QaToTechlead => ("qa_expert", "tech_lead"),
+            Self::TechleadToDev => ("tech_lead", "developer"),
+            Self::QaToDev => ("qa_expert", "developer"),
+            Self::ToPm => ("orchestrator", "project_manager"),
+        }
+    }
+
+    /// Returns whether the step reads the mailbox.
+    pub(in crate::team) fn is_read_by(self, step: &Step) -> bool {
+        match self {
+            Self::DevToQa => matches!(step, Step::Group(_, Role::Qa)),
+            Self::QaToTechlead => matches!(step, Step::Group(_, Role::TechLead)),
+            Self::TechleadToDev | Self::QaToDev => matches!(step, Step::Group(_, Role::Developer)),
+            Self::ToPm => matches!(step, Step::Pm(PmStep::Plan | PmStep::Check)),
+        }
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub mailbox: Mailbox,
+    pub group: Option<GroupId>,
+    pub id: String,
+    pub timestamp: Stamp,
+    /// The members that only this mailbox has.
+    pub body: Map<String, Value>,
+    /// The turn whose attempts receive it. The message is read from the commit on that starts the first of them.
+    pub delivered_to: Option<(StepId, Turn)>,
+}
+
+impl Message {
+    pub(super) fn shown(&self) -> Value {
+        let (from, to) = self.mailbox.ends();
+        let mut shown = json!({
+            "id": self.id, "group_id": self.group.as_ref().map_or("", |group| group.as_str()),
+            "from": from, "to": to, "timestamp": self.timestamp,
+        });
+        let members = shown.as_object_mut().expect("BUG: a message is an object");
+        members.extend(self.body.clone());
+        members.insert("read".to_owned(), self.delivered_to.is_some().into());
+        shown
+    }
+}
+
+impl Document {
+    /// Appends a message and returns its part.
+    pub(in crate::team) fn send(
+        &mut self,
+        mailbox: Mailbox,
+        group: Option<&GroupId>,
+        at: Stamp,
+        body: Value,
+    ) -> String {
+        let number = self.messages.len();
+        let body = match body {
+            Value::Object(body) => body,
+            _ => Map::new(),
+        };
+        self.messages.push(Message {
+            mailbox,
+            group: group.cloned(),
+            id: format!("msg_{}_{}", compact(at), number + 1),
+            timestamp: at,
+            body,
+            delivered_to: None,
+        });
+        message_part(number)
+    }
+
+    /// Delivers what waits for the step to this turn, and returns the parts that changed.
+    pub(in crate::team) fn deliver(&mut self, step: &Step, turn: Turn) -> Vec<String> {
+        let mut touched = Vec::new();
+        for (number, message) in self.messages.iter_mut().enumerate() {
+            let is_for = message.mailbox.is_read_by(step)
+                && step.group().is_none_or(|group| message.group.as_ref() == Some(group));
+            if is_for && message.delivered_to.is_none() {
+                message.delivered_to = Some((step.id(), turn));
+                touched.push(message_part(number));
+            }
+        }
+        touched
+    }
+
+    /// Returns the messages that the attempts of this turn receive.
+    pub(in crate::team) fn delivered(&self, step: &Step, turn: Turn) -> Vec<Value> {
+        let id = step.id();
+        let received = |message: &&Message| {
+            message.delivered_to.as_ref().is_some_and(|(to, in_turn)| *to == id && *in_turn == turn)
+        };
+        self.messages.iter().filter(received).map(Message::shown).collect()
+    }
+}

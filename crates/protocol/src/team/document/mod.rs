@@ -1,0 +1,443 @@
+//! The document: what the six files of the seed show, in parts of which a commit changes few.
+
+mod files;
+mod messages;
+mod orchestrator;
+mod plan;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::definition::{Definition, GroupId, Mode};
+use super::plan::{Criterion, PlanGroup, Task};
+use super::state::{Blocked, Hold, Reason, Stage};
+use super::step::{PmStep, Role, Step};
+use crate::rules::{RunLocation, View};
+use crate::{Stamp, StepId, Turn};
+
+pub use messages::{Mailbox, Message};
+pub(super) use orchestrator::spawn_decision;
+
+/// The directory of the files, relative to the repository.
+pub(super) const DIRECTORY: &str = "coordination";
+
+/// The whole document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    pub run: RunPart,
+    pub plan: PlanPart,
+    pub groups: BTreeMap<GroupId, GroupPart>,
+    pub decisions: Vec<DecisionEntry>,
+    pub messages: Vec<Message>,
+    /// The files of an imported store, until the run changes them.
+    pub imported: Option<Imported>,
+}
+
+/// What every commit may change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPart {
+    pub repo_dir: String,
+    pub session_id: String,
+    pub request: String,
+    /// Groups at once.
+    pub at_once: u8,
+    pub idle_minutes: u64,
+    pub iteration: u64,
+    pub total_spawns: u64,
+    pub pm_iteration: u64,
+    pub pm_last_update: Stamp,
+    pub status: RunWord,
+    pub start_time: Stamp,
+    pub end_time: Option<Stamp>,
+    pub last_update: Stamp,
+    /// Attempts that are alive.
+    pub active: BTreeMap<StepId, Stamp>,
+    /// The project manager's steps.
+    pub steps: BTreeMap<String, StepDocument>,
+    /// The failing criteria that a person or a skipped group does not excuse; the reason of the last refused claim.
+    pub refusal: Option<String>,
+    /// Scope cuts that a person agreed to.
+    pub consents: Vec<String>,
+}
+
+/// `status` of `orchestrator_state.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunWord {
+    Running,
+    Completed,
+    Error,
+}
+
+/// The plan as accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanPart {
+    pub mode: Mode,
+    pub mode_reasoning: String,
+    pub tasks: Vec<Task>,
+    pub groups: Vec<PlanGroup>,
+    pub phases: Vec<Vec<GroupId>>,
+    pub criteria: Vec<CriterionRecord>,
+    /// Why a group waits for another besides `depends_on`: the files that both change.
+    pub overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>>,
+    /// The groups that replace a group.
+    pub replaced: BTreeMap<GroupId, Vec<GroupId>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CriterionRecord {
+    #[serde(flatten)]
+    pub criterion: Criterion,
+    /// Whether its command passed the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+/// One group: what `group_status.json` shows, and what the run needs besides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupPart {
+    pub stage: Stage,
+    pub hold: Hold,
+    /// Whether the role that the stage needs has started.
+    pub started: bool,
+    pub iterations: Iterations,
+    pub start_time: Option<Stamp>,
+    pub end_time: Option<Stamp>,
+    pub files_modified: Vec<String>,
+    pub commits: Vec<String>,
+    pub test_results: BTreeMap<String, TestCounts>,
+    pub feedback: Vec<Feedback>,
+    pub blockers: Vec<Blocker>,
+    pub code_quality_score: Option<f64>,
+    pub security_issues_count: Option<u64>,
+    /// Reviews and tests that sent the group back.
+    pub sent_back: u32,
+    pub last_update: Stamp,
+    pub closed_because: Option<String>,
+    /// What the developer said last.
+    pub summary: String,
+    /// What QA found last.
+    pub findings: Vec<String>,
+    pub steps: BTreeMap<String, StepDocument>,
+    /// Whether an imported store claims that the group is complete.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed_complete: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Iterations {
+    pub developer: u32,
+    pub qa: u32,
+    pub tech_lead: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TestCounts {
+    #[serde(default)]
+    pub total: u64,
+    #[serde(default)]
+    pub passed: u64,
+    #[serde(default)]
+    pub failed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feedback {
+    pub iteration: u32,
+    pub decision: String,
+    pub feedback: String,
+    pub timestamp: Stamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    pub description: String,
+    pub resolved: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<String>,
+}
+
+/// One entry of `decisions_log`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionEntry {
+    pub iteration: u64,
+    pub decision: String,
+    pub reasoning: String,
+    pub timestamp: Stamp,
+}
+
+/// The attempts of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepDocument {
+    pub status: StepWord,
+    pub turn: Turn,
+    pub attempts: u32,
+    pub started_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepWord {
+    #[default]
+    Pending,
+    Running,
+    Waiting,
+    Done,
+    Failed,
+    Skipped,
+}
+
+/// The files of an imported store, as they were.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    pub files: BTreeMap<String, Value>,
+    /// Whether the run still is as it was imported.
+    pub unchanged: bool,
+    /// Members that are not the seed's, by file and group; they are exported again.
+    pub extra: Map<String, Value>,
+}
+
+const RUN: &str = "run";
+const PLAN: &str = "plan";
+const IMPORTED: &str = "imported";
+const GROUP: &str = "group/";
+const DECISION: &str = "decision/";
+const MESSAGE: &str = "message/";
+
+impl Document {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+        Self {
+            run: RunPart {
+                repo_dir: location.repo_dir.clone(),
+                session_id: session_id(at),
+                request: definition.request.clone(),
+                at_once: definition.limits.groups.get(),
+                idle_minutes: definition.limits.idle.as_secs() / 60,
+                iteration: 0,
+                total_spawns: 0,
+                pm_iteration: 0,
+                pm_last_update: at,
+                status: RunWord::Running,
+                start_time: at,
+                end_time: None,
+                last_update: at,
+                active: BTreeMap::new(),
+                steps: PmStep::ALL.map(|step| (step.word().to_owned(), StepDocument::default())).into(),
+                refusal: None,
+                consents: Vec::new(),
+            },
+            plan: PlanPart {
+                mode: Mode::Simple,
+                mode_reasoning: "not decided yet".to_owned(),
+                tasks: Vec::new(),
+                groups: Vec::new(),
+                phases: Vec::new(),
+                criteria: Vec::new(),
+                overlaps: BTreeMap::new(),
+                replaced: BTreeMap::new(),
+            },
+            groups: BTreeMap::new(),
+            decisions: Vec::new(),
+            messages: Vec::new(),
+            imported: None,
+        }
+    }
+
+    pub(super) fn step(&self, step: &Step) -> StepDocument {
+        let found = match step {
+            Step::Pm(step) => self.run.steps.get(step.word()),
+            Step::Group(id, role) => self.groups.get(id).and_then(|group| group.steps.get(role.word())),
+        };
+        found.cloned().unwrap_or_default()
+    }
+
+    /// Returns a step and the part that has it.
+    pub(super) fn step_mut(&mut self, step: &Step) -> (&mut StepDocument, String) {
+        match step {
+            Step::Pm(step) => (self.run.steps.entry(step.word().to_owned()).or_default(), RUN.to_owned()),
+            Step::Group(id, role) => {
+                let group = self.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
+                (group.steps.entry(role.word().to_owned()).or_default(), group_part(id))
+            }
+        }
+    }
+
+    pub(super) fn planned(&self, id: &GroupId) -> Option<&PlanGroup> {
+        self.plan.groups.iter().find(|group| group.id == *id)
+    }
+
+    pub(super) fn part(&self, path: &str) -> String {
+        let text = if let Some(id) = path.strip_prefix(GROUP) {
+            let id = GroupId::new(id).expect("BUG: the part of a group has its id");
+            serde_json::to_string(&self.groups[&id])
+        } else if let Some(number) = path.strip_prefix(DECISION) {
+            serde_json::to_string(&self.decisions[index(number)])
+        } else if let Some(number) = path.strip_prefix(MESSAGE) {
+            serde_json::to_string(&self.messages[index(number)])
+        } else if path == PLAN {
+            serde_json::to_string(&self.plan)
+        } else if path == IMPORTED {
+            serde_json::to_string(&self.imported)
+        } else {
+            serde_json::to_string(&self.run)
+        };
+        text.expect("BUG: a document is plain data")
+    }
+
+    pub(super) fn assemble(parts: &[(String, String)]) -> Option<Self> {
+        let find = |name: &str| parts.iter().find(|(path, _)| path == name).map(|(_, body)| body.as_str());
+        let mut groups = BTreeMap::new();
+        let (mut decisions, mut messages) = (BTreeMap::new(), BTreeMap::new());
+        for (path, body) in parts {
+            if let Some(id) = path.strip_prefix(GROUP) {
+                groups.insert(GroupId::new(id).ok()?, serde_json::from_str(body).ok()?);
+            } else if let Some(number) = path.strip_prefix(DECISION) {
+                decisions.insert(number.parse::<usize>().ok()?, serde_json::from_str(body).ok()?);
+            } else if let Some(number) = path.strip_prefix(MESSAGE) {
+                messages.insert(number.parse::<usize>().ok()?, serde_json::from_str(body).ok()?);
+            }
+        }
+        Some(Self {
+            run: serde_json::from_str(find(RUN)?).ok()?,
+            plan: serde_json::from_str(find(PLAN)?).ok()?,
+            groups,
+            decisions: in_sequence(decisions)?,
+            messages: in_sequence(messages)?,
+            imported: match find(IMPORTED) {
+                Some(body) => serde_json::from_str(body).ok()?,
+                None => None,
+            },
+        })
+    }
+
+    pub(super) fn views(&self) -> Vec<View> {
+        let text =
+            |value: &Value| serde_json::to_string_pretty(value).expect("BUG: a document is plain data");
+        self.files()
+            .into_iter()
+            .map(|(name, value)| View {
+                path: format!("{}/{DIRECTORY}/{name}", self.run.repo_dir),
+                body: text(&value) + "\n",
+            })
+            .collect()
+    }
+}
+
+/// Returns the entries if none is missing.
+fn in_sequence<T>(numbered: BTreeMap<usize, T>) -> Option<Vec<T>> {
+    let is_whole = numbered.keys().copied().eq(0..numbered.len());
+    is_whole.then(|| numbered.into_values().collect())
+}
+
+fn index(number: &str) -> usize {
+    number.parse().expect("BUG: the part of an entry has its number")
+}
+
+pub(super) fn run_part() -> String {
+    RUN.to_owned()
+}
+
+pub(super) fn plan_part() -> String {
+    PLAN.to_owned()
+}
+
+pub(super) fn imported_part() -> String {
+    IMPORTED.to_owned()
+}
+
+pub(super) fn group_part(id: &GroupId) -> String {
+    format!("{GROUP}{id}")
+}
+
+pub(super) fn decision_part(number: usize) -> String {
+    format!("{DECISION}{number}")
+}
+
+pub(super) fn message_part(number: usize) -> String {
+    format!("{MESSAGE}{number}")
+}
+
+/// Returns `v4_YYYYMMDD_HHMMSS`.
+fn session_id(at: Stamp) -> String {
+    format!("v4_{}", compact(at))
+}
+
+/// Returns `YYYYMMDD_HHMMSS`.
+pub(super) fn compact(at: Stamp) -> String {
+    let digits: String = at.to_string().chars().take(19).filter(char::is_ascii_digit).collect();
+    match digits.split_at_checked(8) {
+        Some((day, time)) => format!("{day}_{time}"),
+        None => digits,
+    }
+}
+
+impl GroupPart {
+    pub(super) fn new(at: Stamp) -> Self {
+        Self {
+            stage: Stage::Develop(Reason::New),
+            hold: Hold::Open,
+            started: false,
+            iterations: Iterations::default(),
+            start_time: None,
+            end_time: None,
+            files_modified: Vec::new(),
+            commits: Vec::new(),
+            test_results: BTreeMap::new(),
+            feedback: Vec::new(),
+            blockers: Vec::new(),
+            code_quality_score: None,
+            security_issues_count: None,
+            sent_back: 0,
+            last_update: at,
+            closed_because: None,
+            summary: String::new(),
+            findings: Vec::new(),
+            steps: Role::ALL.map(|role| (role.word().to_owned(), StepDocument::default())).into(),
+            claimed_complete: false,
+        }
+    }
+
+    /// Returns the seed's status.
+    pub fn status(&self) -> &'static str {
+        match (self.stage, self.started) {
+            (Stage::Develop(_), true) => "dev_working",
+            (Stage::Develop(Reason::New), false) => "pending",
+            (Stage::Develop(Reason::QaFailed), false) => "qa_failed",
+            (Stage::Develop(Reason::ChangesRequested), false) => "changes_requested",
+            (Stage::Develop(Reason::Unblocked), false) | (Stage::Unblock(Blocked::Developer), _) => {
+                "dev_blocked"
+            }
+            (Stage::Test, false) => "waiting_qa",
+            // The seed has no status for a blocked QA.
+            (Stage::Test, true) | (Stage::Unblock(Blocked::Qa | Blocked::Flaky), _) => "qa_testing",
+            (Stage::Review, false) => "waiting_review",
+            (Stage::Review, true) | (Stage::Merge, _) => "tech_review",
+            (Stage::Complete, _) => "complete",
+        }
+    }
+
+    /// Returns the extra key `closed`.
+    pub(super) fn closed(&self) -> Option<&'static str> {
+        match self.hold {
+            Hold::Skipped => Some("skipped"),
+            Hold::Failed(_) => Some("failed"),
+            Hold::Split => Some("split"),
+            Hold::Open | Hold::Asks(_) | Hold::Splitting => None,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Complete || self.hold.is_closed()
+    }
+
+    /// Returns whether a role of the group has ever started.
+    pub(super) fn has_begun(&self) -> bool {
+        self.start_time.is_some()
+    }
+}

@@ -1,0 +1,196 @@
+//! `pm_state.json`: the plan, with everything that follows from the groups.
+
+use serde_json::{Value, json};
+
+use super::super::plan::PlanGroup;
+use super::super::state::Stage;
+use super::{Document, GroupPart};
+use crate::team::definition::GroupId;
+
+/// The status of a group in the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::team) enum PlanStatus {
+    Pending,
+    /// It may start, and waits for a slot.
+    Assigned,
+    InProgress,
+    Complete,
+}
+
+impl PlanStatus {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Assigned => "assigned",
+            Self::InProgress => "in_progress",
+            Self::Complete => "complete",
+        }
+    }
+
+    /// Returns the word for a task or a phase, which know no `assigned`.
+    fn word_of_task(self) -> &'static str {
+        match self {
+            Self::Pending | Self::Assigned => "pending",
+            Self::InProgress => "in_progress",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+impl Document {
+    pub(in crate::team) fn plan_status(&self, id: &GroupId) -> PlanStatus {
+        match self.groups.get(id) {
+            None => PlanStatus::Pending,
+            Some(group) if group.stage == Stage::Complete => PlanStatus::Complete,
+            Some(group) if group.has_begun() => PlanStatus::InProgress,
+            Some(group) if !group.hold.is_closed() && self.waits_for(id).is_empty() => PlanStatus::Assigned,
+            Some(_) => PlanStatus::Pending,
+        }
+    }
+
+    /// Returns why a group cannot start: what must be merged before.
+    pub(in crate::team) fn waits_for(&self, id: &GroupId) -> Vec<String> {
+        let is_open = |id: &GroupId| self.groups.get(id).is_none_or(|group| !group.is_done());
+        let mut why: Vec<String> = Vec::new();
+        if let Some(planned) = self.planned(id) {
+            let needed = planned.depends_on.iter().flat_map(|needed| self.current(needed));
+            why.extend(needed.filter(|needed| is_open(needed)).map(|needed| format!("depends on {needed}")));
+        }
+        for (other, files) in self.plan.overlaps.get(id).into_iter().flatten() {
+            for other in self.current(other).into_iter().filter(|other| is_open(other)) {
+                why.push(match files.as_slice() {
+                    [] => format!("does not work at the same time as {other}"),
+                    files => format!("waits for {other}: both change {}", files.join(", ")),
+                });
+            }
+        }
+        let phase = self.plan.phases.iter().position(|phase| phase.contains(id));
+        let open = self.plan.phases.iter().position(|phase| phase.iter().any(is_open));
+        if let (Some(phase), Some(open)) = (phase, open)
+            && phase > open
+        {
+            why.push(format!("phase {} is not finished", open + 1));
+        }
+        why
+    }
+
+    /// Returns the group, or those that replace it.
+    fn current(&self, id: &GroupId) -> Vec<GroupId> {
+        match self.plan.replaced.get(id) {
+            None => vec![id.clone()],
+            Some(new) => new.iter().flat_map(|id| self.current(id)).collect(),
+        }
+    }
+
+    /// Returns what of the plan's file follows from the groups. A change of it counts as a write of the file.
+    pub(in crate::team) fn plan_statuses(&self) -> Vec<PlanStatus> {
+        self.plan.groups.iter().map(|group| self.plan_status(&group.id)).collect()
+    }
+
+    pub(super) fn pm_state(&self) -> Value {
+        let status = |id: &GroupId| self.plan_status(id);
+        let owner = |task: &str| {
+            let mut owners =
+                self.plan.groups.iter().filter(|group| group.tasks.iter().any(|own| own == task));
+            // The last one: a group that was split comes before those that replace it.
+            owners.next_back()
+        };
+        let tasks: Vec<Value> = self
+            .plan
+            .tasks
+            .iter()
+            .map(|task| {
+                let owner = owner(&task.id);
+                json!({
+                    "id": task.id, "description": task.description,
+                    "group_id": owner.map_or("", |group| group.id.as_str()),
+                    "status": owner.map_or("pending", |group| status(&group.id).word_of_task()),
+                })
+            })
+            .collect();
+        let groups: Vec<Value> =
+            self.plan.groups.iter().map(|group| self.planned_group(group, status(&group.id))).collect();
+        let phases: Vec<Value> =
+            self.plan.phases.iter().enumerate().map(|(index, ids)| self.phase(index, ids)).collect();
+        let with = |wanted: &[PlanStatus]| -> Vec<&GroupId> {
+            self.plan.groups.iter().map(|group| &group.id).filter(|id| wanted.contains(&status(id))).collect()
+        };
+        let mut state = json!({
+            "session_id": self.run.session_id,
+            "mode": self.plan.mode,
+            "mode_reasoning": self.plan.mode_reasoning,
+            "original_requirements": self.run.request,
+            "all_tasks": tasks,
+            "task_groups": groups,
+            "execution_phases": phases,
+            "completed_groups": with(&[PlanStatus::Complete]),
+            "in_progress_groups": with(&[PlanStatus::InProgress]),
+            "pending_groups": with(&[PlanStatus::Pending, PlanStatus::Assigned]),
+            "iteration": self.run.pm_iteration,
+            "last_update": self.run.pm_last_update,
+            "completion_percentage": self.percentage(),
+            "success_criteria": self.plan.criteria,
+        });
+        if let Some(minutes) = self.minutes_left() {
+            state["estimated_time_remaining_minutes"] = minutes.into();
+        }
+        state
+    }
+
+    fn planned_group(&self, group: &PlanGroup, status: PlanStatus) -> Value {
+        let mut shown = serde_json::to_value(group).expect("BUG: a plan is plain data");
+        shown["status"] = status.word().into();
+        shown
+    }
+
+    fn phase(&self, index: usize, ids: &[GroupId]) -> Value {
+        let statuses: Vec<_> = ids.iter().map(|id| self.plan_status(id)).collect();
+        let is_over = |id: &GroupId| self.groups.get(id).is_some_and(GroupPart::is_done);
+        let status = if !ids.is_empty() && ids.iter().all(is_over) {
+            "complete"
+        } else if statuses.iter().all(|status| *status <= PlanStatus::Assigned) {
+            "pending"
+        } else {
+            "in_progress"
+        };
+        json!({
+            "phase_number": index + 1, "group_ids": ids, "parallel_count": ids.len(), "status": status,
+        })
+    }
+
+    /// Groups that count: a group that was split is counted by those that replace it.
+    fn counted(&self) -> impl Iterator<Item = &GroupPart> {
+        self.groups.values().filter(|group| group.hold != super::Hold::Split)
+    }
+
+    /// Returns the share of complete groups in percent, with one decimal.
+    pub(in crate::team) fn percentage(&self) -> f64 {
+        let total = self.counted().count();
+        let done = self.counted().filter(|group| group.stage == Stage::Complete).count();
+        if total == 0 { 0.0 } else { tenths(done as f64 * 100.0 / total as f64) }
+    }
+
+    /// Returns the estimated minutes until the open groups are merged, once one is.
+    fn minutes_left(&self) -> Option<f64> {
+        let mut took: Vec<f64> = self.groups.values().filter_map(GroupPart::minutes).collect();
+        took.sort_by(f64::total_cmp);
+        let middle = *took.get(took.len() / 2)?;
+        let median =
+            if took.len() % 2 == 0 { f64::midpoint(took[took.len() / 2 - 1], middle) } else { middle };
+        let open = self.counted().filter(|group| !group.is_done()).count();
+        let at_once = open.clamp(1, usize::from(self.run.at_once));
+        Some(tenths(median * open as f64 / at_once as f64))
+    }
+}
+
+impl GroupPart {
+    /// Returns how many minutes a merged group took.
+    pub(in crate::team) fn minutes(&self) -> Option<f64> {
+        let (start, end) = (self.start_time?, self.end_time?);
+        (self.stage == Stage::Complete).then(|| end.since(start).as_secs_f64() / 60.0)
+    }
+}
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}

@@ -1,0 +1,237 @@
+//! `team`: a project manager splits a request into groups; each group goes from developer to QA to tech lead on its own branch;
+//! approved groups are merged one by one; the project manager checks at the end.
+//!
+//! ```text
+//! pm.plan ─▶ A.developer ─▶ A.qa ─▶ A.tech_lead ─▶ A.merge ─┐
+//!        └─▶ B.developer ─▶ B.qa ─▶ B.tech_lead ─▶ B.merge ─┴▶ pm.criteria ─▶ pm.check ─▶ pm.deliver
+//! ```
+//!
+//! QA and the tech lead send a group back to its developer. A blocked role gets help from the tech lead. A merge that
+//! conflicts, or whose checks fail, is a request for changes. Limits end at a person (`A.decision`, `pm.decision`). The
+//! document is the seed's six files in `coordination/`.
+
+mod brief;
+mod claims;
+mod copies;
+mod decide;
+mod definition;
+mod document;
+mod plan;
+mod present;
+mod record;
+mod state;
+mod step;
+mod words;
+
+use std::num::NonZeroU32;
+
+use serde_json::Value;
+
+use crate::brief::Brief;
+use crate::check::Violation;
+use crate::edit::{EditAuthor, EditRefusal, Patch};
+use crate::entry::Entry;
+use crate::people::{Answer, Question};
+use crate::report::Report;
+use crate::rules::{
+    Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
+    RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
+};
+use crate::{Stamp, StepId};
+
+pub use decide::{Change, transition};
+pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
+pub use document::{Document, GroupPart, Mailbox, Message, RunWord, StepDocument, StepWord};
+pub use plan::{Criterion, Plan, PlanGroup, Task};
+pub use state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State, TurnsLeft};
+pub use step::{
+    Choice, DeveloperVerdict, MergeVerdict, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict,
+    Role, Step, TechLeadVerdict, Verdict,
+};
+
+/// The protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Team {}
+
+impl Protocol for Team {
+    const NAME: &'static str = "team";
+    const SKIPS: bool = false;
+    const CHECKS_WRITES: bool = false;
+    const SHOWS_DOCUMENT: bool = false;
+
+    type Definition = Definition;
+    type State = State;
+    type Change = Change;
+    type Step = Step;
+    type Verdict = Verdict;
+    type Document = Document;
+    type Edit = Never;
+    type Request = Never;
+
+    fn begin(definition: &Definition) -> State {
+        State::begin(definition)
+    }
+
+    fn decide(definition: &Definition, state: &State, event: Event<Step, Verdict>) -> Move<Change, Step> {
+        decide::decide(definition, state, event)
+    }
+
+    fn consider(
+        _: &Definition,
+        _: &State,
+        request: &Never,
+        _: Option<Outcome>,
+    ) -> Result<Move<Change, Step>, RequestRefusal> {
+        match *request {}
+    }
+
+    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
+        None
+    }
+
+    fn on_stop(definition: &Definition, state: &State) -> Option<Move<Change, Step>> {
+        Some(decide::on_stop(definition, state))
+    }
+
+    fn apply(state: &mut State, change: &Change) {
+        state.apply(change);
+    }
+
+    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
+        state.admits(change)
+    }
+
+    fn progress(_: &Definition, state: &State) -> Progress {
+        let steps = state.steps();
+        let is_done =
+            |step: &&Step| matches!(state.status(step), StepStatus::Succeeded | StepStatus::Skipped);
+        Progress { done: steps.iter().filter(is_done).count(), total: steps.len() }
+    }
+
+    fn steps(_: &Definition, state: &State) -> Vec<Step> {
+        state.steps()
+    }
+
+    fn step(_: &Definition, state: &State, id: &StepId) -> Option<Step> {
+        Step::parse(id).filter(|step| state.has_step(step))
+    }
+
+    fn step_id(step: &Step) -> StepId {
+        step.id()
+    }
+
+    fn step_kind(_: &Definition, _: &State, step: &Step) -> StepKind {
+        step.kind()
+    }
+
+    fn step_status(_: &Definition, state: &State, step: &Step) -> StepStatus {
+        state.status(step)
+    }
+
+    fn failed_steps(_: &Definition, state: &State) -> Vec<Step> {
+        state.failed_steps()
+    }
+
+    fn max_attempts(definition: &Definition, _: &State, _: &Step) -> NonZeroU32 {
+        definition.limits.attempts
+    }
+
+    fn rank(_: &Definition, state: &State, step: &Step) -> usize {
+        state.rank(step)
+    }
+
+    fn parse_report(
+        definition: &Definition,
+        document: &Document,
+        step: &Step,
+        report: &Report,
+    ) -> ParsedReport<Verdict> {
+        claims::parse_report(definition, document, step, report)
+    }
+
+    fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {
+        brief::brief(definition, document, step, counted_attempt)
+    }
+
+    fn question(_: &Definition, document: &Document, step: &Step) -> Option<Question> {
+        brief::question(document, step)
+    }
+
+    fn parse_answer(_: &Definition, _: &Document, step: &Step, answer: &Answer) -> Result<Verdict, String> {
+        claims::parse_answer(step, answer)
+    }
+
+    fn effect(_: &Definition, document: &Document, step: &Step) -> Option<Effect> {
+        brief::effect(document, step)
+    }
+
+    fn import(_: &Definition, _: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+        Err(ImportRefusal::StepsDiffer("a run of `team` cannot be made from one document".to_owned()))
+    }
+
+    fn sequence(_: &Document) -> Option<u64> {
+        None
+    }
+
+    fn last_change(_: &Document) -> Option<Value> {
+        None
+    }
+
+    fn edit(
+        _: &Definition,
+        _: &Document,
+        _: &Document,
+        _: &EditAuthor<Step>,
+        _: &Patch,
+    ) -> Result<Option<Never>, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
+    }
+
+    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
+        None
+    }
+
+    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+        Document::open(definition, location, at)
+    }
+
+    fn record(
+        definition: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, RecordError> {
+        Ok(record::record(definition, document, entry))
+    }
+
+    fn part(document: &Document, path: &str) -> String {
+        document.part(path)
+    }
+
+    fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(parts)
+    }
+
+    fn assemble_without_definition(parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(parts)
+    }
+
+    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn violations(_: &Document) -> Vec<Violation> {
+        Vec::new()
+    }
+
+    fn views(document: &Document) -> Vec<View> {
+        document.views()
+    }
+
+    fn report_path(_: &Document, _: &Step) -> Option<String> {
+        None
+    }
+
+    fn reported_steps(_: &Document) -> Vec<Step> {
+        Vec::new()
+    }
+}

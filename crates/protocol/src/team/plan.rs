@@ -1,0 +1,499 @@
+//! The plan of the project manager: how it is read, and why it is refused.
+//!
+//! The members have the names of `pm_state.json`, so that a report and an edited state file are read alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::definition::{GroupId, Mode, ModeChoice};
+use super::step::{PlannedCriterion, PlannedGroup, PlannedWork};
+
+/// A plan that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub mode: Mode,
+    pub mode_reasoning: String,
+    pub tasks: Vec<Task>,
+    pub groups: Vec<PlanGroup>,
+    pub phases: Vec<Vec<GroupId>>,
+    pub criteria: Vec<Criterion>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: String,
+    #[serde(default)]
+    pub description: String,
+}
+
+/// A group as planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanGroup {
+    pub id: GroupId,
+    pub name: String,
+    pub tasks: Vec<String>,
+    #[serde(default)]
+    pub files_affected: Vec<String>,
+    #[serde(default)]
+    pub branch_name: String,
+    #[serde(default = "yes")]
+    pub can_parallel: bool,
+    #[serde(default)]
+    pub depends_on: Vec<GroupId>,
+    #[serde(default)]
+    pub complexity: Complexity,
+    #[serde(default = "quarter_of_an_hour")]
+    pub estimated_effort_minutes: u32,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn quarter_of_an_hour() -> u32 {
+    15
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Complexity {
+    Low,
+    #[default]
+    Medium,
+    High,
+}
+
+/// What must hold at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Criterion {
+    pub id: String,
+    pub text: String,
+    pub tasks: Vec<String>,
+    /// A command that exits with 0 if the criterion is met. No shell reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PhaseInput {
+    #[serde(default)]
+    phase_number: u16,
+    group_ids: Vec<GroupId>,
+}
+
+/// What a plan is read against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub mode: ModeChoice,
+    pub at_once: u8,
+    /// The ids of earlier groups and tasks, which are taken.
+    pub groups: BTreeSet<String>,
+    pub tasks: BTreeSet<String>,
+    /// The group that is split, with its tasks, if one is.
+    pub split: Option<(GroupId, Vec<Task>)>,
+}
+
+/// Reads the members of a plan. Fails with every reason why it is refused.
+pub(super) fn read(members: &Map<String, Value>, setting: &Setting) -> Result<Plan, Vec<String>> {
+    let mut problems = Vec::new();
+    let tasks: Vec<Task> = match &setting.split {
+        Some((_, tasks)) => tasks.clone(),
+        None => list(members, "all_tasks", &mut problems),
+    };
+    let mut groups: Vec<PlanGroup> = list(members, "task_groups", &mut problems);
+    let criteria: Vec<Criterion> = list(members, "success_criteria", &mut problems);
+    let phases: Vec<PhaseInput> = list(members, "execution_phases", &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    if groups.is_empty() {
+        return Err(vec!["the plan has no groups".to_owned()]);
+    }
+    let mode = mode(members, setting, &groups, &mut problems);
+    for group in groups.iter_mut().filter(|group| group.branch_name.is_empty()) {
+        group.branch_name = branch_name(&group.id, &group.name);
+    }
+    check_groups(&groups, setting, &mut problems);
+    check_tasks(&tasks, &groups, setting, &mut problems);
+    check_criteria(&criteria, &tasks, &mut problems);
+    let phases = ordered_phases(phases, &groups, setting, &mut problems);
+    let mode_reasoning = members.get("mode_reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if problems.is_empty() {
+        Ok(Plan { mode, mode_reasoning, tasks, groups, phases, criteria })
+    } else {
+        Err(problems)
+    }
+}
+
+fn list<T: for<'de> Deserialize<'de>>(
+    members: &Map<String, Value>,
+    name: &str,
+    problems: &mut Vec<String>,
+) -> Vec<T> {
+    let items = match members.get(name) {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Array(items)) => items,
+        Some(_) => {
+            problems.push(format!("`{name}` is not a list"));
+            return Vec::new();
+        }
+    };
+    let mut read = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        match T::deserialize(item) {
+            Ok(item) => read.push(item),
+            Err(error) => problems.push(format!("`{name}[{index}]`: {error}")),
+        }
+    }
+    read
+}
+
+fn mode(
+    members: &Map<String, Value>,
+    setting: &Setting,
+    groups: &[PlanGroup],
+    problems: &mut Vec<String>,
+) -> Mode {
+    let is_first = setting.groups.is_empty() && setting.split.is_none();
+    let stated = members.get("mode").and_then(|mode| Mode::deserialize(mode).ok());
+    let only = match groups {
+        [only] => Some(only.id.as_str()),
+        _ => None,
+    };
+    let mode = stated.unwrap_or(if only == Some("main") { Mode::Simple } else { Mode::Parallel });
+    if !is_first {
+        return Mode::Parallel;
+    }
+    match (setting.mode, mode) {
+        (ModeChoice::Simple, Mode::Parallel) => {
+            problems.push("the user chose the mode `simple`: plan one group with the id `main`".to_owned());
+        }
+        (ModeChoice::Parallel, Mode::Simple) => {
+            problems.push("the user chose the mode `parallel`: plan several groups".to_owned());
+        }
+        (_, Mode::Simple) if only != Some("main") => {
+            problems.push("a plan in the mode `simple` has one group with the id `main`".to_owned());
+        }
+        (ModeChoice::Auto | ModeChoice::Simple | ModeChoice::Parallel, Mode::Simple | Mode::Parallel) => {}
+    }
+    mode
+}
+
+/// Returns `feature/group-A-jwt-auth`, or `feature/jwt-auth` for the only group.
+pub(super) fn branch_name(id: &GroupId, name: &str) -> String {
+    let words: Vec<String> = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let slug: String = words.join("-").chars().take(40).collect();
+    match (id.as_str(), slug.trim_end_matches('-')) {
+        ("main", slug) if !slug.is_empty() => format!("feature/{slug}"),
+        (id, "") => format!("feature/group-{id}"),
+        (id, slug) => format!("feature/group-{id}-{slug}"),
+    }
+}
+
+fn is_branch_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+            && !part.starts_with(['-', '.'])
+            && !part.ends_with('.')
+            && !part.contains("..")
+            && !std::path::Path::new(part).extension().is_some_and(|end| end.eq_ignore_ascii_case("lock"))
+    };
+    name.len() <= 150 && name.strip_prefix("feature/").is_some_and(|rest| rest.split('/').all(is_part))
+}
+
+fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
+    let mut seen = setting.groups.clone();
+    let mut branches = BTreeSet::new();
+    let known: BTreeSet<_> = groups.iter().map(|group| group.id.as_str()).collect();
+    for group in groups {
+        let id = &group.id;
+        if !seen.insert(id.to_string()) {
+            problems.push(format!("there are two groups `{id}`"));
+        }
+        if !is_branch_name(&group.branch_name) {
+            problems.push(format!(
+                "`{}` cannot be the branch of group `{id}`: use `feature/group-{id}-<slug>`",
+                group.branch_name
+            ));
+        }
+        if !branches.insert(&group.branch_name) {
+            problems.push(format!("two groups have the branch `{}`", group.branch_name));
+        }
+        for needed in &group.depends_on {
+            if !known.contains(needed.as_str()) && !setting.groups.contains(needed.as_str()) {
+                problems.push(format!("group `{id}` depends on `{needed}`, which does not exist"));
+            }
+        }
+        for file in &group.files_affected {
+            if let Some(why) = crate::check::artifact_path_problem(file) {
+                problems.push(format!("the file `{file}` of group `{id}` {why}"));
+            }
+        }
+    }
+    if let Some(id) = cycle(groups) {
+        problems.push(format!("group `{id}` depends on itself, directly or through other groups"));
+    }
+}
+
+/// Returns a group that depends on itself.
+fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
+    let needs: BTreeMap<&GroupId, &[GroupId]> =
+        groups.iter().map(|group| (&group.id, group.depends_on.as_slice())).collect();
+    let reaches_itself = |start: &GroupId| {
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&GroupId> = needs.get(start).into_iter().flat_map(|needs| needs.iter()).collect();
+        while let Some(id) = open.pop() {
+            if id == start {
+                return true;
+            }
+            if seen.insert(id) {
+                open.extend(needs.get(id).into_iter().flat_map(|needs| needs.iter()));
+            }
+        }
+        false
+    };
+    groups.iter().map(|group| &group.id).find(|id| reaches_itself(id))
+}
+
+fn check_tasks(tasks: &[Task], groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
+    if tasks.is_empty() {
+        problems.push("the plan has no tasks in `all_tasks`".to_owned());
+    }
+    let mut known = BTreeSet::new();
+    for task in tasks {
+        let is_new = known.insert(task.id.as_str());
+        if !is_new || (setting.split.is_none() && setting.tasks.contains(&task.id)) {
+            problems.push(format!("there are two tasks `{}`", task.id));
+        }
+    }
+    let mut owner: BTreeMap<&str, &GroupId> = BTreeMap::new();
+    for group in groups {
+        if group.tasks.is_empty() {
+            problems.push(format!("group `{}` has no tasks", group.id));
+        }
+        for task in &group.tasks {
+            if !known.contains(task.as_str()) {
+                problems.push(format!("group `{}` has the task `{task}`, which does not exist", group.id));
+            }
+            if let Some(other) = owner.insert(task, &group.id) {
+                problems.push(format!("task `{task}` is in the groups `{other}` and `{}`", group.id));
+            }
+        }
+    }
+    for task in tasks.iter().filter(|task| !owner.contains_key(task.id.as_str())) {
+        problems.push(format!("task `{}` is in no group", task.id));
+    }
+}
+
+fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for criterion in criteria {
+        let id = &criterion.id;
+        if !seen.insert(id) {
+            problems.push(format!("there are two criteria `{id}`"));
+        }
+        if criterion.tasks.is_empty() {
+            problems.push(format!("criterion `{id}` names no task"));
+        }
+        for task in criterion.tasks.iter().filter(|task| tasks.iter().all(|known| known.id != **task)) {
+            problems.push(format!("criterion `{id}` names the task `{task}`, which does not exist"));
+        }
+        if criterion.command.as_ref().is_some_and(|command| command_words(command).is_none()) {
+            problems.push(format!(
+                "the command of criterion `{id}` cannot be read as a program and its arguments"
+            ));
+        }
+    }
+}
+
+/// Splits a command into the program and its arguments.
+pub(super) fn command_words(command: &str) -> Option<Vec<String>> {
+    shell_words::split(command).ok().filter(|words| !words.is_empty())
+}
+
+/// Returns the phases in order. Without stated ones, a group comes as early as its dependencies allow.
+fn ordered_phases(
+    mut stated: Vec<PhaseInput>,
+    groups: &[PlanGroup],
+    setting: &Setting,
+    problems: &mut Vec<String>,
+) -> Vec<Vec<GroupId>> {
+    if stated.is_empty() {
+        return if problems.is_empty() { derived_phases(groups, setting.at_once) } else { Vec::new() };
+    }
+    stated.sort_by_key(|phase| phase.phase_number);
+    let phases: Vec<Vec<GroupId>> = stated.into_iter().map(|phase| phase.group_ids).collect();
+    let mut phase_of: BTreeMap<&GroupId, usize> = BTreeMap::new();
+    for (number, ids) in phases.iter().enumerate() {
+        if ids.len() > usize::from(setting.at_once) {
+            problems.push(format!(
+                "phase {} has {} groups; at most {} work at once",
+                number + 1,
+                ids.len(),
+                setting.at_once
+            ));
+        }
+        for id in ids {
+            if groups.iter().all(|group| group.id != *id) {
+                problems.push(format!("phase {} has the group `{id}`, which does not exist", number + 1));
+            }
+            if phase_of.insert(id, number).is_some() {
+                problems.push(format!("group `{id}` is in two phases"));
+            }
+        }
+    }
+    for group in groups {
+        let Some(own) = phase_of.get(&group.id) else {
+            problems.push(format!("group `{}` is in no phase", group.id));
+            continue;
+        };
+        for needed in &group.depends_on {
+            if phase_of.get(needed).is_some_and(|phase| phase > own) {
+                problems
+                    .push(format!("group `{}` depends on `{needed}`, which is in a later phase", group.id));
+            }
+        }
+    }
+    phases
+}
+
+fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
+    let mut phases: Vec<Vec<GroupId>> = Vec::new();
+    let mut placed: BTreeSet<&GroupId> = BTreeSet::new();
+    let own: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
+    while placed.len() < groups.len() {
+        let ready: Vec<_> = groups
+            .iter()
+            .filter(|group| !placed.contains(&group.id))
+            .filter(|group| group.depends_on.iter().all(|need| placed.contains(need) || !own.contains(need)))
+            .map(|group| &group.id)
+            .take(usize::from(at_once))
+            .collect();
+        assert!(!ready.is_empty(), "BUG: a plan with a cycle was refused");
+        placed.extend(&ready);
+        phases.push(ready.into_iter().cloned().collect());
+    }
+    phases
+}
+
+impl Plan {
+    /// Returns the plan as far as decisions depend on it. `first_phase` is the number of its first phase.
+    pub(super) fn work(&self, first_phase: u16) -> PlannedWork {
+        let phase = |id: &GroupId| {
+            let found = self.phases.iter().position(|phase| phase.contains(id)).unwrap_or(0);
+            first_phase + u16::try_from(found).unwrap_or(u16::MAX)
+        };
+        let order = self.order();
+        let place = |id: &GroupId| order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
+        let groups = self.groups.iter().map(|group| {
+            // Edges that follow one order of the dependencies cannot form a cycle.
+            let overlaps = self
+                .groups
+                .iter()
+                .filter(|other| place(&other.id) < place(&group.id) && phase(&other.id) <= phase(&group.id))
+                .filter(|other| must_not_overlap(other, group));
+            let after = group.depends_on.iter().cloned().chain(overlaps.map(|other| other.id.clone()));
+            PlannedGroup { id: group.id.clone(), phase: phase(&group.id), after: after.collect() }
+        });
+        let group_of = |task: &String| self.groups.iter().find(|group| group.tasks.contains(task));
+        let criteria =
+            self.criteria.iter().filter(|criterion| criterion.command.is_some()).map(|criterion| {
+                PlannedCriterion {
+                    groups: criterion
+                        .tasks
+                        .iter()
+                        .filter_map(group_of)
+                        .map(|group| group.id.clone())
+                        .collect(),
+                }
+            });
+        PlannedWork { groups: groups.collect(), criteria: criteria.collect() }
+    }
+
+    /// Returns the groups by phase, each after those that it depends on.
+    fn order(&self) -> Vec<&GroupId> {
+        let mut order: Vec<&GroupId> = Vec::new();
+        for phase in &self.phases {
+            let mut left: Vec<_> = self.groups.iter().filter(|group| phase.contains(&group.id)).collect();
+            while !left.is_empty() {
+                let waits = |group: &&PlanGroup| {
+                    left.iter().any(|other| other.id != group.id && group.depends_on.contains(&other.id))
+                };
+                let next = left.iter().position(|group| !waits(group)).unwrap_or(0);
+                order.push(&left.remove(next).id);
+            }
+        }
+        order
+    }
+}
+
+/// Returns whether the groups must not work at the same time.
+fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> bool {
+    !one.can_parallel
+        || !other.can_parallel
+        || !overlap(&one.files_affected, &other.files_affected).is_empty()
+}
+
+/// Returns the files of the first list that may be files of the second. A pattern counts as everything below the part before
+/// its first wildcard.
+pub(super) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
+    let fixed = |file: &str| file.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
+    let is_pattern = |file: &str| file.contains(['*', '?', '[', '{']) || file.ends_with('/');
+    let meet = |a: &str, b: &str| {
+        let (a, b) = (a.trim_start_matches("./"), b.trim_start_matches("./"));
+        let (fixed_a, fixed_b) = (fixed(a), fixed(b));
+        let below =
+            |directory: &str, file: &str| file.starts_with(&format!("{}/", directory.trim_end_matches('/')));
+        a == b
+            || below(a, b)
+            || below(b, a)
+            || (is_pattern(a) && fixed_b.starts_with(&fixed_a))
+            || (is_pattern(b) && fixed_a.starts_with(&fixed_b))
+    };
+    one.iter().filter(|file| other.iter().any(|found| meet(file, found))).cloned().collect()
+}
+
+/// Returns the JSON Schema of the members.
+pub(super) fn schema() -> Value {
+    let text = serde_json::json!({ "type": "string", "minLength": 1 });
+    let texts = serde_json::json!({ "type": "array", "items": text });
+    serde_json::json!({
+        "type": "object",
+        "required": ["verdict", "all_tasks", "task_groups", "success_criteria"],
+        "properties": {
+            "verdict": { "enum": ["PLANNING_COMPLETE"] },
+            "mode": { "enum": ["simple", "parallel"] },
+            "mode_reasoning": { "type": "string" },
+            "all_tasks": { "type": "array", "minItems": 1, "items": {
+                "type": "object", "required": ["id", "description"],
+                "properties": { "id": text, "description": text },
+            } },
+            "task_groups": { "type": "array", "minItems": 1, "items": {
+                "type": "object", "required": ["id", "name", "tasks", "files_affected"],
+                "properties": {
+                    "id": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$" },
+                    "name": text, "tasks": texts, "files_affected": texts,
+                    "branch_name": { "type": "string", "pattern": "^feature/" },
+                    "can_parallel": { "type": "boolean" }, "depends_on": texts,
+                    "complexity": { "enum": ["low", "medium", "high"] },
+                    "estimated_effort_minutes": { "type": "integer", "minimum": 0 },
+                },
+            } },
+            "execution_phases": { "type": "array", "items": {
+                "type": "object", "required": ["phase_number", "group_ids"],
+                "properties": { "phase_number": { "type": "integer", "minimum": 1 }, "group_ids": texts },
+            } },
+            "success_criteria": { "type": "array", "items": {
+                "type": "object", "required": ["id", "text", "tasks"],
+                "properties": { "id": text, "text": text, "tasks": texts, "command": text },
+            } },
+        },
+    })
+}

@@ -1,0 +1,316 @@
+//! How commands show a run.
+
+use serde_json::{Map, Value, json};
+
+use super::Team;
+use super::brief::TEMPLATES;
+use super::decide::Change;
+use super::definition::Definition;
+use super::document::{Document, StepWord};
+use super::state::{Hold, Stage, State};
+use super::step::{
+    Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
+};
+use crate::present::{Grid, GridRow, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::prompt::PromptTemplate;
+use crate::rules::{Never, StepStatus};
+use crate::{RunId, Stamp, StepId};
+
+impl Present for Team {
+    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEPS_AT: &'static str = "groups";
+    const OPENED_BY: &'static str = "team";
+    const OPENED_WITH: &'static str = "request";
+    const RETRIES: bool = true;
+    const RENAMES: bool = false;
+    const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
+    const VIEWS: &'static [&'static str] = &["/coordination/"];
+
+    fn agent(_: &Definition, _: &State, step: &Step) -> String {
+        step.agent().to_owned()
+    }
+
+    fn needs(_: &Definition, state: &State, step: &Step) -> Vec<Step> {
+        let merges = || state.in_order().into_iter().map(|(id, _)| Step::Group(id.clone(), Role::Merge));
+        let of = |role| step.group().map(|id| Step::Group(id.clone(), role)).into_iter().collect();
+        match step {
+            Step::Pm(PmStep::Plan | PmStep::Decision) => Vec::new(),
+            Step::Pm(PmStep::Check) if !state.criteria.is_empty() => vec![Step::Pm(PmStep::Criteria)],
+            Step::Pm(PmStep::Criteria | PmStep::Check) if state.groups.is_empty() => vec![Step::PLAN],
+            Step::Pm(PmStep::Criteria | PmStep::Check) => merges().collect(),
+            Step::Pm(PmStep::Deliver) => vec![Step::Pm(PmStep::Check)],
+            Step::Group(id, Role::Developer) => {
+                let after = state.groups.get(id).into_iter().flat_map(|group| group.after.iter());
+                let mut needs: Vec<_> = after.map(|id| Step::Group(id.clone(), Role::Merge)).collect();
+                if needs.is_empty() {
+                    needs.push(Step::PLAN);
+                }
+                needs
+            }
+            Step::Group(_, Role::Qa) => of(Role::Developer),
+            Step::Group(_, Role::TechLead) => of(Role::Qa),
+            Step::Group(_, Role::Merge) => of(Role::TechLead),
+            Step::Group(_, Role::Decision) => of(Role::Developer),
+        }
+    }
+
+    fn loop_back(definition: &Definition, _: &State, step: &Step) -> Option<LoopBack<Step>> {
+        let max_iterations = match step {
+            Step::Group(_, Role::Qa) => definition.limits.qa,
+            Step::Group(_, Role::TechLead) => definition.limits.review,
+            Step::Group(_, Role::Developer | Role::Merge | Role::Decision) | Step::Pm(_) => return None,
+        };
+        let to = Step::Group(step.group()?.clone(), Role::Developer);
+        Some(LoopBack { to, max_iterations: u32::from(max_iterations.get()) })
+    }
+
+    fn unblocks_dependents(_: &Definition, state: &State, step: &Step) -> bool {
+        matches!(state.status(step), StepStatus::Succeeded | StepStatus::Skipped)
+    }
+
+    fn about(definition: &Definition, document: &Document) -> Vec<String> {
+        let mut lines = vec![definition.request.lines().next().unwrap_or_default().to_owned()];
+        if !document.plan.groups.is_empty() {
+            lines.push(format!(
+                "{} mode, {} of {} groups merged, phase {}",
+                document.plan.mode,
+                document.groups.values().filter(|group| group.stage == Stage::Complete).count(),
+                document.groups.len(),
+                document.current_phase(),
+            ));
+        }
+        lines
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.run.start_time
+    }
+
+    fn step_summary(document: &Document, step: &Step) -> StepSummary {
+        let shown = document.step(step);
+        let (mut status, mut kind) = match shown.status {
+            StepWord::Pending => ("pending", StatusKind::Pending),
+            StepWord::Running => ("running", StatusKind::Running),
+            StepWord::Waiting => ("waiting", StatusKind::Waiting),
+            StepWord::Done => ("done", StatusKind::Succeeded),
+            StepWord::Failed => ("failed", StatusKind::Failed),
+            StepWord::Skipped => ("skipped", StatusKind::Skipped),
+        };
+        let group = step.group().and_then(|id| document.groups.get(id));
+        let mut note = None;
+        if let (Some(group), Step::Group(_, role)) = (group, step) {
+            let is_current = matches!(
+                (role, group.stage),
+                (Role::Developer, Stage::Develop(_))
+                    | (Role::Qa, Stage::Test)
+                    | (Role::TechLead, Stage::Review | Stage::Unblock(_))
+                    | (Role::Merge, Stage::Merge)
+            );
+            if is_current && kind != StatusKind::Running && kind != StatusKind::Failed {
+                (status, kind) = (group.status(), StatusKind::Pending);
+            } else if is_current && kind == StatusKind::Running {
+                status = group.status();
+            } else if kind == StatusKind::Pending && group.is_done() {
+                (status, kind) = ("skipped", StatusKind::Skipped);
+            }
+            note = group.closed().map(str::to_owned);
+        }
+        StepSummary {
+            status,
+            kind,
+            attempts: shown.attempts,
+            loop_backs: shown.turn.0.saturating_sub(1),
+            started_at: shown.started_at,
+            ended_at: shown.ended_at,
+            error: shown.error.filter(|_| kind != StatusKind::Succeeded),
+            note,
+        }
+    }
+
+    fn result(document: &Document) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for record in &document.plan.criteria {
+            let (tone, word) = match record.passed {
+                Some(true) => (Tone::Good, "passed"),
+                Some(false) => (Tone::Bad, "failed"),
+                None => (Tone::Dim, "no command"),
+            };
+            lines.push(
+                Line::plain(format!("criterion {}: {} ", record.criterion.id, record.criterion.text))
+                    .then_toned(tone, word),
+            );
+        }
+        lines.extend(
+            document.run.consents.iter().map(|consent| Line::toned(Tone::Attention, consent.clone())),
+        );
+        lines
+    }
+
+    fn result_fields(document: &Document) -> Map<String, Value> {
+        let fields = json!({
+            "mode": document.plan.mode,
+            "groups": document.groups.iter().map(|(id, group)| json!({
+                "id": id, "status": group.status(), "closed": group.closed(),
+            })).collect::<Vec<_>>(),
+            "completion_percentage": document.percentage(),
+            "success_criteria": document.plan.criteria,
+            "consents": document.run.consents,
+        });
+        fields.as_object().cloned().unwrap_or_default()
+    }
+
+    fn after_failure(run: &RunId, _: &Document) -> String {
+        format!("run `callboard retry {run}` to reopen it")
+    }
+
+    fn grid(_: &Definition, state: &State, document: &Document) -> Option<Grid<Step>> {
+        if state.groups.is_empty() {
+            return None;
+        }
+        let columns = ["developer", "qa", "tech lead", "merge"].map(str::to_owned).to_vec();
+        let roles = [Role::Developer, Role::Qa, Role::TechLead, Role::Merge];
+        let row = |(id, _): (&super::GroupId, _)| GridRow {
+            name: id.to_string(),
+            cells: roles.map(|role| Some(Step::Group(id.clone(), role))).to_vec(),
+            note: document.idle_reason(id),
+        };
+        let mut rows: Vec<_> = state.in_order().into_iter().map(row).collect();
+        let pm = |step| Some(Step::Pm(step));
+        let criteria = pm(PmStep::Criteria).filter(|_| !state.criteria.is_empty());
+        rows.push(GridRow {
+            name: "pm".to_owned(),
+            cells: vec![pm(PmStep::Plan), criteria, pm(PmStep::Check), pm(PmStep::Deliver)],
+            note: None,
+        });
+        Some(Grid { columns, rows })
+    }
+
+    fn verdict_text(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Plan(_) => "reported a plan",
+            Verdict::Complete => "claimed that the request is fulfilled",
+            Verdict::Criteria { .. } => "ran the success criteria",
+            Verdict::Delivered => "delivered the work",
+            Verdict::Developer(DeveloperVerdict::ReadyForQa) => "reported READY_FOR_QA",
+            Verdict::Developer(DeveloperVerdict::ReadyForReview) => "reported READY_FOR_REVIEW",
+            Verdict::Developer(DeveloperVerdict::Blocked) | Verdict::Qa(QaVerdict::Blocked) => {
+                "reported BLOCKED"
+            }
+            Verdict::Qa(QaVerdict::Pass) => "reported PASS",
+            Verdict::Qa(QaVerdict::Fail) => "reported FAIL",
+            Verdict::Qa(QaVerdict::Flaky) => "reported FLAKY",
+            Verdict::TechLead(TechLeadVerdict::Approved) => "approved the group",
+            Verdict::TechLead(TechLeadVerdict::ChangesRequested { .. }) => "requested changes",
+            Verdict::TechLead(TechLeadVerdict::Unblocked) => "unblocked the group",
+            Verdict::Merge(MergeVerdict::Merged) => "merged the group",
+            Verdict::Merge(MergeVerdict::Refused) => "could not merge the group",
+            Verdict::Choice(Choice::Split) => "chose to split the group",
+            Verdict::Choice(Choice::Continue) => "chose to continue",
+            Verdict::Choice(Choice::Skip) => "chose to skip the group",
+            Verdict::Choice(Choice::Fail) => "chose to fail the run",
+            Verdict::Choice(Choice::Accept) => "accepted the result",
+        }
+    }
+
+    fn change_line(change: &Change) -> Option<Line> {
+        let names = |work: &super::PlannedWork| {
+            work.groups.iter().map(|group| group.id.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        match change {
+            Change::Planned { work, .. } => Some(Line::plain(format!("planned the groups {}", names(work)))),
+            Change::Replaced { group, work, .. } => {
+                Some(Line::plain(format!("group {group} is replaced by {}", names(work))))
+            }
+            Change::Moved { group, to: Stage::Complete, .. } => {
+                Some(Line::toned(Tone::Good, "✓").then(format!(" group {group} merged")))
+            }
+            Change::Asked { group, .. } => {
+                Some(Line::toned(Tone::Attention, "?").then(format!(" group {group} needs a decision")))
+            }
+            Change::CheckAsked => {
+                Some(Line::toned(Tone::Attention, "?").then(" the final check needs a decision"))
+            }
+            Change::Refused => Some(Line::toned(Tone::Attention, "✗").then(" completion refused")),
+            Change::Chosen { group, choice } => {
+                Some(Line::plain(format!("group {group}: {}", choice.word())))
+            }
+            Change::Retried { step } => {
+                Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}")))
+            }
+            Change::Moved { .. }
+            | Change::CriteriaRan { .. }
+            | Change::CheckChosen { .. }
+            | Change::Accepted
+            | Change::Delivered
+            | Change::Failed { .. } => None,
+        }
+    }
+
+    fn change_event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::Planned { work, .. } => Some(("planned", json!({ "groups": work.groups }))),
+            Change::Replaced { group, work, .. } => {
+                Some(("split", json!({ "group": group, "groups": work.groups })))
+            }
+            Change::Moved { group, to, .. } => Some(("group", json!({ "group": group, "needs": to }))),
+            Change::Asked { group, limit, .. } => Some(("asked", json!({ "group": group, "limit": limit }))),
+            Change::Chosen { group, choice } => Some(("chosen", json!({ "group": group, "choice": choice }))),
+            Change::Refused => Some(("completion_refused", json!({}))),
+            Change::CriteriaRan { .. }
+            | Change::CheckAsked
+            | Change::CheckChosen { .. }
+            | Change::Accepted
+            | Change::Delivered
+            | Change::Failed { .. }
+            | Change::Retried { .. } => None,
+        }
+    }
+
+    fn request_text(request: &Never) -> String {
+        match *request {}
+    }
+
+    fn edit_summary(edit: &Never) -> String {
+        match *edit {}
+    }
+
+    fn concerns(change: &Change, step: &StepId) -> bool {
+        let about = Step::parse(step);
+        let group = about.as_ref().and_then(Step::group);
+        match change {
+            Change::Planned { .. } => matches!(about, Some(Step::Pm(PmStep::Plan | PmStep::Check))),
+            Change::Replaced { group: of, .. } => about == Some(Step::PLAN) || group == Some(of),
+            Change::Moved { group: of, .. }
+            | Change::Asked { group: of, .. }
+            | Change::Chosen { group: of, .. } => group == Some(of),
+            Change::CriteriaRan { .. } => about == Some(Step::Pm(PmStep::Criteria)),
+            Change::Refused | Change::Accepted => about == Some(Step::Pm(PmStep::Check)),
+            Change::CheckAsked | Change::CheckChosen { .. } => about == Some(Step::Pm(PmStep::Decision)),
+            Change::Delivered => about == Some(Step::Pm(PmStep::Deliver)),
+            Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
+        }
+    }
+}
+
+impl Document {
+    /// Returns why nothing happens in a group.
+    pub(super) fn idle_reason(&self, id: &super::GroupId) -> Option<String> {
+        let group = self.groups.get(id)?;
+        if let Some(closed) = group.closed() {
+            let reason = group.closed_because.as_deref().unwrap_or_default();
+            return Some(format!("{closed}: {reason}").trim_end_matches([':', ' ']).to_owned());
+        }
+        match group.hold {
+            Hold::Asks(_) => return Some("a person decides: see `callboard inbox`".to_owned()),
+            Hold::Splitting => return Some("the project manager splits it".to_owned()),
+            Hold::Open | Hold::Skipped | Hold::Split | Hold::Failed(_) => {}
+        }
+        let is_active =
+            Role::ALL.iter().any(|role| self.run.active.contains_key(&Step::Group(id.clone(), *role).id()));
+        if group.stage == Stage::Complete || is_active {
+            return None;
+        }
+        let waits = self.waits_for(id);
+        Some(if waits.is_empty() { "waits for a slot".to_owned() } else { waits.join("; ") })
+    }
+}

@@ -1,0 +1,581 @@
+//! Entries → document.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::Team;
+use super::claims::{self, issues, passed, text, texts};
+use super::decide::Change as TeamChange;
+use super::definition::{Definition, GroupId};
+use super::document::{
+    Blocker, CriterionRecord, DecisionEntry, Document, Feedback, GroupPart, Mailbox, RunWord, StepWord,
+    TestCounts, decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
+};
+use super::plan::{self, Plan};
+use super::state::{Hold, Stage};
+use super::step::{
+    Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
+};
+use crate::checks;
+use crate::entry::{Entry, Evidence, Input};
+use crate::rules::Outcome;
+use crate::run::{Change, Ending, Exit, Fact, RunStatus};
+use crate::{Stamp, Turn};
+
+/// One entry while it is recorded.
+struct Recorder<'a> {
+    definition: &'a Definition,
+    document: &'a mut Document,
+    at: Stamp,
+    evidence: Option<&'a Evidence>,
+    /// The step that reported, and the fields of its report.
+    reported: Option<(Step, Map<String, Value>)>,
+    touched: BTreeSet<String>,
+    started: Vec<(Step, String)>,
+}
+
+/// Applies an entry to the document and returns the parts that changed.
+pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Team>) -> Vec<String> {
+    let is_opened = matches!(entry.input, Input::Opened { .. });
+    if is_opened {
+        *document = reopened(document, entry.at);
+    }
+    let evidence = entry.input.evidence();
+    let (step, verdict) = match &entry.input {
+        Input::Fact { fact: Fact::Ended { attempt, ending: Ending::Reported(verdict) }, .. } => {
+            (Step::parse(&attempt.step), Some(verdict))
+        }
+        Input::Fact { fact: Fact::Answered { step, verdict, .. }, .. } => (Step::parse(step), Some(verdict)),
+        Input::Fact { .. }
+        | Input::Opened { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Deferred
+        | Input::Recovered { .. } => (None, None),
+    };
+    let report = evidence.and_then(|evidence| evidence.report.as_ref());
+    let reported = step.zip(verdict).map(|(step, _)| {
+        let fields = report.map(|report| claims::fields(document, &step, report).unwrap_or_default());
+        (step, fields.unwrap_or_default())
+    });
+    let statuses = document.plan_statuses();
+    let mut recorder = Recorder {
+        definition,
+        document,
+        at: entry.at,
+        evidence,
+        reported,
+        touched: [run_part()].into(),
+        started: Vec::new(),
+    };
+    if is_opened {
+        recorder.touched.insert(plan_part());
+    }
+    if let Some(verdict) = verdict {
+        recorder.says(verdict);
+    }
+    for change in &entry.changes {
+        recorder.change(change);
+    }
+    recorder.log_starts();
+    let changed_plan = recorder.touched.contains(&plan_part());
+    let Recorder { document, mut touched, .. } = recorder;
+    if changed_plan || document.plan_statuses() != statuses {
+        document.run.pm_iteration += u64::from(!is_opened);
+        document.run.pm_last_update = entry.at;
+    }
+    document.run.last_update = entry.at;
+    if let Some(imported) = document.imported.as_mut().filter(|imported| imported.unchanged)
+        && !entry.changes.is_empty()
+        && !matches!(entry.input, Input::Recovered { .. })
+    {
+        imported.unchanged = false;
+        touched.insert(imported_part());
+    }
+    touched.into_iter().collect()
+}
+
+/// Returns the document of a new run at the time of its first entry.
+fn reopened(document: &Document, at: Stamp) -> Document {
+    let mut new = document.clone();
+    (new.run.start_time, new.run.last_update, new.run.pm_last_update) = (at, at, at);
+    new
+}
+
+impl Recorder<'_> {
+    fn group(&mut self, id: &GroupId) -> &mut GroupPart {
+        self.touched.insert(group_part(id));
+        let at = self.at;
+        let group = self.document.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
+        group.last_update = at;
+        group
+    }
+
+    fn change(&mut self, change: &Change<TeamChange>) {
+        match change {
+            Change::Status { status } => self.status(*status),
+            Change::Protocol { transition } => self.transition(transition),
+            Change::Waiting { step } => self.step(&parsed(step), |step, at| {
+                (step.status, step.started_at, step.ended_at) = (StepWord::Waiting, Some(at), None);
+            }),
+            Change::Queued { step, turn } => {
+                let turn = *turn;
+                self.step(&parsed(step), |step, _| {
+                    (step.turn, step.status, step.attempts) = (turn, StepWord::Pending, 0);
+                });
+            }
+            Change::Started { attempt, counted_attempt } => {
+                self.start(&parsed(&attempt.step), attempt.turn, *counted_attempt);
+            }
+            Change::Ended { attempt, exit } => self.end(&parsed(&attempt.step), *exit),
+            Change::Answered { step } => self.step(&parsed(step), |step, at| {
+                (step.status, step.ended_at) = (StepWord::Done, Some(at));
+            }),
+            Change::Dequeued { step } => self.step(&parsed(step), |step, _| step.status = StepWord::Pending),
+            Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
+        }
+    }
+
+    fn step(&mut self, step: &Step, change: impl FnOnce(&mut super::document::StepDocument, Stamp)) {
+        let at = self.at;
+        let (found, part) = self.document.step_mut(step);
+        change(found, at);
+        self.touched.insert(part);
+    }
+
+    fn status(&mut self, status: RunStatus) {
+        let run = &mut self.document.run;
+        (run.status, run.end_time) = match status {
+            RunStatus::Finished(Outcome::Succeeded) => (RunWord::Completed, Some(self.at)),
+            RunStatus::Finished(Outcome::Failed | Outcome::Incomplete)
+            | RunStatus::Finishing(Outcome::Failed | Outcome::Incomplete)
+            | RunStatus::Draining(Outcome::Failed | Outcome::Incomplete) => (RunWord::Error, Some(self.at)),
+            RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::Stopping(_)
+            | RunStatus::Stopped(_)
+            | RunStatus::Finishing(Outcome::Succeeded)
+            | RunStatus::Draining(Outcome::Succeeded) => (RunWord::Running, None),
+        };
+    }
+
+    fn start(&mut self, step: &Step, turn: Turn, counted_attempt: u32) {
+        self.started.push((step.clone(), self.document.reasoning(step)));
+        self.document.run.active.insert(step.id(), self.at);
+        self.step(step, |step, at| {
+            (step.status, step.turn, step.attempts) = (StepWord::Running, turn, counted_attempt);
+            (step.started_at, step.ended_at) = (Some(at), None);
+        });
+        let delivered = self.document.deliver(step, turn);
+        self.touched.extend(delivered);
+        let Step::Group(id, role) = step else { return };
+        let at = self.at;
+        let group = self.group(id);
+        match role {
+            Role::Developer => {
+                group.start_time.get_or_insert(at);
+                group.iterations.developer += 1;
+            }
+            Role::Qa => group.iterations.qa += 1,
+            Role::TechLead => group.iterations.tech_lead += 1,
+            Role::Merge | Role::Decision => return,
+        }
+        group.started = true;
+    }
+
+    fn end(&mut self, step: &Step, exit: Exit) {
+        self.document.run.active.remove(&step.id());
+        let error = self.evidence.and_then(|evidence| evidence.error.clone());
+        self.step(step, |step, at| {
+            step.ended_at = Some(at);
+            step.error = error;
+            step.status = match exit {
+                Exit::Reported => StepWord::Done,
+                Exit::Exhausted => StepWord::Failed,
+                Exit::WillRetry { .. }
+                | Exit::Interrupted { .. }
+                | Exit::Stopped
+                | Exit::Released
+                | Exit::Drained => StepWord::Pending,
+            };
+        });
+        if let Some(id) = step.group() {
+            self.group(id);
+        }
+    }
+
+    fn log_starts(&mut self) {
+        if self.started.is_empty() {
+            return;
+        }
+        let started = std::mem::take(&mut self.started);
+        let count = started.len() as u64;
+        let mut reasons: Vec<String> = Vec::new();
+        for (_, reason) in &started {
+            if !reasons.contains(reason) {
+                reasons.push(reason.clone());
+            }
+        }
+        let steps: Vec<_> = started.into_iter().map(|(step, _)| step).collect();
+        let run = &mut self.document.run;
+        run.iteration += count;
+        run.total_spawns += count;
+        let entry = DecisionEntry {
+            iteration: run.iteration,
+            decision: spawn_decision(&steps),
+            reasoning: reasons.join("; "),
+            timestamp: self.at,
+        };
+        self.touched.insert(decision_part(self.document.decisions.len()));
+        self.document.decisions.push(entry);
+    }
+
+    /// Records what a report or an answer says, whatever follows from it.
+    fn says(&mut self, verdict: &Verdict) {
+        let Some((step, fields)) = self.reported.clone() else { return };
+        match (&step, verdict) {
+            (Step::Group(id, Role::Developer), Verdict::Developer(verdict)) => {
+                self.developer(id, *verdict, &fields);
+            }
+            (Step::Group(id, Role::Qa), Verdict::Qa(verdict)) => self.qa(id, *verdict, &fields),
+            (Step::Group(id, Role::TechLead), Verdict::TechLead(verdict)) => {
+                self.tech_lead(id, *verdict, &fields);
+            }
+            (Step::Group(id, Role::Merge), Verdict::Merge(verdict)) => self.merge(id, *verdict),
+            (Step::Pm(PmStep::Criteria), Verdict::Criteria { .. }) => self.criteria(),
+            (Step::Pm(_) | Step::Group(..), _) => {}
+        }
+    }
+
+    fn developer(&mut self, id: &GroupId, verdict: DeveloperVerdict, fields: &Map<String, Value>) {
+        let summary = text(fields, &["summary", "notes"]);
+        let blocker = text(fields, &["blocker", "summary"]);
+        let (name, branch) = self.named(id);
+        let group = self.group(id);
+        changed_files(group, fields);
+        counts(group, fields);
+        if !summary.is_empty() {
+            group.summary = summary;
+        }
+        match verdict {
+            DeveloperVerdict::ReadyForQa => {
+                let context = json!({
+                    "branch_name": branch, "files_modified": group.files_modified, "commits": group.commits,
+                    "unit_tests_status": passed(group, "unit_tests"), "notes": group.summary,
+                });
+                let body = json!({
+                    "subject": format!("{name} ready for QA"), "status": "READY_FOR_QA", "context": context,
+                });
+                self.send(Mailbox::DevToQa, Some(id), body);
+            }
+            DeveloperVerdict::ReadyForReview => {}
+            DeveloperVerdict::Blocked => {
+                let description =
+                    if blocker.is_empty() { "the developer is blocked".to_owned() } else { blocker };
+                group.blockers.push(Blocker { description, resolved: false, resolution: None });
+            }
+        }
+    }
+
+    fn qa(&mut self, id: &GroupId, verdict: QaVerdict, fields: &Map<String, Value>) {
+        let (name, _) = self.named(id);
+        let took = self.evidence.and_then(|evidence| evidence.duration_ms).unwrap_or(0) / 1000;
+        let findings = texts(fields, "findings");
+        let summary = text(fields, &["summary", "notes"]);
+        let group = self.group(id);
+        counts(group, fields);
+        group.findings.clone_from(&findings);
+        let results = json!({
+            "integration_tests": passed(group, "integration_tests"),
+            "contract_tests": passed(group, "contract_tests"),
+            "e2e_tests": passed(group, "e2e_tests"),
+            "total_time": format!("{}m {}s", took / 60, took % 60),
+        });
+        match verdict {
+            QaVerdict::Pass => {
+                let context = json!({
+                    "files_modified": group.files_modified, "implementation_summary": group.summary,
+                });
+                let body = json!({
+                    "subject": format!("{name} QA results: all tests passed"), "result": "PASS",
+                    "test_results": results, "developer_context": context,
+                });
+                self.send(Mailbox::QaToTechlead, Some(id), body);
+            }
+            QaVerdict::Fail => {
+                group.sent_back += 1;
+                let body = json!({
+                    "subject": format!("{name} QA results: tests failed"), "result": "FAIL",
+                    "test_results": results, "findings": findings, "summary": summary,
+                });
+                self.send(Mailbox::QaToDev, Some(id), body);
+            }
+            QaVerdict::Blocked | QaVerdict::Flaky => {
+                let what = match verdict {
+                    QaVerdict::Flaky => "tests pass at times only",
+                    QaVerdict::Blocked | QaVerdict::Pass | QaVerdict::Fail => "QA is blocked",
+                };
+                let said = text(fields, &["blocker", "summary"]);
+                let said = if said.is_empty() { findings.join("; ") } else { said };
+                let description = if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") };
+                group.blockers.push(Blocker { description, resolved: false, resolution: None });
+            }
+        }
+    }
+
+    fn tech_lead(&mut self, id: &GroupId, verdict: TechLeadVerdict, fields: &Map<String, Value>) {
+        let (name, _) = self.named(id);
+        let at = self.at;
+        let feedback = text(fields, &["feedback", "summary"]);
+        let group = self.group(id);
+        let is_unblocking_qa = group.stage == Stage::Unblock(super::state::Blocked::Qa);
+        group.code_quality_score =
+            fields.get("code_quality_score").and_then(Value::as_f64).or(group.code_quality_score);
+        group.security_issues_count =
+            fields.get("security_issues_count").and_then(Value::as_u64).or(group.security_issues_count);
+        let (decision, subject) = match verdict {
+            TechLeadVerdict::Approved => ("approved", "approved"),
+            TechLeadVerdict::ChangesRequested { .. } => {
+                group.sent_back += 1;
+                ("changes_requested", "changes requested")
+            }
+            TechLeadVerdict::Unblocked => {
+                for blocker in group.blockers.iter_mut().filter(|blocker| !blocker.resolved) {
+                    (blocker.resolved, blocker.resolution) = (true, Some(feedback.clone()));
+                }
+                ("unblocked", "unblocked")
+            }
+        };
+        let iteration = u32::try_from(group.feedback.len()).unwrap_or(u32::MAX).saturating_add(1);
+        group.feedback.push(Feedback {
+            iteration,
+            decision: decision.to_owned(),
+            feedback: feedback.clone(),
+            timestamp: at,
+        });
+        let body = json!({
+            "subject": format!("{name} review: {subject}"), "decision": decision, "feedback": feedback,
+            "issues": issues(fields), "actionable_items": texts(fields, "actionable_items"),
+        });
+        // Guidance for QA is in the blocker's resolution.
+        if !is_unblocking_qa {
+            self.send(Mailbox::TechleadToDev, Some(id), body);
+        }
+    }
+
+    fn merge(&mut self, id: &GroupId, verdict: MergeVerdict) {
+        let (name, branch) = self.named(id);
+        let logs =
+            self.evidence.and_then(|evidence| evidence.report.as_ref()).map(|report| report.logs.clone());
+        let logs = logs.unwrap_or_default().join("\n\n");
+        match verdict {
+            MergeVerdict::Merged => {
+                let body = json!({
+                    "subject": format!("{name} is merged"), "status": "MERGED", "branch_name": branch,
+                });
+                self.send(Mailbox::ToPm, Some(id), body);
+            }
+            MergeVerdict::Refused => {
+                self.group(id).sent_back += 1;
+                let issue = json!({
+                    "priority": "critical", "title": "The merge was refused", "location": branch,
+                    "description": logs, "fix_suggestion": "Merge the integration branch into yours and resolve it.",
+                });
+                let body = json!({
+                    "subject": format!("{name}: the merge was refused"), "decision": "changes_requested",
+                    "feedback": logs, "issues": [issue],
+                    "actionable_items": ["Merge the integration branch, resolve it, run the checks, commit"],
+                });
+                self.send(Mailbox::TechleadToDev, Some(id), body);
+            }
+        }
+    }
+
+    fn criteria(&mut self) {
+        let report = self.evidence.and_then(|evidence| evidence.report.as_ref());
+        let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
+        let criteria = self.document.plan.criteria.iter_mut();
+        for (record, result) in criteria.filter(|record| record.criterion.command.is_some()).zip(results) {
+            record.passed = Some(result.passed());
+            let end: String =
+                result.output.chars().rev().take(2000).collect::<Vec<_>>().into_iter().rev().collect();
+            record.evidence = Some(format!("{}\n{end}", result.summary()).trim_end().to_owned());
+        }
+        self.touched.insert(plan_part());
+    }
+
+    fn named(&self, id: &GroupId) -> (String, String) {
+        let planned = self.document.planned(id);
+        planned.map(|group| (group.name.clone(), group.branch_name.clone())).unwrap_or_default()
+    }
+
+    fn send(&mut self, mailbox: Mailbox, group: Option<&GroupId>, body: Value) {
+        let part = self.document.send(mailbox, group, self.at, body);
+        self.touched.insert(part);
+    }
+
+    fn transition(&mut self, transition: &TeamChange) {
+        match transition {
+            TeamChange::Planned { .. } => self.plan(None),
+            TeamChange::Replaced { group, .. } => {
+                self.group(group).hold = Hold::Split;
+                self.plan(Some(group));
+            }
+            TeamChange::Moved { group: id, to, .. } => self.moved(id, *to),
+            TeamChange::Asked { group: id, to, limit } => {
+                let group = self.group(id);
+                if group.stage != *to {
+                    (group.stage, group.started) = (*to, false);
+                }
+                group.hold = Hold::Asks(*limit);
+            }
+            TeamChange::Chosen { group, choice } => self.chosen(group, *choice),
+            TeamChange::CriteriaRan { .. } | TeamChange::CheckAsked | TeamChange::Delivered => {}
+            TeamChange::Refused => {
+                let failing =
+                    self.document.plan.criteria.iter().filter(|record| record.passed == Some(false));
+                let failing: Vec<_> = failing.map(|record| record.criterion.id.clone()).collect();
+                self.document.run.refusal =
+                    Some(format!("these success criteria fail: {}", failing.join(", ")));
+            }
+            TeamChange::CheckChosen { choice } => {
+                let reason = self.reason();
+                if *choice == Choice::Accept {
+                    self.document.run.consents.push(format!("completion accepted: {reason}"));
+                }
+            }
+            TeamChange::Accepted => self.document.run.refusal = None,
+            TeamChange::Failed { step } => self.step(step, |step, _| step.status = StepWord::Failed),
+            TeamChange::Retried { step } => {
+                self.step(step, |step, _| step.status = StepWord::Pending);
+                if let Step::Group(id, Role::Decision) = step {
+                    let group = self.group(id);
+                    if let Hold::Failed(limit) = group.hold {
+                        (group.hold, group.closed_because) = (Hold::Asks(limit), None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn moved(&mut self, id: &GroupId, to: Stage) {
+        let error = self.evidence.and_then(|evidence| evidence.error.clone());
+        let is_report = self.reported.is_some();
+        let at = self.at;
+        let group = self.group(id);
+        if let (Stage::Unblock(_), false) = (to, is_report) {
+            let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
+            group.blockers.push(Blocker { description, resolved: false, resolution: None });
+        }
+        (group.stage, group.started, group.hold) = (to, false, Hold::Open);
+        if to == Stage::Complete {
+            group.end_time = Some(at);
+            group.claimed_complete = false;
+        }
+    }
+
+    fn reason(&self) -> String {
+        let answer = self.evidence.and_then(|evidence| evidence.answer.as_ref());
+        answer.and_then(|answer| answer.text()).unwrap_or_default().to_owned()
+    }
+
+    fn chosen(&mut self, id: &GroupId, choice: Choice) {
+        let reason = self.reason();
+        if choice == Choice::Skip {
+            self.document.run.consents.push(format!("group {id} skipped: {reason}"));
+        }
+        let group = self.group(id);
+        group.hold = match (choice, group.hold) {
+            (Choice::Split, _) => Hold::Splitting,
+            (Choice::Skip, _) => Hold::Skipped,
+            (Choice::Fail, Hold::Asks(limit)) => Hold::Failed(limit),
+            (Choice::Continue | Choice::Accept | Choice::Fail, _) => Hold::Open,
+        };
+        if group.hold.is_closed() {
+            group.closed_because = Some(reason);
+        }
+    }
+
+    /// Adds the groups of a plan.
+    fn plan(&mut self, split: Option<&GroupId>) {
+        let Some((step, fields)) = self.reported.clone() else { return };
+        // The plan was read before it was decided about; the group that it replaces is still in the document then.
+        if let Some(id) = split {
+            self.group(id).hold = Hold::Splitting;
+        }
+        let read = claims::plan(self.definition, self.document, &step, &fields);
+        if let Some(id) = split {
+            self.group(id).hold = Hold::Split;
+        }
+        let Ok(plan) = read else { return };
+        self.touched.insert(plan_part());
+        let is_first = self.document.plan.groups.is_empty();
+        let at = self.at;
+        for group in &plan.groups {
+            self.document.groups.insert(group.id.clone(), GroupPart::new(at));
+            self.touched.insert(group_part(&group.id));
+        }
+        self.overlaps(&plan);
+        let shown = &mut self.document.plan;
+        if let Some(old) = split {
+            let new: Vec<_> = plan.groups.iter().map(|group| group.id.clone()).collect();
+            if let Some(phase) = shown.phases.iter_mut().find(|phase| phase.contains(old)) {
+                phase.extend(new.iter().cloned());
+            }
+            shown.replaced.insert(old.clone(), new);
+        } else {
+            shown.phases.extend(plan.phases);
+            shown.tasks.extend(plan.tasks);
+        }
+        shown.groups.extend(plan.groups);
+        if is_first {
+            (shown.mode, shown.mode_reasoning) = (plan.mode, plan.mode_reasoning);
+            let record = |criterion| CriterionRecord { criterion, passed: None, evidence: None };
+            shown.criteria = plan.criteria.into_iter().map(record).collect();
+        }
+        self.document.run.refusal = None;
+    }
+
+    /// Notes which groups must not work at the same time, and why.
+    fn overlaps(&mut self, plan: &Plan) {
+        for planned in plan.work(0).groups {
+            let files = |id: &GroupId| plan.groups.iter().find(|group| group.id == *id);
+            let Some(own) = files(&planned.id) else { continue };
+            for other in planned.after.iter().filter(|other| !own.depends_on.contains(other)) {
+                let common = files(other)
+                    .map(|other| plan::overlap(&own.files_affected, &other.files_affected))
+                    .unwrap_or_default();
+                let entry = self.document.plan.overlaps.entry(planned.id.clone()).or_default();
+                entry.insert(other.clone(), common);
+            }
+        }
+    }
+}
+
+fn parsed(id: &crate::StepId) -> Step {
+    Step::parse(id).unwrap_or_else(|| panic!("BUG: an entry names `{id}`, which is not a step of `team`"))
+}
+
+/// Takes over what git says about the branch; without git, what the agent claims.
+fn changed_files(group: &mut GroupPart, fields: &Map<String, Value>) {
+    let git = fields.get("git").and_then(Value::as_object).unwrap_or(fields);
+    for (list, names) in [
+        (&mut group.files_modified, ["files", "files_modified"]),
+        (&mut group.commits, ["commits", "commits"]),
+    ] {
+        if let Some(name) = names.into_iter().find(|name| git.contains_key(*name)) {
+            *list = texts(git, name);
+        }
+    }
+}
+
+fn counts(group: &mut GroupPart, fields: &Map<String, Value>) {
+    for kind in claims::TEST_KINDS {
+        if let Some(Ok(counts)) = fields.get(kind).map(TestCounts::deserialize) {
+            group.test_results.insert(kind.to_owned(), counts);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The state of a run: how far each group is, and how far the end of the run is. Ids and numbers only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{Definition, GroupId, Limits};
+use super::step::{PlannedCriterion, PlannedGroup, PmStep, Role, Step};
+use crate::rules::StepStatus;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct State {
+    /// Empty until there is a plan.
+    pub groups: BTreeMap<GroupId, Group>,
+    /// The success criteria with a command.
+    pub criteria: Vec<PlannedCriterion>,
+    /// The criteria whose commands failed the last time.
+    pub failing: BTreeSet<u16>,
+    pub ending: Ending,
+    /// Final checks that are left before a person is asked.
+    pub checks_left: u8,
+    /// Steps that failed, or were stopped.
+    pub failed: BTreeSet<Step>,
+}
+
+/// One group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Group {
+    /// Its position in the plan.
+    pub position: u16,
+    pub phase: u16,
+    /// The groups that must be merged or closed before it starts.
+    pub after: BTreeSet<GroupId>,
+    pub stage: Stage,
+    pub hold: Hold,
+    pub left: TurnsLeft,
+    /// Blocking issues of the last review.
+    pub blocking: Option<u16>,
+}
+
+/// What a group needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Develop(Reason),
+    Test,
+    Review,
+    /// The tech lead helps.
+    Unblock(Blocked),
+    /// It is approved and waits for its merge.
+    Merge,
+    /// It is merged.
+    Complete,
+}
+
+/// Why a developer works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    New,
+    QaFailed,
+    ChangesRequested,
+    Unblocked,
+}
+
+/// Which role is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocked {
+    Developer,
+    Qa,
+    /// QA found tests that pass at times; the developer repairs them.
+    Flaky,
+}
+
+/// Whether a group goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    Open,
+    /// A person decides.
+    Asks(Limit),
+    /// The project manager splits it.
+    Splitting,
+    /// Closed: left out by a person.
+    Skipped,
+    /// Closed: replaced by smaller groups.
+    Split,
+    /// Closed: failed by a person, with what was asked.
+    Failed(Limit),
+}
+
+impl Hold {
+    pub(super) fn is_closed(self) -> bool {
+        match self {
+            Self::Skipped | Self::Split | Self::Failed(_) => true,
+            Self::Open | Self::Asks(_) | Self::Splitting => false,
+        }
+    }
+}
+
+/// Why a person is asked about a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Developer,
+    Qa,
+    Review,
+    /// A review found as many blocking issues as the one before.
+    NoProgress,
+    /// The tech lead has no attempts left.
+    TechLead,
+    /// The merge could not be tried.
+    Merge,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TurnsLeft {
+    pub developer: u8,
+    pub qa: u8,
+    pub review: u8,
+}
+
+/// What the run needs when all groups are merged or closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Criteria,
+    Check,
+    /// A person decides: there were too many checks.
+    Asks,
+    Failed,
+    Deliver,
+    Delivered,
+}
+
+impl Group {
+    pub(super) fn new(planned: &PlannedGroup, position: u16, limits: &Limits) -> Self {
+        Self {
+            position,
+            phase: planned.phase,
+            after: planned.after.clone(),
+            stage: Stage::Develop(Reason::New),
+            hold: Hold::Open,
+            left: TurnsLeft {
+                // The first turn needs no transition.
+                developer: limits.developer.get() - 1,
+                qa: limits.qa.get(),
+                review: limits.review.get(),
+            },
+            blocking: None,
+        }
+    }
+
+    /// Returns whether the group needs nothing more.
+    pub fn is_done(&self) -> bool {
+        self.hold.is_closed() || self.stage == Stage::Complete
+    }
+
+    /// Returns the step that the group needs next, if its turn has come.
+    fn next_role(&self) -> Option<Role> {
+        match (self.hold, self.stage) {
+            (Hold::Asks(_), _) => Some(Role::Decision),
+            (Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_), _) => None,
+            (Hold::Open, Stage::Develop(_)) => Some(Role::Developer),
+            (Hold::Open, Stage::Test) => Some(Role::Qa),
+            (Hold::Open, Stage::Review | Stage::Unblock(_)) => Some(Role::TechLead),
+            (Hold::Open, Stage::Merge) => Some(Role::Merge),
+            (Hold::Open, Stage::Complete) => None,
+        }
+    }
+
+    /// Takes one of the turns that the stage needs.
+    pub(super) fn spend(&mut self) {
+        let left = match self.stage {
+            Stage::Develop(_) => &mut self.left.developer,
+            Stage::Test => &mut self.left.qa,
+            Stage::Review => &mut self.left.review,
+            Stage::Unblock(_) | Stage::Merge | Stage::Complete => return,
+        };
+        *left = left.saturating_sub(1);
+    }
+
+    /// Returns the limit that a move to this stage would exceed.
+    pub(super) fn limit(&self, to: Stage, blocking: Option<u16>) -> Option<Limit> {
+        let no_progress = matches!((blocking, self.blocking), (Some(now), Some(before)) if now >= before);
+        match to {
+            Stage::Develop(_) if no_progress => Some(Limit::NoProgress),
+            Stage::Develop(_) => (self.left.developer == 0).then_some(Limit::Developer),
+            Stage::Test => (self.left.qa == 0).then_some(Limit::Qa),
+            Stage::Review => (self.left.review == 0).then_some(Limit::Review),
+            Stage::Unblock(_) | Stage::Merge | Stage::Complete => None,
+        }
+    }
+
+    fn status(&self, role: Role) -> StepStatus {
+        let finished = match role {
+            Role::Developer => !matches!(self.stage, Stage::Develop(_) | Stage::Unblock(_)),
+            Role::Qa => matches!(self.stage, Stage::Review | Stage::Merge | Stage::Complete),
+            Role::TechLead => matches!(self.stage, Stage::Merge | Stage::Complete),
+            Role::Merge => self.stage == Stage::Complete,
+            Role::Decision => match self.hold {
+                Hold::Asks(_) => return StepStatus::Unfinished,
+                Hold::Failed(_) => return StepStatus::Failed,
+                Hold::Open | Hold::Splitting | Hold::Skipped | Hold::Split => true,
+            },
+        };
+        match (finished, self.hold.is_closed()) {
+            (true, _) => StepStatus::Succeeded,
+            (false, true) => StepStatus::Skipped,
+            (false, false) => StepStatus::Unfinished,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn begin(definition: &Definition) -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            criteria: Vec::new(),
+            failing: BTreeSet::new(),
+            ending: Ending::Criteria,
+            checks_left: definition.limits.checks.get(),
+            failed: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the groups in the order of the plan.
+    pub fn in_order(&self) -> Vec<(&GroupId, &Group)> {
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        groups.sort_by_key(|(_, group)| group.position);
+        groups
+    }
+
+    /// Returns the phase whose groups may work: the first one with an unfinished group.
+    pub fn open_phase(&self) -> Option<u16> {
+        self.groups.values().filter(|group| !group.is_done()).map(|group| group.phase).min()
+    }
+
+    /// Returns whether the phase is open and everything that the group needs is merged.
+    pub fn is_ready(&self, group: &Group) -> bool {
+        let is_done = |id: &GroupId| self.groups.get(id).is_none_or(Group::is_done);
+        self.open_phase().is_some_and(|open| group.phase <= open) && group.after.iter().all(is_done)
+    }
+
+    /// Returns whether all groups are merged or closed.
+    pub(super) fn groups_are_done(&self) -> bool {
+        !self.groups.is_empty() && self.groups.values().all(Group::is_done)
+    }
+
+    /// Returns the group that the project manager is to split next.
+    pub fn splitting(&self) -> Option<&GroupId> {
+        self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
+    }
+
+    /// Returns the failing criteria that no skipped group excuses.
+    pub fn unexcused(&self) -> Vec<u16> {
+        let is_skipped = |id: &GroupId| self.groups.get(id).is_some_and(|group| group.hold == Hold::Skipped);
+        let excused = |index: &u16| {
+            self.criteria
+                .get(usize::from(*index))
+                .is_some_and(|criterion| criterion.groups.iter().any(is_skipped))
+        };
+        self.failing.iter().copied().filter(|index| !excused(index)).collect()
+    }
+
+    /// Returns the steps that the run needs now, without those that failed. `at_once` limits the groups at work.
+    pub(super) fn startable(&self, at_once: u8) -> Vec<Step> {
+        let mut steps = self.needed(at_once);
+        steps.retain(|step| !self.failed.contains(step));
+        steps
+    }
+
+    pub(super) fn needed(&self, at_once: u8) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if self.groups.is_empty() || self.splitting().is_some() {
+            steps.push(Step::PLAN);
+        }
+        let mut ready: Vec<_> = self
+            .in_order()
+            .into_iter()
+            .filter(|(_, group)| !group.is_done() && self.is_ready(group))
+            .collect();
+        // Groups that have begun keep their place.
+        ready.sort_by_key(|(_, group)| group.stage == Stage::Develop(Reason::New));
+        for (id, group) in ready.into_iter().take(usize::from(at_once)) {
+            steps.extend(group.next_role().map(|role| Step::Group(id.clone(), role)));
+        }
+        if self.groups_are_done() {
+            steps.extend(
+                match self.ending {
+                    Ending::Criteria => Some(PmStep::Criteria),
+                    Ending::Check => Some(PmStep::Check),
+                    Ending::Asks => Some(PmStep::Decision),
+                    Ending::Deliver => Some(PmStep::Deliver),
+                    Ending::Failed | Ending::Delivered => None,
+                }
+                .map(Step::Pm),
+            );
+        }
+        steps
+    }
+
+    /// Returns all steps in reading order.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = vec![Step::PLAN];
+        for (id, group) in self.in_order() {
+            let asked = matches!(group.hold, Hold::Asks(_) | Hold::Failed(_));
+            let roles = Role::ALL.into_iter().filter(|role| *role != Role::Decision || asked);
+            steps.extend(roles.map(|role| Step::Group(id.clone(), role)));
+        }
+        let asked = matches!(self.ending, Ending::Asks | Ending::Failed);
+        steps.extend((!self.criteria.is_empty()).then_some(Step::Pm(PmStep::Criteria)));
+        steps.push(Step::Pm(PmStep::Check));
+        steps.extend(asked.then_some(Step::Pm(PmStep::Decision)));
+        steps.push(Step::Pm(PmStep::Deliver));
+        steps
+    }
+
+    pub(super) fn has_step(&self, step: &Step) -> bool {
+        step.group().is_none_or(|group| self.groups.contains_key(group))
+    }
+
+    pub(super) fn status(&self, step: &Step) -> StepStatus {
+        if self.failed.contains(step) {
+            return StepStatus::Failed;
+        }
+        let is_done = match step {
+            Step::Group(id, role) => {
+                return self.groups.get(id).map_or(StepStatus::Unfinished, |group| group.status(*role));
+            }
+            Step::Pm(PmStep::Plan) => !self.groups.is_empty() && self.splitting().is_none(),
+            Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != Ending::Criteria,
+            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Deliver | Ending::Delivered),
+            Step::Pm(PmStep::Decision) => match self.ending {
+                Ending::Asks => false,
+                Ending::Failed => return StepStatus::Failed,
+                Ending::Criteria | Ending::Check | Ending::Deliver | Ending::Delivered => true,
+            },
+            Step::Pm(PmStep::Deliver) => self.ending == Ending::Delivered,
+        };
+        if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
+    }
+
+    /// Returns the steps that `retry` can run again.
+    pub(super) fn failed_steps(&self) -> Vec<Step> {
+        let refused = self
+            .groups
+            .iter()
+            .filter(|(_, group)| matches!(group.hold, Hold::Failed(_)))
+            .map(|(id, _)| Step::Group(id.clone(), Role::Decision));
+        let check = (self.ending == Ending::Failed).then_some(Step::Pm(PmStep::Decision));
+        self.failed.iter().cloned().chain(refused).chain(check).collect()
+    }
+
+    /// Returns the position in the order of starts: what is nearly done goes first.
+    pub(super) fn rank(&self, step: &Step) -> usize {
+        let position = |id| self.groups.get(id).map_or(0, |group| usize::from(group.position));
+        match step {
+            Step::Pm(_) => 0,
+            Step::Group(id, role) => {
+                let class = match role {
+                    Role::Merge | Role::Decision => 0,
+                    Role::TechLead => 1,
+                    Role::Qa => 2,
+                    Role::Developer => 3,
+                };
+                1 + class * 100_000 + position(id)
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The steps of a run, and the closed sets of verdicts that their reports and answers have.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::GroupId;
+use crate::StepId;
+use crate::rules::StepKind;
+
+/// A step: of the project manager, or of a group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "StepId", into = "StepId")]
+pub enum Step {
+    Pm(PmStep),
+    Group(GroupId, Role),
+}
+
+/// A step that belongs to no group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PmStep {
+    /// The project manager splits the request into groups, or a group into smaller ones.
+    Plan,
+    /// The commands of the success criteria run in the integration tree.
+    Criteria,
+    /// The project manager checks whether the request is fulfilled.
+    Check,
+    /// A person decides after too many checks.
+    Decision,
+    /// The base branch is fast-forwarded.
+    Deliver,
+}
+
+/// A step of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    Developer,
+    Qa,
+    /// Reviews the group, or helps the role that is blocked.
+    TechLead,
+    /// The group's branch is merged into the integration branch.
+    Merge,
+    /// A person decides what becomes of the group.
+    Decision,
+}
+
+impl PmStep {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Plan, Self::Criteria, Self::Check, Self::Decision, Self::Deliver];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Criteria => "criteria",
+            Self::Check => "check",
+            Self::Decision => "decision",
+            Self::Deliver => "deliver",
+        }
+    }
+}
+
+impl Role {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Developer, Self::Qa, Self::TechLead, Self::Merge, Self::Decision];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Developer => "developer",
+            Self::Qa => "qa",
+            Self::TechLead => "tech_lead",
+            Self::Merge => "merge",
+            Self::Decision => "decision",
+        }
+    }
+}
+
+impl Step {
+    pub(super) const PLAN: Self = Self::Pm(PmStep::Plan);
+
+    pub(super) fn id(&self) -> StepId {
+        let id = match self {
+            Self::Pm(step) => format!("pm.{}", step.word()),
+            Self::Group(group, role) => format!("{group}.{}", role.word()),
+        };
+        StepId::new(id).expect("BUG: a group id is short and safe")
+    }
+
+    pub(super) fn parse(id: &StepId) -> Option<Self> {
+        let (before, word) = id.as_str().rsplit_once('.')?;
+        if before == "pm" {
+            return PmStep::ALL.into_iter().find(|step| step.word() == word).map(Self::Pm);
+        }
+        let role = Role::ALL.into_iter().find(|role| role.word() == word)?;
+        Some(Self::Group(GroupId::new(before).ok()?, role))
+    }
+
+    /// Returns the group that the step works on.
+    pub fn group(&self) -> Option<&GroupId> {
+        match self {
+            Self::Pm(_) => None,
+            Self::Group(group, _) => Some(group),
+        }
+    }
+
+    /// Returns the name of the role, for `[roles]` and for the seed's `agent_type`.
+    pub fn agent(&self) -> &'static str {
+        match self {
+            Self::Pm(PmStep::Plan | PmStep::Check) => "project_manager",
+            Self::Pm(PmStep::Criteria) => "command",
+            Self::Pm(PmStep::Deliver) | Self::Group(_, Role::Merge) => "engine",
+            Self::Pm(PmStep::Decision) | Self::Group(_, Role::Decision) => "person",
+            Self::Group(_, Role::Developer) => "developer",
+            Self::Group(_, Role::Qa) => "qa_expert",
+            Self::Group(_, Role::TechLead) => "tech_lead",
+        }
+    }
+
+    pub(super) fn kind(&self) -> StepKind {
+        match self {
+            Self::Pm(PmStep::Plan | PmStep::Check)
+            | Self::Group(_, Role::Developer | Role::Qa | Role::TechLead) => StepKind::Agent,
+            Self::Pm(PmStep::Criteria) => StepKind::Command,
+            Self::Pm(PmStep::Decision) | Self::Group(_, Role::Decision) => StepKind::Person,
+            Self::Pm(PmStep::Deliver) | Self::Group(_, Role::Merge) => StepKind::Effect,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.id(), f)
+    }
+}
+
+impl From<Step> for StepId {
+    fn from(step: Step) -> Self {
+        step.id()
+    }
+}
+
+impl TryFrom<StepId> for Step {
+    type Error = String;
+
+    fn try_from(id: StepId) -> Result<Self, String> {
+        Self::parse(&id).ok_or_else(|| format!("`{id}` is not a step of `team`"))
+    }
+}
+
+/// What a report or an answer says. Ids and numbers only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A plan, or more groups after a check.
+    Plan(PlannedWork),
+    /// The project manager claims that the request is fulfilled.
+    Complete,
+    /// The success criteria whose commands failed, by position.
+    Criteria {
+        failed: BTreeSet<u16>,
+    },
+    /// The base branch has the work, or the user merges it.
+    Delivered,
+    Developer(DeveloperVerdict),
+    Qa(QaVerdict),
+    TechLead(TechLeadVerdict),
+    Merge(MergeVerdict),
+    Choice(Choice),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeveloperVerdict {
+    ReadyForQa,
+    /// There is nothing for QA to run.
+    ReadyForReview,
+    /// Blocked, incomplete, in need of a decision, or in error: the tech lead helps.
+    Blocked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QaVerdict {
+    Pass,
+    Fail,
+    Blocked,
+    Flaky,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TechLeadVerdict {
+    Approved,
+    ChangesRequested {
+        /// How many issues are critical or high.
+        blocking: u16,
+    },
+    Unblocked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeVerdict {
+    Merged,
+    /// A conflict, or a check that fails on the merged tree.
+    Refused,
+}
+
+/// What a person decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// The project manager replaces the group by smaller ones.
+    Split,
+    /// One more turn.
+    Continue,
+    /// The group is left out: the recorded consent to a smaller scope.
+    Skip,
+    /// The run fails.
+    Fail,
+    /// The run succeeds although criteria fail: the recorded consent to a smaller scope.
+    Accept,
+}
+
+impl Choice {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Continue => "continue",
+            Self::Skip => "skip",
+            Self::Fail => "fail",
+            Self::Accept => "accept",
+        }
+    }
+}
+
+/// A plan as far as decisions depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedWork {
+    pub groups: Vec<PlannedGroup>,
+    /// The success criteria that have a command, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<PlannedCriterion>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedGroup {
+    pub id: GroupId,
+    pub phase: u16,
+    /// The groups that must be merged before this one starts: its dependencies, and earlier groups that change the same files.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub after: BTreeSet<GroupId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedCriterion {
+    /// The groups of its tasks.
+    pub groups: BTreeSet<GroupId>,
+}
