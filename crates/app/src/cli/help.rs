@@ -7,7 +7,7 @@ use crate::output::{self, BOLD, styled};
 
 /// The group of each command. Commands that this build does not have are skipped.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["run", "peer", "cycle", "issue", "demo"]),
+    ("Start", &["run", "peer", "team", "cycle", "issue", "demo"]),
     ("Control", &["resume", "pause", "stop", "retry", "skip", "extend", "inbox", "answer"]),
     ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report", "ask", "escalate", "check-signals"]),

@@ -40,6 +40,7 @@ mod skip;
 mod state;
 mod step_status;
 mod stop;
+mod team;
 mod watch;
 
 use std::process::ExitCode;
@@ -77,6 +78,7 @@ enum Command {
     Peer(peer::Arguments),
     Issue(issue::Arguments),
     Cycle(cycle::Arguments),
+    Team(Box<team::Arguments>),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
@@ -145,7 +147,7 @@ pub(crate) fn main() -> ExitCode {
 /// Returns whether the command prints JSON events: then a failure is printed as an event, too.
 fn prints_events(matches: &ArgMatches) -> bool {
     let is_engine =
-        |name: &str| ["run", "peer", "cycle", "issue", "resume", "retry", "extend"].contains(&name);
+        |name: &str| ["run", "peer", "team", "cycle", "issue", "resume", "retry", "extend"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
         (is_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
     })
@@ -168,6 +170,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Peer(arguments) => peer::run(arguments),
         Command::Issue(arguments) => issue::run(arguments),
         Command::Cycle(arguments) => cycle::run(arguments),
+        Command::Team(arguments) => team::run(*arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),

@@ -1,5 +1,6 @@
 //! What each step is given: its prompt, the form of its report, its worktree and its private copies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -347,7 +348,20 @@ fn form(document: &Document, step: &Step) -> Form {
         Value::Object(example) => example,
         _ => Map::new(),
     };
-    Form::Fields(Arc::new(ReportFields { example, schema, rules: rules.to_owned() }))
+    Form::Fields(Arc::new(ReportFields {
+        example,
+        schema,
+        rules: rules.to_owned(),
+        rehearsed_files: rehearsed_files(document, step),
+    }))
+}
+
+/// Returns the files that a rehearsed developer writes: those of the plan that are no patterns.
+fn rehearsed_files(document: &Document, step: &Step) -> BTreeMap<String, String> {
+    let Step::Group(id, Role::Developer) = step else { return BTreeMap::new() };
+    let files = document.planned(id).map(|group| group.files_affected.clone()).unwrap_or_default();
+    let is_file = |file: &String| !file.contains(['*', '?', '[', '{']) && !file.ends_with('/');
+    files.into_iter().filter(is_file).map(|file| (file, format!("rehearsed by group {id}\n"))).collect()
 }
 
 /// Returns a plan of one group, or a split into one.

@@ -188,8 +188,17 @@ fn work(
     step: &Step,
     fields: &Map<String, Value>,
 ) -> Result<super::step::PlannedWork, String> {
+    let plan = plan(definition, document, step, fields)?;
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
-    Ok(plan(definition, document, step, fields)?.work(first_phase))
+    let mut work = plan.work(first_phase);
+    // Groups that replace another one work in its phase.
+    if let Some((old, _)) = setting(definition, document, step).split {
+        let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
+        for group in &mut work.groups {
+            group.phase = u16::try_from(phase).unwrap_or(u16::MAX);
+        }
+    }
+    Ok(work)
 }
 
 /// Reads the answer of a person.

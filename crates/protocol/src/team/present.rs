@@ -19,12 +19,14 @@ use crate::{RunId, Stamp, StepId};
 impl Present for Team {
     const STEP: (&'static str, &'static str) = ("step", "steps");
     const STEPS_AT: &'static str = "groups";
-    const OPENED_BY: &'static str = "team";
+    const OPENED_BY: &'static str = "callboard team";
     const OPENED_WITH: &'static str = "request";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
     const VIEWS: &'static [&'static str] = &["/coordination/"];
+    const SCRIPT_STEPS: &'static [&'static str] =
+        &["pm.plan", "A.developer", "A.qa", "A.tech_lead", "pm.check"];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
         step.agent().to_owned()

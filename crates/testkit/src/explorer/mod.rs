@@ -19,6 +19,7 @@ mod report;
 mod scene;
 mod search;
 pub mod steps;
+pub mod team;
 mod transition;
 mod walk;
 mod write_input;

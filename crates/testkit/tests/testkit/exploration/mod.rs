@@ -12,6 +12,7 @@ mod peer;
 mod shapes;
 mod steps;
 mod tables;
+mod team;
 mod walks;
 
 use protocol::steps::{Document, OnFailure, Steps, check_document};

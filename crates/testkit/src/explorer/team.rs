@@ -1,0 +1,427 @@
+//! `team`, explored: its notation and its rules.
+
+use std::collections::BTreeSet;
+use std::num::{NonZeroU8, NonZeroU32};
+use std::time::Duration;
+
+use jsonschema::Validator;
+use protocol::report::{Expected, Report};
+use protocol::rules::StepStatus;
+use protocol::run::{Run, RunStatus};
+use protocol::team::{
+    Blocked, Change, Choice, Definition, DeveloperVerdict, Document, Ending, GroupId, Limit, Limits,
+    MergeVerdict, ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict, Reason, Role,
+    Stage, State, Step, Team, TechLeadVerdict, Verdict,
+};
+use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, Typed};
+use serde_json::{Value, json};
+
+use super::{Explored, Scene, Slots, StepNotation, Transition, Violation};
+
+/// The schemas of the seed, by the file that each describes.
+const SCHEMAS: [(&str, &str); 6] = [
+    ("pm_state.json", include_str!("../../../../docs/schema/team/pm_state.schema.json")),
+    ("group_status.json", include_str!("../../../../docs/schema/team/group_status.schema.json")),
+    ("orchestrator_state.json", include_str!("../../../../docs/schema/team/orchestrator_state.schema.json")),
+    ("messages/dev_to_qa.json", include_str!("../../../../docs/schema/team/dev_to_qa.schema.json")),
+    ("messages/qa_to_techlead.json", include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json")),
+    (
+        "messages/techlead_to_dev.json",
+        include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"),
+    ),
+];
+
+/// How many groups a plan of the scene has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// One group with a criterion that has a command. Two turns of its developer and two reviews.
+    One,
+    /// The same group with one turn of each role.
+    OneTurn,
+    /// Two groups that do not know of each other.
+    Two,
+    /// Two groups, the second after the first.
+    Chain,
+}
+
+/// Returns a definition with small limits. The request names the plan.
+pub fn definition(plan: Plan) -> Definition {
+    let two = NonZeroU8::new(2).expect("BUG: two is not zero");
+    let one = NonZeroU8::MIN;
+    let (request, turns) = match plan {
+        Plan::One => ("one", two),
+        Plan::OneTurn => ("one", one),
+        Plan::Two => ("two", one),
+        Plan::Chain => ("chain", one),
+    };
+    Definition {
+        request: request.to_owned(),
+        mode: ModeChoice::Auto,
+        limits: Limits {
+            developer: turns,
+            qa: one,
+            review: turns,
+            checks: turns,
+            groups: two,
+            attempts: NonZeroU32::MIN,
+            idle: Duration::from_secs(60),
+        },
+        timeout: None,
+        prompts: std::collections::BTreeMap::new(),
+    }
+}
+
+/// Returns the scene of a plan. Its documents must fit the schemas of the seed.
+pub fn scene(plan: Plan, slots: Slots) -> Scene<Team> {
+    let validators: Vec<(&str, Validator)> = SCHEMAS.map(|(name, schema)| (name, validator(schema))).into();
+    Scene::new(definition(plan).request, definition(plan), slots, move |document| {
+        check(&validators, document)
+    })
+}
+
+fn validator(schema: &str) -> Validator {
+    let schema = serde_json::from_str(schema).expect("BUG: the schema is JSON");
+    jsonschema::options().should_validate_formats(true).build(&schema).expect("BUG: the schema is one")
+}
+
+fn check(validators: &[(&str, Validator)], document: &Document) -> Vec<String> {
+    let views = Team::views(document);
+    let mut wrong = Vec::new();
+    for (name, validator) in validators {
+        let Some(view) = views.iter().find(|view| view.path.ends_with(name)) else {
+            wrong.push(format!("`{name}` is missing"));
+            continue;
+        };
+        let value: Value = serde_json::from_str(&view.body).expect("BUG: a view is JSON");
+        wrong.extend(
+            validator.iter_errors(&value).map(|error| format!("{name}{}: {error}", error.instance_path())),
+        );
+    }
+    wrong
+}
+
+fn group(id: &str) -> GroupId {
+    GroupId::new(id).expect("BUG: the name is safe")
+}
+
+fn planned(id: &str, after: &[&str]) -> PlannedGroup {
+    PlannedGroup { id: group(id), phase: 0, after: after.iter().map(|id| group(id)).collect() }
+}
+
+/// Returns the groups and criteria of the scene's plan, as ids and as a report.
+fn plan_of(definition: &Definition) -> (PlannedWork, Value) {
+    let (groups, criteria) = match definition.request.as_str() {
+        "one" => (vec![planned("A", &[])], vec![PlannedCriterion { groups: [group("A")].into() }]),
+        "two" => (vec![planned("A", &[]), planned("B", &[])], Vec::new()),
+        _ => (vec![planned("A", &[]), planned("B", &["A"])], Vec::new()),
+    };
+    let report = report_of(&groups, definition.request == "one");
+    (PlannedWork { groups, criteria }, report)
+}
+
+fn report_of(groups: &[PlannedGroup], has_command: bool) -> Value {
+    let tasks: Vec<_> = groups
+        .iter()
+        .map(|group| json!({ "id": format!("T{}", group.id), "description": "do it" }))
+        .collect();
+    let shown: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            json!({
+                "id": group.id, "name": format!("group {}", group.id), "tasks": [format!("T{}", group.id)],
+                "files_affected": [format!("{}.txt", group.id)], "depends_on": group.after,
+            })
+        })
+        .collect();
+    let mut criterion = json!({ "id": "C1", "text": "it works", "tasks": ["TA"] });
+    if has_command {
+        criterion["command"] = "true".into();
+    }
+    let ids: Vec<_> = groups.iter().map(|group| &group.id).collect();
+    json!({
+        "verdict": "PLANNING_COMPLETE", "mode": "parallel", "mode_reasoning": "because", "all_tasks": tasks,
+        "task_groups": shown, "execution_phases": [{ "phase_number": 1, "group_ids": ids }],
+        "success_criteria": [criterion],
+    })
+}
+
+/// Returns the plan that replaces a group: once only, so that the states are finite.
+fn split_of(id: &GroupId) -> (PlannedWork, Value) {
+    let new = format!("{id}1");
+    let work = PlannedWork { groups: vec![planned(&new, &[])], criteria: Vec::new() };
+    let report = json!({
+        "verdict": "PLANNING_COMPLETE",
+        "task_groups": [{ "id": new, "name": "smaller", "tasks": [format!("T{id}")], "files_affected": [] }],
+    });
+    (work, report)
+}
+
+impl Explored for Team {
+    fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
+        match step {
+            Step::Pm(PmStep::Plan) => vec![Verdict::Plan(match state.splitting() {
+                Some(id) => split_of(id).0,
+                None => plan_of(definition).0,
+            })],
+            Step::Pm(PmStep::Criteria) => {
+                [BTreeSet::new(), [0].into()].map(|failed| Verdict::Criteria { failed }).to_vec()
+            }
+            Step::Pm(PmStep::Check) => vec![Verdict::Complete],
+            Step::Pm(PmStep::Deliver) => vec![Verdict::Delivered],
+            Step::Pm(PmStep::Decision) => {
+                [Choice::Continue, Choice::Accept, Choice::Fail].map(Verdict::Choice).to_vec()
+            }
+            // Two groups are explored for interference: a few ways through each are enough.
+            Step::Group(_, Role::Developer) if definition.request != "one" => {
+                [DeveloperVerdict::ReadyForReview, DeveloperVerdict::Blocked].map(Verdict::Developer).to_vec()
+            }
+            Step::Group(_, Role::Decision) if definition.request != "one" => {
+                [Choice::Skip, Choice::Fail].map(Verdict::Choice).to_vec()
+            }
+            Step::Group(_, Role::Developer) => {
+                [DeveloperVerdict::ReadyForQa, DeveloperVerdict::ReadyForReview, DeveloperVerdict::Blocked]
+                    .map(Verdict::Developer)
+                    .to_vec()
+            }
+            Step::Group(_, Role::Qa) => {
+                [QaVerdict::Pass, QaVerdict::Fail, QaVerdict::Blocked, QaVerdict::Flaky]
+                    .map(Verdict::Qa)
+                    .to_vec()
+            }
+            Step::Group(id, Role::TechLead) => match state.groups[id].stage {
+                Stage::Unblock(_) => vec![Verdict::TechLead(TechLeadVerdict::Unblocked)],
+                _ => [1, 0]
+                    .map(|blocking| TechLeadVerdict::ChangesRequested { blocking })
+                    .into_iter()
+                    .chain([TechLeadVerdict::Approved])
+                    .map(Verdict::TechLead)
+                    .collect(),
+            },
+            Step::Group(_, Role::Merge) => {
+                [MergeVerdict::Merged, MergeVerdict::Refused].map(Verdict::Merge).to_vec()
+            }
+            Step::Group(id, Role::Decision) => {
+                // A group that replaces another is not split again.
+                let choices = [Choice::Continue, Choice::Skip, Choice::Fail, Choice::Split];
+                let count = if id.as_str().ends_with('1') { 3 } else { 4 };
+                choices.into_iter().take(count).map(Verdict::Choice).collect()
+            }
+        }
+    }
+
+    fn report(definition: &Definition, step: &Step, verdict: &Verdict) -> Report {
+        let fields = match verdict {
+            Verdict::Plan(work) => {
+                let first = plan_of(definition);
+                if *work == first.0 {
+                    first.1
+                } else {
+                    let id = work.groups[0].id.as_str();
+                    split_of(&group(&id[..id.len() - 1])).1
+                }
+            }
+            Verdict::Complete => json!({ "verdict": "BAZINGA" }),
+            Verdict::Criteria { failed } => {
+                let code = i32::from(!failed.is_empty());
+                json!({ "checks": [{
+                    "name": "C1", "command": ["true"], "exit_code": code, "duration_ms": 1, "output_digest": "",
+                    "output": "seen",
+                }] })
+            }
+            Verdict::Developer(verdict) => {
+                let word = match verdict {
+                    DeveloperVerdict::ReadyForQa => "READY_FOR_QA",
+                    DeveloperVerdict::ReadyForReview => "READY_FOR_REVIEW",
+                    DeveloperVerdict::Blocked => "BLOCKED",
+                };
+                json!({
+                    "verdict": word, "summary": "did it", "unit_tests": { "total": 1, "passed": 1, "failed": 0 },
+                    "git": { "files": ["A.txt"], "commits": ["abc do it"] },
+                })
+            }
+            Verdict::Qa(verdict) => {
+                let word = match verdict {
+                    QaVerdict::Pass => "PASS",
+                    QaVerdict::Fail => "FAIL",
+                    QaVerdict::Blocked => "BLOCKED",
+                    QaVerdict::Flaky => "FLAKY",
+                };
+                json!({ "verdict": word, "findings": ["seen"], "e2e_tests": { "total": 1, "passed": 0, "failed": 1 } })
+            }
+            Verdict::TechLead(verdict) => match verdict {
+                TechLeadVerdict::Approved => json!({
+                    "verdict": "approved", "feedback": "good", "code_quality_score": 8.5, "security_issues_count": 0,
+                }),
+                TechLeadVerdict::ChangesRequested { blocking } => {
+                    let issues: Vec<_> =
+                        (0..*blocking).map(|_| json!({ "priority": "high", "title": "wrong" })).collect();
+                    json!({ "verdict": "changes_requested", "feedback": "change it", "issues": issues })
+                }
+                TechLeadVerdict::Unblocked => json!({ "verdict": "unblocked", "feedback": "do this" }),
+            },
+            Verdict::Merge(MergeVerdict::Refused) => json!({ "gate_failure": true, "logs": ["conflict"] }),
+            Verdict::Merge(MergeVerdict::Merged) => json!({ "logs": ["merged"] }),
+            Verdict::Delivered | Verdict::Choice(_) => json!({}),
+        };
+        let expected = Expected {
+            run_id: RunId::new("explored").expect("BUG: the name is safe"),
+            step_id: Self::step_id(step),
+            agent: step.agent().to_owned(),
+        };
+        let at = Stamp::from_micros(1_750_000_000_000_000);
+        Report::completed(&expected, at, fields.as_object().cloned().unwrap_or_default())
+    }
+
+    fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
+        Answer::Choose { option: Self::say_verdict(verdict), reason: Some("because".to_owned()) }
+    }
+
+    fn say_verdict(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Plan(_) => "plan",
+            Verdict::Complete => "complete",
+            Verdict::Criteria { failed } if failed.is_empty() => "criteria pass",
+            Verdict::Criteria { .. } => "criteria fail",
+            Verdict::Delivered => "delivered",
+            Verdict::Developer(DeveloperVerdict::ReadyForQa) => "ready for qa",
+            Verdict::Developer(DeveloperVerdict::ReadyForReview) => "ready for review",
+            Verdict::Developer(DeveloperVerdict::Blocked) | Verdict::Qa(QaVerdict::Blocked) => "blocked",
+            Verdict::Qa(QaVerdict::Pass) => "pass",
+            Verdict::Qa(QaVerdict::Fail) => "fail",
+            Verdict::Qa(QaVerdict::Flaky) => "flaky",
+            Verdict::TechLead(TechLeadVerdict::Approved) => "approved",
+            Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking: 0 }) => "changes",
+            Verdict::TechLead(TechLeadVerdict::ChangesRequested { .. }) => "blocking changes",
+            Verdict::TechLead(TechLeadVerdict::Unblocked) => "unblocked",
+            Verdict::Merge(MergeVerdict::Merged) => "merged",
+            Verdict::Merge(MergeVerdict::Refused) => "merge refused",
+            Verdict::Choice(Choice::Split) => "split",
+            Verdict::Choice(Choice::Continue) => "continue",
+            Verdict::Choice(Choice::Skip) => "skip",
+            Verdict::Choice(Choice::Fail) => "fail",
+            Verdict::Choice(Choice::Accept) => "accept",
+        }
+        .to_owned()
+    }
+
+    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+        let mark = match Self::step_status(&definition(Plan::One), state, step) {
+            StepStatus::Succeeded => "✓",
+            StepStatus::Skipped => "-",
+            StepStatus::Failed => "✗",
+            StepStatus::Unfinished => "·",
+        };
+        let note = match step {
+            Step::Group(id, Role::Developer) => {
+                let group = &state.groups[id];
+                format!(
+                    " {} d{}q{}r{}",
+                    stage_word(group.stage),
+                    group.left.developer,
+                    group.left.qa,
+                    group.left.review
+                )
+            }
+            Step::Group(..) | Step::Pm(_) => String::new(),
+        };
+        StepNotation { mark, note }
+    }
+
+    fn say_change(change: &Change) -> String {
+        match change {
+            Change::Planned { work, .. } => format!("{} groups", work.groups.len()),
+            Change::Replaced { group, .. } => format!("{group} replaced"),
+            Change::Moved { group, to, .. } => format!("{group} → {}", stage_word(*to)),
+            Change::Asked { group, limit, .. } => format!("{group} asks: {}", limit_word(*limit)),
+            Change::Chosen { group, choice } => {
+                format!("{group} {}", Self::say_verdict(&Verdict::Choice(*choice)))
+            }
+            Change::CriteriaRan { failed } => format!("{} criteria fail", failed.len()),
+            Change::Refused => "completion refused".to_owned(),
+            Change::CheckAsked => "check asks".to_owned(),
+            Change::CheckChosen { choice } => Self::say_verdict(&Verdict::Choice(*choice)),
+            Change::Accepted => "completion accepted".to_owned(),
+            Change::Delivered => "delivered".to_owned(),
+            Change::Failed { step } => format!("{step} failed"),
+            Change::Retried { step } => format!("{step} again"),
+        }
+    }
+
+    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+        let mut differs = Vec::new();
+        for (id, group) in &state.groups {
+            match document.groups.get(id) {
+                Some(shown) if (shown.stage, shown.hold) == (group.stage, group.hold) => {}
+                shown => differs.push(format!("group `{id}` is {group:?} and shown as {shown:?}")),
+            }
+        }
+        let live: BTreeSet<_> = run.live_attempts().map(|(attempt, _)| attempt.step).collect();
+        let shown: BTreeSet<_> = document.run.active.keys().cloned().collect();
+        if live != shown {
+            differs.push(format!("{shown:?} are shown as active, {live:?} are"));
+        }
+        differs
+    }
+
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let state = transition.state_after();
+        if transition.after.status == RunStatus::Finished(Outcome::Succeeded) {
+            let open = state.groups.values().any(|group| !group.is_done());
+            if open || state.ending != Ending::Delivered {
+                violations.push(Violation::new("a run succeeds when all groups are done", "one is open"));
+            }
+        }
+        for attempt in transition.started() {
+            if let Step::Group(id, role @ (Role::Developer | Role::Qa | Role::TechLead)) =
+                transition.step(&attempt.step)
+            {
+                let group = &state.groups[&id];
+                let early = group.after.iter().any(|needed| !state.groups[needed].is_done());
+                if early {
+                    violations.push(Violation::new(
+                        "a group starts after what it needs",
+                        format!("`{id}` {role:?}"),
+                    ));
+                }
+            }
+        }
+        let working = state.groups.keys().filter(|id| {
+            let works = |role: Role| {
+                transition.after.active_turns.contains_key(&Self::step_id(&Step::Group((*id).clone(), role)))
+            };
+            works(Role::Developer) || works(Role::Qa) || works(Role::TechLead)
+        });
+        if working.count() > usize::from(definition.limits.groups.get()) {
+            violations.push(Violation::new("no more groups at once than the limit", "there are"));
+        }
+        violations
+    }
+}
+
+fn stage_word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Develop(Reason::New) => "new",
+        Stage::Develop(Reason::QaFailed) => "qa failed",
+        Stage::Develop(Reason::ChangesRequested) => "changes requested",
+        Stage::Develop(Reason::Unblocked) => "unblocked",
+        Stage::Test => "test",
+        Stage::Review => "review",
+        Stage::Unblock(Blocked::Developer) => "developer blocked",
+        Stage::Unblock(Blocked::Qa) => "qa blocked",
+        Stage::Unblock(Blocked::Flaky) => "flaky",
+        Stage::Merge => "approved",
+        Stage::Complete => "complete",
+    }
+}
+
+fn limit_word(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Developer => "developer turns",
+        Limit::Qa => "qa turns",
+        Limit::Review => "reviews",
+        Limit::NoProgress => "no progress",
+        Limit::TechLead => "tech lead failed",
+        Limit::Merge => "merge failed",
+    }
+}
