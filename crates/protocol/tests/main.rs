@@ -10,3 +10,4 @@ mod issue;
 mod peer;
 mod pointers;
 mod steps;
+mod team;

@@ -277,6 +277,7 @@ impl State {
                 (group.stage, group.hold) = (*to, Hold::Open);
                 group.blocking = blocking.or(group.blocking);
                 group.spend();
+                group.settle();
             }
             Change::Asked { group, to, limit } => {
                 self.release(group);
@@ -295,6 +296,7 @@ impl State {
                         Hold::Open
                     }
                 };
+                group.settle();
             }
             Change::CriteriaRan { failed } => {
                 self.failed.remove(&Step::Pm(PmStep::Criteria));
@@ -339,6 +341,7 @@ impl State {
         let (phase, after) = {
             let group = self.group_mut(old);
             group.hold = Hold::Split;
+            group.settle();
             (group.phase, group.after.clone())
         };
         let new: BTreeSet<_> = work.groups.iter().map(|group| group.id.clone()).collect();

@@ -181,6 +181,17 @@ impl Group {
         *left = left.saturating_sub(1);
     }
 
+    /// Forgets what a group does not need any more. A failed one may be retried.
+    pub(super) fn settle(&mut self) {
+        let is_over = match self.hold {
+            Hold::Skipped | Hold::Split => true,
+            Hold::Open | Hold::Asks(_) | Hold::Splitting | Hold::Failed(_) => self.stage == Stage::Complete,
+        };
+        if is_over {
+            (self.left, self.blocking) = (TurnsLeft { developer: 0, qa: 0, review: 0 }, None);
+        }
+    }
+
     /// Returns the limit that a move to this stage would exceed.
     pub(super) fn limit(&self, to: Stage, blocking: Option<u16>) -> Option<Limit> {
         let no_progress = matches!((blocking, self.blocking), (Some(now), Some(before)) if now >= before);

@@ -1,0 +1,186 @@
+//! The rules of `team`: the transition table, plans, status words, documents and edited copies.
+
+mod copies;
+mod documents;
+mod plans;
+mod table;
+
+use std::collections::BTreeMap;
+
+use protocol::entry::Entry;
+use protocol::report::{CopyEdit, Expected, Report};
+use protocol::run::{Fact, Run, RunState};
+use protocol::team::{Definition, Document, Limits, ModeChoice, Team};
+use protocol::{Answer, AttemptId, ParsedReport, RunId, RunLocation, Stamp, StepId, Typed};
+use serde_json::{Map, Value, json};
+
+/// A run of `team` whose attempts report what a test says.
+struct TeamRun {
+    state: RunState,
+    at: i64,
+}
+
+fn definition() -> Definition {
+    Definition {
+        request: "Add a login and a logout".to_owned(),
+        mode: ModeChoice::Auto,
+        limits: Limits::default(),
+        timeout: None,
+        prompts: BTreeMap::new(),
+    }
+}
+
+impl TeamRun {
+    fn open(definition: Definition) -> Self {
+        let location =
+            RunLocation { run: RunId::new("r").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
+        let at = 1_750_000_000_000_000;
+        let document =
+            <Team as protocol::Protocol>::open_document(&definition, &location, Stamp::from_micros(at));
+        let machine = Typed::<Team>::new(definition, document);
+        let mut run = Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at };
+        let input = protocol::entry::Input::Opened { definition: "none".to_owned() };
+        let mut decided = run.state.run.clone();
+        let decision = protocol::run::open(&mut decided);
+        run.commit(input, decision, decided);
+        run
+    }
+
+    fn commit(&mut self, input: protocol::entry::Input, mut decision: protocol::run::Decision, mut run: Run) {
+        decision.append(protocol::run::start_queued(&mut run, 8));
+        self.at += 60_000_000;
+        let entry = Entry {
+            v: protocol::entry::ENTRY_VERSION,
+            at: Stamp::from_micros(self.at),
+            by: protocol::entry::Author::Person { name: "p".to_owned(), host: "h".to_owned() },
+            input,
+            changes: decision.changes,
+            actions: decision.actions,
+            timers: Vec::new(),
+        };
+        self.state.fold(&entry).unwrap();
+        self.state.run.machine.record(&entry).unwrap();
+    }
+
+    fn typed(&self) -> &Typed<Team> {
+        Typed::of(&*self.state.run.machine).unwrap()
+    }
+
+    fn document(&self) -> &Document {
+        &self.typed().document
+    }
+
+    fn attempt(&self, step: &str) -> AttemptId {
+        let step = StepId::new(step).unwrap();
+        let active = self.state.run.active_turns.get(&step);
+        active.unwrap_or_else(|| panic!("`{step}` should be in a turn")).attempt_id(&step)
+    }
+
+    fn report(&self, step: &str, fields: Value, edits: BTreeMap<String, CopyEdit>) -> Report {
+        let step_id = StepId::new(step).unwrap();
+        let agent = self.state.run.machine.agent(&step_id);
+        let expected = Expected { run_id: RunId::new("r").unwrap(), step_id, agent };
+        let fields: Map<String, Value> = fields.as_object().cloned().unwrap();
+        Report { copy_edits: edits, ..Report::completed(&expected, Stamp::from_micros(self.at), fields) }
+    }
+
+    /// The attempt reports. Fails with the reason if the report is refused.
+    fn try_say(
+        &mut self,
+        step: &str,
+        fields: Value,
+        edits: BTreeMap<String, CopyEdit>,
+    ) -> Result<(), String> {
+        let attempt = self.attempt(step);
+        let report = self.report(step, fields, edits);
+        let verdict = match self.state.run.machine.parse_report(&attempt.step, &report) {
+            ParsedReport::Verdict(verdict) => verdict,
+            ParsedReport::Failed(why) | ParsedReport::Invalid(why) => return Err(why),
+        };
+        let fact = Fact::Ended { attempt, ending: protocol::run::Ending::Reported(verdict) };
+        let evidence = protocol::entry::Evidence {
+            report: Some(report),
+            duration_ms: Some(65_000),
+            ..protocol::entry::Evidence::default()
+        };
+        self.absorb(fact, evidence);
+        Ok(())
+    }
+
+    fn absorb(&mut self, fact: Fact, evidence: protocol::entry::Evidence) {
+        let mut run = self.state.run.clone();
+        let protocol::run::Absorbed::Decided(decision) = protocol::run::absorb(&mut run, fact.clone()) else {
+            panic!("the fact should be absorbed");
+        };
+        let evidence = Some(std::sync::Arc::new(evidence));
+        self.commit(protocol::entry::Input::Fact { fact, evidence }, decision, run);
+    }
+
+    fn say(&mut self, step: &str, fields: Value) {
+        self.try_say(step, fields, BTreeMap::new()).unwrap_or_else(|why| panic!("{step}: {why}"));
+    }
+
+    /// All attempts of the turn fail.
+    fn exhaust(&mut self, step: &str) {
+        for _ in 0..2 {
+            let attempt = self.attempt(step);
+            let evidence =
+                protocol::entry::Evidence { error: Some("it crashed".to_owned()), ..Default::default() };
+            let failed = protocol::run::Ending::Failed;
+            self.absorb(Fact::Ended { attempt: attempt.clone(), ending: failed }, evidence);
+            if self.state.run.active_turns.contains_key(&attempt.step) {
+                self.absorb(Fact::BackoffElapsed { attempt }, protocol::entry::Evidence::default());
+            }
+        }
+    }
+
+    fn answer(&mut self, step: &str, option: &str) -> Result<(), String> {
+        let step = StepId::new(step).unwrap();
+        let answer = Answer::Choose { option: option.to_owned(), reason: Some("because".to_owned()) };
+        let verdict = self.state.run.machine.parse_answer(&step, &answer)?;
+        let turn = self.state.run.active_turns[&step].turn;
+        let evidence = protocol::entry::Evidence { answer: Some(answer), ..Default::default() };
+        self.absorb(Fact::Answered { step, turn, verdict }, evidence);
+        Ok(())
+    }
+
+    fn status(&self, group: &str) -> String {
+        self.file("group_status.json")[group]["status"].as_str().unwrap().to_owned()
+    }
+
+    fn file(&self, name: &str) -> Value {
+        let views = <Team as protocol::Protocol>::views(self.document());
+        let view = views.iter().find(|view| view.path.ends_with(name)).unwrap();
+        serde_json::from_str(&view.body).unwrap()
+    }
+
+    fn active(&self) -> Vec<String> {
+        self.state.run.active_turns.keys().map(ToString::to_string).collect()
+    }
+}
+
+/// A plan with these groups; each has one task and one file, and depends on others.
+fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
+    let tasks: Vec<_> =
+        groups.iter().map(|(id, ..)| json!({ "id": format!("T{id}"), "description": "do it" })).collect();
+    let shown: Vec<_> = groups
+        .iter()
+        .map(|(id, file, needs)| {
+            json!({
+                "id": id, "name": format!("group {id}"), "tasks": [format!("T{id}")], "files_affected": [file],
+                "depends_on": needs,
+            })
+        })
+        .collect();
+    json!({
+        "verdict": "PLANNING_COMPLETE", "mode": "parallel", "mode_reasoning": "because", "all_tasks": tasks,
+        "task_groups": shown,
+        "success_criteria": [{ "id": "C1", "text": "it works", "tasks": [format!("T{}", groups[0].0)], "command": "true" }],
+    })
+}
+
+fn one_group() -> TeamRun {
+    let mut run = TeamRun::open(definition());
+    run.say("pm.plan", plan(&[("A", "a.txt", &[])]));
+    run
+}

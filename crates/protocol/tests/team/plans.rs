@@ -1,0 +1,59 @@
+//! Which plans are refused, and why.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn refusal(change: impl FnOnce(&mut Value)) -> String {
+    let mut plan = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
+    change(&mut plan);
+    TeamRun::open(definition()).try_say("pm.plan", plan, BTreeMap::new()).unwrap_err()
+}
+
+#[test]
+fn a_plan_is_refused_with_the_reasons() {
+    let refused = |change: fn(&mut Value), why: &str| {
+        let reason = refusal(change);
+        assert!(reason.contains(why), "{reason} should contain {why}");
+    };
+    refused(|plan| plan["task_groups"][1]["id"] = "A".into(), "there are two groups `A`");
+    refused(|plan| plan["task_groups"][0]["id"] = "../x".into(), "cannot be the id of a group");
+    refused(|plan| plan["task_groups"][0]["id"] = "pm".into(), "cannot be the id of a group");
+    refused(|plan| plan["task_groups"][0]["depends_on"] = json!(["X"]), "`X`, which does not exist");
+    refused(
+        |plan| {
+            plan["task_groups"][0]["depends_on"] = json!(["B"]);
+            plan["task_groups"][1]["depends_on"] = json!(["A"]);
+        },
+        "depends on itself",
+    );
+    refused(
+        |plan| {
+            plan["task_groups"][0]["depends_on"] = json!(["B"]);
+            plan["execution_phases"] =
+                json!([{ "phase_number": 1, "group_ids": ["A"] }, { "phase_number": 2, "group_ids": ["B"] }]);
+        },
+        "which is in a later phase",
+    );
+    refused(|plan| plan["task_groups"] = json!([]), "the plan has no groups");
+    refused(|plan| plan["task_groups"][0]["tasks"] = json!(["TA", "TB"]), "task `TB` is in the groups");
+    refused(|plan| plan["task_groups"][0]["tasks"] = json!([]), "task `TA` is in no group");
+    refused(|plan| plan["success_criteria"][0]["tasks"] = json!([]), "criterion `C1` names no task");
+    refused(|plan| plan["task_groups"][0]["branch_name"] = "feature/../x".into(), "cannot be the branch");
+    refused(|plan| plan["mode"] = "simple".into(), "one group with the id `main`");
+}
+
+#[test]
+fn a_phase_has_no_more_groups_than_work_at_once() {
+    let ids = ["A", "B", "C", "D", "E"];
+    let groups: Vec<(&str, &str, &[&str])> = ids.iter().map(|id| (*id, *id, &[][..])).collect();
+    let mut plan = plan(&groups);
+    let mut run = TeamRun::open(definition());
+    plan["execution_phases"] = json!([{ "phase_number": 1, "group_ids": ids }]);
+    let reason = run.try_say("pm.plan", plan.clone(), BTreeMap::new()).unwrap_err();
+    assert!(reason.contains("phase 1 has 5 groups; at most 4 work at once"), "{reason}");
+    // Without phases the fifth group gets into a second one.
+    plan.as_object_mut().unwrap().remove("execution_phases");
+    run.say("pm.plan", plan);
+    assert_eq!(run.active().len(), 4);
+}
