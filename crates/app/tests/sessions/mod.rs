@@ -32,6 +32,7 @@ mod starting_again;
 mod state;
 mod stopping;
 mod succeeding;
+mod team;
 mod terminal;
 mod views;
 mod workflows;

@@ -11,6 +11,7 @@
 //! document is the seed's six files in `coordination/`.
 
 mod brief;
+mod check;
 mod claims;
 mod copies;
 mod decide;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Team;
 use super::brief::TEMPLATES;
+use super::check::FORMATS;
 use super::decide::Change;
 use super::definition::Definition;
 use super::document::{Document, StepWord};
@@ -11,7 +12,7 @@ use super::state::{Hold, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
-use crate::present::{Grid, GridRow, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::present::{FileFormat, Grid, GridRow, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::rules::{Never, StepStatus};
 use crate::{RunId, Stamp, StepId};
@@ -25,6 +26,7 @@ impl Present for Team {
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
     const VIEWS: &'static [&'static str] = &["/coordination/"];
+    const FORMATS: &'static [FileFormat] = FORMATS;
     const SCRIPT_STEPS: &'static [&'static str] =
         &["pm.plan", "A.developer", "A.qa", "A.tech_lead", "pm.check"];
 

@@ -94,7 +94,8 @@ impl Classifier<'_> {
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
             Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
                 Ok(report) => {
-                    let report = Report { copy_edits: edits, ..report };
+                    let mut report = Report { copy_edits: edits, ..report };
+                    self.spec.add_branch_changes(&mut report);
                     return AttemptResult::of_report(self.machine, report, duration_ms);
                 }
                 Err(reason) => Some(reason),

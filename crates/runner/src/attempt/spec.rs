@@ -10,12 +10,15 @@ use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{Adapter, Assignment, Dependency, Pass, ReportRule, environment};
 use supervisor::copies::{self, CopyError};
-use supervisor::git::{RunTrees, TreeError};
+use supervisor::git::{BranchChanges, RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::prompt::PromptFiles;
 use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoProfile, RoleOf};
 use crate::run::RunOptions;
+
+/// The field of a report that has what git knows about the attempt's branch.
+const BRANCH_FIELD: &str = "git";
 
 /// Everything that one attempt needs, before anything is written to disk.
 #[derive(Debug)]
@@ -157,6 +160,21 @@ impl AttemptSpec {
     pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
         let Some(trees) = &self.trees else { return Ok(()) };
         trees.take_out_copies(self.brief.worktree.as_ref(), &self.attempt)
+    }
+
+    /// Adds what git knows about the attempt's branch to its report, if the protocol named the branch. What the report says
+    /// about it itself does not count.
+    pub(super) fn add_branch_changes(&self, report: &mut Report) {
+        let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
+        let (Some(trees), Some(worktree)) = (&self.trees, named) else { return };
+        report.others.shift_remove(BRANCH_FIELD);
+        match trees.changes(worktree) {
+            Ok(BranchChanges { commits, files }) => {
+                let changes = serde_json::json!({ "commits": commits, "files": files });
+                report.others.insert(BRANCH_FIELD.to_owned(), changes);
+            }
+            Err(error) => tracing::warn!(%error, "cannot list the changes of the branch"),
+        }
     }
 
     /// Returns how long the agent may run.

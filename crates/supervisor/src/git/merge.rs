@@ -43,7 +43,28 @@ pub enum FastForward {
     NotPossible(String),
 }
 
+/// What a branch has that the integration branch does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchChanges {
+    /// Short ids with their subjects, oldest first.
+    pub commits: Vec<String>,
+    pub files: Vec<String>,
+}
+
 impl RunTrees {
+    /// Returns what the branch of a worktree changes.
+    pub fn changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
+        let (repo, branch, integration) = (self.repo_git(), self.branch(worktree), self.integration_branch());
+        let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
+        let log =
+            repo.run(["log", "--reverse", "--no-merges", "--format=%h - %s", &branch, "--not", &base])?;
+        let diff = repo.run(["diff", "--name-only", "-z", &format!("{base}...{branch}")])?;
+        Ok(BranchChanges {
+            commits: log.lines().map(str::to_owned).collect(),
+            files: diff.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect(),
+        })
+    }
+
     /// Returns the commit that an earlier merge with this key has made.
     pub fn find_merge(&self, key: &str) -> Result<Option<String>, TreeError> {
         let repo = self.repo_git();

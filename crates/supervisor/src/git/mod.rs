@@ -21,7 +21,7 @@ pub use changes::Changes;
 pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};
-pub use merge::{Conflict, FastForward, Merged};
+pub use merge::{BranchChanges, Conflict, FastForward, Merged};
 pub use publish::{Push, WorkChanges};
 pub use tree_hash::{is_work_tree, tree_hash};
 pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
