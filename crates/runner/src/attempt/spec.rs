@@ -168,7 +168,7 @@ impl AttemptSpec {
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
         let (Some(trees), Some(worktree)) = (&self.trees, named) else { return };
         report.others.shift_remove(BRANCH_FIELD);
-        match trees.changes(worktree) {
+        match trees.branch_changes(worktree) {
             Ok(BranchChanges { commits, files }) => {
                 let changes = serde_json::json!({ "commits": commits, "files": files });
                 report.others.insert(BRANCH_FIELD.to_owned(), changes);

@@ -53,7 +53,7 @@ pub struct BranchChanges {
 
 impl RunTrees {
     /// Returns what the branch of a worktree changes.
-    pub fn changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
+    pub fn branch_changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
         let (repo, branch, integration) = (self.repo_git(), self.branch(worktree), self.integration_branch());
         let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
         let log =
