@@ -184,11 +184,12 @@ impl Classifier<'_> {
     /// right to any of these edits.
     fn result_of_edits(&self, record: &ExitRecord, edits: BTreeMap<String, CopyEdit>) -> AttemptResult {
         let ended_at = Stamp::from_micros(record.ended_at.as_microsecond());
-        let report = Report {
+        let mut report = Report {
             started_at: Stamp::from_micros(record.started_at.as_microsecond()).to_string(),
             copy_edits: edits,
             ..Report::completed(&self.spec.expected, ended_at, Map::new())
         };
+        self.spec.add_branch_changes(&mut report);
         let result = AttemptResult::of_report(self.machine, report, Some(record.duration_ms));
         let is_empty = result.evidence.report.as_ref().is_some_and(|report| report.copy_edits.is_empty());
         if !is_empty {
