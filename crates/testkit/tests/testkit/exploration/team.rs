@@ -13,7 +13,7 @@ fn explored(scene: &Scene<Team>, limits: Limits) -> Exploration {
 #[test]
 fn every_state_of_one_group_keeps_the_rules() {
     let without = Limits { interruptions: Interruptions::Never, ..Limits::with_requests(0) };
-    let seen = explored(&scene(Plan::One, Slots::All), without);
+    let seen = explored(&scene(Plan::OneTurn, Slots::All), without);
     expect_section(
         "team.md",
         "explored one group",
