@@ -4,7 +4,7 @@ use protocol::team::Team;
 use testkit::explorer::team::{Plan, scene};
 use testkit::explorer::{Exploration, Interruptions, Limits, Scene, Slots, Walks};
 
-use super::generated_files::{expect_file, expect_section};
+use super::generated_files::expect_section;
 
 fn explored(scene: &Scene<Team>, limits: Limits) -> Exploration {
     scene.explore(limits).unwrap_or_else(|found| panic!("{found}"))
@@ -43,12 +43,4 @@ fn long_walks_keep_the_rules_and_end() {
     let walks = Walks { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
     let walked = scene(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
-}
-
-#[test]
-fn the_table_of_one_group_is_reviewed() {
-    let seen = explored(&scene(Plan::OneTurn, Slots::All), Limits::to_print(0));
-    let about = "One group with a criterion. One turn of each role, one attempt, one final check.";
-    let legend = "d, q and r are the turns that the developer, QA and the tech lead have left.";
-    expect_file("protocols/team/one-group.txt", &seen.table(about, legend));
 }
