@@ -346,7 +346,7 @@ fn form(document: &Document, step: &Step) -> Form {
     };
     let example = match example {
         Value::Object(example) => example,
-        _ => Map::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
     Form::Fields(Arc::new(ReportFields {
         example,

@@ -64,7 +64,7 @@ impl Rules {
 
     fn time(&mut self, value: &Value, at: &str, name: &str) {
         if let Some(found) = value.get(name)
-            && !found.as_str().is_some_and(|text| text.parse::<crate::Stamp>().is_ok())
+            && found.as_str().is_none_or(|text| text.parse::<crate::Stamp>().is_err())
         {
             let message = format!("`{name}` is {}, not a time", shortened(found));
             let repair = if found.is_null() { "leave it out" } else { "write it as 2025-01-06T10:00:00Z" };

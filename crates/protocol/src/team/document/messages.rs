@@ -96,7 +96,9 @@ impl Document {
         let number = self.messages.len();
         let body = match body {
             Value::Object(body) => body,
-            _ => Map::new(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
         };
         self.messages.push(Message {
             mailbox,

@@ -175,8 +175,11 @@ impl Document {
         let mut took: Vec<f64> = self.groups.values().filter_map(GroupPart::minutes).collect();
         took.sort_by(f64::total_cmp);
         let middle = *took.get(took.len() / 2)?;
-        let median =
-            if took.len() % 2 == 0 { f64::midpoint(took[took.len() / 2 - 1], middle) } else { middle };
+        let median = if took.len().is_multiple_of(2) {
+            f64::midpoint(took[took.len() / 2 - 1], middle)
+        } else {
+            middle
+        };
         let open = self.counted().filter(|group| !group.is_done()).count();
         let at_once = open.clamp(1, usize::from(self.run.at_once));
         Some(tenths(median * open as f64 / at_once as f64))
