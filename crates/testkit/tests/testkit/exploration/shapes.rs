@@ -189,4 +189,5 @@ pub(crate) const RESTART: Shape = Shape {
     steps: &[("a", &[]), ("b", &["a"])],
     gates: &[("b", "a")],
     people: &[],
+    worktrees: &[],
 };
