@@ -17,7 +17,7 @@ use crate::workspace::{LocationArgs, Workspace};
 /// `stop` or `unknown`, and the exit code is 3. An attempt that was told so may exit without a report: it costs no attempt.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  callboard check-signals cycle-v1-20260122T100000-abc123 || exit 0")]
+  callboard check-signals cycle-v1-20260122T100000-abc123   # exit code 3: end the attempt")]
 pub(super) struct Arguments {
     /// The cycle: its id, or a unique prefix of it
     run: String,

@@ -350,7 +350,7 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     $ callboard show trial
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
-    hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`
+    hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`, `cycle`, `team`
     [exit 5]
     ");
     assert!(scene.journal("trial").len() > 2, "its journal can be read all the same");
@@ -366,7 +366,7 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
-    hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`
+    hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`, `cycle`, `team`
     note: run `callboard watch peer.spec.feature-name.cycle.1` to follow it, `callboard stop peer.spec.feature-name.cycle.1` to stop it
     peer.spec.feature-name.cycle.1
     [exit 5]
