@@ -1,6 +1,6 @@
 //! Private copies: files that an attempt finds in its worktree and may edit instead of reporting.
 //!
-//! [`write`] puts them there before the attempt starts, and [`collect`] compares them when it has ended. Both can be repeated
+//! [`write()`] puts them there before the attempt starts, and [`collect`] compares them when it has ended. Both can be repeated
 //! after a crash: `copies.json` and `copy-edits.json` are written last, and what they say is not written again. No path leads
 //! out of the worktree, also if an agent has put a symbolic link into it.
 
