@@ -140,7 +140,7 @@ impl Present for Team {
                 None => (Tone::Dim, "no command"),
             };
             lines.push(
-                Line::plain(format!("criterion {}: {} ", record.criterion.id, record.criterion.text))
+                Line::plain(format!("criterion {}: {}: ", record.criterion.id, record.criterion.text))
                     .then_toned(tone, word),
             );
         }
