@@ -183,16 +183,18 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 ///
 /// Steps may appear during a run: functions about a step take the state, too. The state contains ids and edges; names and
 /// prose are in the document.
+///
+/// A function with a body is about something that a protocol may lack; the body is that of a protocol that lacks it.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
     /// Whether a step can be skipped.
-    const SKIPS: bool;
+    const SKIPS: bool = false;
     /// Whether every write of the document is [checked](Self::check_write) before it is committed, which takes a copy of
     /// the document.
-    const CHECKS_WRITES: bool;
+    const CHECKS_WRITES: bool = false;
     /// Whether the store publishes the whole document for other clients, if it can.
-    const SHOWS_DOCUMENT: bool;
+    const SHOWS_DOCUMENT: bool = false;
 
     /// What a run is started with; it never changes.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -227,16 +229,29 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     ) -> Result<Move<Self::Change, Self::Step>, RequestRefusal>;
     /// Returns the transition that is to be made without an event, as soon as the steps it names have no attempt alive.
     fn deferred(
-        definition: &Self::Definition,
-        state: &Self::State,
-    ) -> Option<Deferred<Self::Change, Self::Step>>;
+        _definition: &Self::Definition,
+        _state: &Self::State,
+    ) -> Option<Deferred<Self::Change, Self::Step>> {
+        None
+    }
     /// Returns what a stop request does to the run; `None` if the run only stops and can be resumed.
-    fn on_stop(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
+    fn on_stop(
+        _definition: &Self::Definition,
+        _state: &Self::State,
+    ) -> Option<Move<Self::Change, Self::Step>> {
+        None
+    }
     fn apply(state: &mut Self::State, change: &Self::Change);
     /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
     fn admits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// Returns how many steps are done, and how many there are.
-    fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
+    fn progress(definition: &Self::Definition, state: &Self::State) -> Progress {
+        let steps = Self::steps(definition, state);
+        let statuses = steps.iter().map(|step| Self::step_status(definition, state, step));
+        let done =
+            statuses.filter(|status| matches!(status, StepStatus::Succeeded | StepStatus::Skipped)).count();
+        Progress { done, total: steps.len() }
+    }
 
     // Steps.
     /// Returns all steps in reading order.
@@ -254,7 +269,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     /// Returns how many failed attempts end a turn.
     fn max_attempts(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> NonZeroU32;
     /// Returns the position of a step in the order in which queued steps are started.
-    fn rank(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> usize;
+    fn rank(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> usize {
+        let steps = Self::steps(definition, state);
+        steps.iter().position(|known| known == step).unwrap_or(usize::MAX)
+    }
 
     // Steps and the outside world.
     /// Reads what an attempt without any report has printed as the fields of one, if the format has a text form.
@@ -319,18 +337,24 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
 
     // Editing.
     /// Returns the document's own count of its changes, if it has one.
-    fn sequence(document: &Self::Document) -> Option<u64>;
+    fn sequence(_document: &Self::Document) -> Option<u64> {
+        None
+    }
     /// Returns the last entry of the history that the document contains, if it has one.
-    fn last_change(document: &Self::Document) -> Option<Value>;
+    fn last_change(_document: &Self::Document) -> Option<Value> {
+        None
+    }
     /// Turns a patch into an edit of the `current` document. `based_on` is the document that the author had read. Returns
     /// `None` if the patch would change nothing.
     fn edit(
-        definition: &Self::Definition,
-        based_on: &Self::Document,
-        current: &Self::Document,
-        author: &EditAuthor<Self::Step>,
-        patch: &Patch,
-    ) -> Result<Option<Self::Edit>, EditRefusal>;
+        _definition: &Self::Definition,
+        _based_on: &Self::Document,
+        _current: &Self::Document,
+        _author: &EditAuthor<Self::Step>,
+        _patch: &Patch,
+    ) -> Result<Option<Self::Edit>, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
+    }
 
     /// Turns an external write of another client of the store into an edit. `shown` is the document that the client could
     /// read, `found` is what it wrote.
@@ -344,7 +368,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
 
     /// Returns the patch that records partial output of a step; `None` if the document has no field for it.
-    fn partial_patch(step: &Self::Step, content: Value) -> Option<Patch>;
+    fn partial_patch(_step: &Self::Step, _content: Value) -> Option<Patch> {
+        None
+    }
 
     // The document.
     fn open_document(definition: &Self::Definition, location: &RunLocation, at: Stamp) -> Self::Document;
@@ -360,21 +386,29 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     /// Assembles a document from its parts; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
     /// Checks a write against the rules of the format, as if it came from another client.
-    fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), RecordError>;
+    fn check_write(_old: Option<&Self::Document>, _new: &Self::Document) -> Result<(), RecordError> {
+        Ok(())
+    }
     /// Assembles a document from its parts alone; `None` if the protocol needs the definition, or a part is missing or
     /// malformed.
     fn assemble_without_definition(_parts: &[(String, String)]) -> Option<Self::Document> {
         None
     }
     /// Returns the rules of the format that a stored document violates, as far as they are cheap enough to be checked
-    /// at every load.
-    fn violations(document: &Self::Document) -> Vec<Violation>;
+    /// at every load; `callboard check` and `callboard recover` check all.
+    fn violations(_document: &Self::Document) -> Vec<Violation> {
+        Vec::new()
+    }
     /// Returns the files that show the document, at the paths that the format specifies. They are written together.
     fn views(document: &Self::Document) -> Vec<View>;
     /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
-    fn report_path(document: &Self::Document, step: &Self::Step) -> Option<String>;
+    fn report_path(_document: &Self::Document, _step: &Self::Step) -> Option<String> {
+        None
+    }
     /// Returns the steps that have a report to show.
-    fn reported_steps(document: &Self::Document) -> Vec<Self::Step>;
+    fn reported_steps(_document: &Self::Document) -> Vec<Self::Step> {
+        Vec::new()
+    }
 }
 
 /// The type of an edit or a request that a protocol does not have. It has no values.

@@ -38,13 +38,12 @@ pub use step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Ro
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, ItemKind, Question};
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
-    RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
+    Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError,
+    RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -54,9 +53,6 @@ pub enum Cycle {}
 
 impl Protocol for Cycle {
     const NAME: &'static str = "cycle";
-    const SKIPS: bool = false;
-    const CHECKS_WRITES: bool = false;
-    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;
@@ -100,13 +96,6 @@ impl Protocol for Cycle {
         state.admits(change)
     }
 
-    fn progress(definition: &Definition, state: &State) -> Progress {
-        let steps = state.steps(definition);
-        let done =
-            steps.iter().filter(|step| state.status(definition, step) == StepStatus::Succeeded).count();
-        Progress { done, total: steps.len() }
-    }
-
     fn steps(definition: &Definition, state: &State) -> Vec<Step> {
         state.steps(definition)
     }
@@ -147,10 +136,6 @@ impl Protocol for Cycle {
 
     fn max_attempts(definition: &Definition, _: &State, _: &Step) -> NonZeroU32 {
         definition.max_attempts
-    }
-
-    fn rank(definition: &Definition, state: &State, step: &Step) -> usize {
-        state.steps(definition).iter().position(|known| known == step).unwrap_or(usize::MAX)
     }
 
     fn read_output(step: &Step, stdout: &str) -> Option<Map<String, Value>> {
@@ -243,28 +228,6 @@ impl Protocol for Cycle {
         import::import(definition, document)
     }
 
-    fn sequence(_: &Document) -> Option<u64> {
-        None
-    }
-
-    fn last_change(_: &Document) -> Option<Value> {
-        None
-    }
-
-    fn edit(
-        _: &Definition,
-        _: &Document,
-        _: &Document,
-        _: &EditAuthor<Step>,
-        _: &Patch,
-    ) -> Result<Option<Never>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
-    }
-
-    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
-        None
-    }
-
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
         Document::open(definition, location, at)
     }
@@ -289,23 +252,11 @@ impl Protocol for Cycle {
         Document::assemble(parts)
     }
 
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
-        Ok(())
-    }
-
     fn violations(document: &Document) -> Vec<Violation> {
         check(&crate::machine::json(document))
     }
 
     fn views(document: &Document) -> Vec<View> {
         layout::views(document)
-    }
-
-    fn report_path(_: &Document, _: &Step) -> Option<String> {
-        None
-    }
-
-    fn reported_steps(_: &Document) -> Vec<Step> {
-        Vec::new()
     }
 }

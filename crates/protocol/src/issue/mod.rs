@@ -28,12 +28,11 @@ use serde_json::Value;
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::rules::{Deferred, StepStatus};
+use crate::rules::StepStatus;
 use crate::{
-    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, Question,
+    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
     RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
 };
 
@@ -57,9 +56,6 @@ pub enum Issue {}
 
 impl Protocol for Issue {
     const NAME: &'static str = "issue";
-    const SKIPS: bool = false;
-    const CHECKS_WRITES: bool = false;
-    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;
@@ -87,10 +83,6 @@ impl Protocol for Issue {
         match *request {}
     }
 
-    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
-        None
-    }
-
     fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, Step>> {
         Some(decide::stop())
     }
@@ -101,12 +93,6 @@ impl Protocol for Issue {
 
     fn admits(_: &Definition, state: &State, change: &Change) -> bool {
         state.admits(change)
-    }
-
-    fn progress(definition: &Definition, state: &State) -> Progress {
-        let steps = state.steps(definition);
-        let done = steps.iter().filter(|step| state.status(**step) == StepStatus::Succeeded).count();
-        Progress { done, total: steps.len() }
     }
 
     fn steps(definition: &Definition, state: &State) -> Vec<Step> {
@@ -135,10 +121,6 @@ impl Protocol for Issue {
 
     fn max_attempts(definition: &Definition, _: &State, _: &Step) -> NonZeroU32 {
         definition.max_attempts
-    }
-
-    fn rank(definition: &Definition, state: &State, step: &Step) -> usize {
-        state.steps(definition).iter().position(|known| known == step).unwrap_or(usize::MAX)
     }
 
     fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
@@ -179,28 +161,6 @@ impl Protocol for Issue {
         import::import(definition, document)
     }
 
-    fn sequence(_: &Document) -> Option<u64> {
-        None
-    }
-
-    fn last_change(_: &Document) -> Option<Value> {
-        None
-    }
-
-    fn edit(
-        _: &Definition,
-        _: &Document,
-        _: &Document,
-        _: &EditAuthor<Step>,
-        _: &Patch,
-    ) -> Result<Option<Never>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
-    }
-
-    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
-        None
-    }
-
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
         Document::open(definition, location, at)
     }
@@ -221,10 +181,6 @@ impl Protocol for Issue {
         Document::assemble(parts)
     }
 
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
-        Ok(())
-    }
-
     fn assemble_without_definition(parts: &[(String, String)]) -> Option<Document> {
         Document::assemble(parts)
     }
@@ -235,13 +191,5 @@ impl Protocol for Issue {
 
     fn views(document: &Document) -> Vec<View> {
         document.views()
-    }
-
-    fn report_path(_: &Document, _: &Step) -> Option<String> {
-        None
-    }
-
-    fn reported_steps(_: &Document) -> Vec<Step> {
-        Vec::new()
     }
 }

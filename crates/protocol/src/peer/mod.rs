@@ -62,7 +62,6 @@ pub enum Peer {}
 
 impl Protocol for Peer {
     const NAME: &'static str = "peer";
-    const SKIPS: bool = false;
     const CHECKS_WRITES: bool = true;
     const SHOWS_DOCUMENT: bool = true;
 
@@ -228,14 +227,6 @@ impl Protocol for Peer {
     }
 
     fn views(_: &Document) -> Vec<View> {
-        Vec::new()
-    }
-
-    fn report_path(_: &Document, _: &Phase) -> Option<String> {
-        None
-    }
-
-    fn reported_steps(_: &Document) -> Vec<Phase> {
         Vec::new()
     }
 

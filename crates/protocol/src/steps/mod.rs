@@ -28,8 +28,6 @@ pub use step::Verdict;
 pub use workflow::{PERSON, StepEffect, StepSpec, Workflow};
 
 use crate::brief::Brief;
-use crate::check::Violation;
-use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, Question};
 use crate::report::Report;
@@ -46,8 +44,6 @@ pub enum Steps {}
 impl Protocol for Steps {
     const NAME: &'static str = "steps";
     const SKIPS: bool = true;
-    const CHECKS_WRITES: bool = false;
-    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;
@@ -68,10 +64,6 @@ impl Protocol for Steps {
 
     fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
         decide::deferred(definition, state)
-    }
-
-    fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, StepId>> {
-        None
     }
 
     fn apply(state: &mut State, change: &Change) {
@@ -160,28 +152,6 @@ impl Protocol for Steps {
         import::import(definition, document)
     }
 
-    fn sequence(_: &Document) -> Option<u64> {
-        None
-    }
-
-    fn last_change(_: &Document) -> Option<serde_json::Value> {
-        None
-    }
-
-    fn edit(
-        _: &Definition,
-        _: &Document,
-        _: &Document,
-        _: &EditAuthor<StepId>,
-        _: &Patch,
-    ) -> Result<Option<Never>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
-    }
-
-    fn partial_patch(_: &StepId, _: serde_json::Value) -> Option<Patch> {
-        None
-    }
-
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
         record::open(definition, location, at)
     }
@@ -200,15 +170,6 @@ impl Protocol for Steps {
 
     fn assemble(definition: &Definition, parts: &[(String, String)]) -> Option<Document> {
         Document::assemble(definition.step_ids(), parts)
-    }
-
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
-        Ok(())
-    }
-
-    /// Nothing: checking a large document at every load is slow. `callboard check` and `callboard recover` do it.
-    fn violations(_: &Document) -> Vec<Violation> {
-        Vec::new()
     }
 
     fn views(document: &Document) -> Vec<View> {

@@ -29,14 +29,12 @@ use std::num::NonZeroU32;
 use serde_json::Value;
 
 use crate::brief::Brief;
-use crate::check::Violation;
-use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, Question};
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
-    RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
+    Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError, RequestRefusal,
+    RunLocation, StepKind, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -56,9 +54,6 @@ pub enum Team {}
 
 impl Protocol for Team {
     const NAME: &'static str = "team";
-    const SKIPS: bool = false;
-    const CHECKS_WRITES: bool = false;
-    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;
@@ -86,10 +81,6 @@ impl Protocol for Team {
         match *request {}
     }
 
-    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
-        None
-    }
-
     fn on_stop(definition: &Definition, state: &State) -> Option<Move<Change, Step>> {
         Some(decide::on_stop(definition, state))
     }
@@ -100,13 +91,6 @@ impl Protocol for Team {
 
     fn admits(_: &Definition, state: &State, change: &Change) -> bool {
         state.admits(change)
-    }
-
-    fn progress(_: &Definition, state: &State) -> Progress {
-        let steps = state.steps();
-        let is_done =
-            |step: &&Step| matches!(state.status(step), StepStatus::Succeeded | StepStatus::Skipped);
-        Progress { done: steps.iter().filter(is_done).count(), total: steps.len() }
     }
 
     fn steps(_: &Definition, state: &State) -> Vec<Step> {
@@ -170,28 +154,6 @@ impl Protocol for Team {
         Err(ImportRefusal::StepsDiffer("a run of `team` cannot be made from one document".to_owned()))
     }
 
-    fn sequence(_: &Document) -> Option<u64> {
-        None
-    }
-
-    fn last_change(_: &Document) -> Option<Value> {
-        None
-    }
-
-    fn edit(
-        _: &Definition,
-        _: &Document,
-        _: &Document,
-        _: &EditAuthor<Step>,
-        _: &Patch,
-    ) -> Result<Option<Never>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
-    }
-
-    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
-        None
-    }
-
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
         Document::open(definition, location, at)
     }
@@ -216,23 +178,7 @@ impl Protocol for Team {
         Document::assemble(parts)
     }
 
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
-        Ok(())
-    }
-
-    fn violations(_: &Document) -> Vec<Violation> {
-        Vec::new()
-    }
-
     fn views(document: &Document) -> Vec<View> {
         document.views()
-    }
-
-    fn report_path(_: &Document, _: &Step) -> Option<String> {
-        None
-    }
-
-    fn reported_steps(_: &Document) -> Vec<Step> {
-        Vec::new()
     }
 }

@@ -17,14 +17,12 @@ mod step;
 use std::num::NonZeroU32;
 
 use protocol::brief::Brief;
-use protocol::check::Violation;
 use protocol::checks::CheckSpec;
-use protocol::edit::{EditAuthor, EditRefusal, Patch};
 use protocol::entry::Entry;
 use protocol::report::Report;
-use protocol::rules::{DEFAULT_MAX_ATTEMPTS, Deferred, StepStatus};
+use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::{
-    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol, Question,
+    Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
     RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
 };
 use serde::{Deserialize, Serialize};
@@ -64,9 +62,6 @@ pub struct Reopen {
 
 impl Protocol for Items {
     const NAME: &'static str = "items";
-    const SKIPS: bool = false;
-    const CHECKS_WRITES: bool = false;
-    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;
@@ -94,26 +89,12 @@ impl Protocol for Items {
         decide::reopen(state, &request.reopen)
     }
 
-    fn deferred(_: &Definition, _: &State) -> Option<Deferred<Change, Step>> {
-        None
-    }
-
-    fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, Step>> {
-        None
-    }
-
     fn apply(state: &mut State, change: &Change) {
         state.apply(change);
     }
 
     fn admits(_: &Definition, state: &State, change: &Change) -> bool {
         state.admits(change)
-    }
-
-    fn progress(_: &Definition, state: &State) -> Progress {
-        let steps = state.steps();
-        let done = steps.iter().filter(|step| state.status(step) == StepStatus::Succeeded).count();
-        Progress { done, total: steps.len() }
     }
 
     fn steps(_: &Definition, state: &State) -> Vec<Step> {
@@ -149,10 +130,6 @@ impl Protocol for Items {
         DEFAULT_MAX_ATTEMPTS
     }
 
-    fn rank(_: &Definition, state: &State, step: &Step) -> usize {
-        state.steps().iter().position(|known| known == step).unwrap_or(usize::MAX)
-    }
-
     fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
         step::restrict(document, step, report)
     }
@@ -186,28 +163,6 @@ impl Protocol for Items {
         Err(ImportRefusal::StepsDiffer("a run of `items` cannot be made from a document".to_owned()))
     }
 
-    fn sequence(_: &Document) -> Option<u64> {
-        None
-    }
-
-    fn last_change(_: &Document) -> Option<Value> {
-        None
-    }
-
-    fn edit(
-        _: &Definition,
-        _: &Document,
-        _: &Document,
-        _: &EditAuthor<Step>,
-        _: &Patch,
-    ) -> Result<Option<Never>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
-    }
-
-    fn partial_patch(_: &Step, _: Value) -> Option<Patch> {
-        None
-    }
-
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
         Document::open(definition, location, at)
     }
@@ -228,23 +183,7 @@ impl Protocol for Items {
         Document::assemble(parts)
     }
 
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
-        Ok(())
-    }
-
-    fn violations(_: &Document) -> Vec<Violation> {
-        Vec::new()
-    }
-
     fn views(document: &Document) -> Vec<View> {
         document.views()
-    }
-
-    fn report_path(_: &Document, _: &Step) -> Option<String> {
-        None
-    }
-
-    fn reported_steps(_: &Document) -> Vec<Step> {
-        Vec::new()
     }
 }
