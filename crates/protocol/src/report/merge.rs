@@ -84,7 +84,7 @@ pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Mer
 /// A statement, parsed.
 struct Said {
     source: Source,
-    /// The fields that say something; none if it is not a JSON object.
+    /// The fields that are not null; none if it is not a JSON object.
     fields: Map<String, Value>,
     report: Result<Report, String>,
 }
@@ -100,7 +100,7 @@ impl Said {
             }
             Err(reason) => (Map::new(), Err(reason)),
         };
-        fields.retain(|_, value| says_something(value));
+        fields.retain(|_, value| !value.is_null());
         Self { source: statement.source, fields, report }
     }
 
@@ -113,13 +113,13 @@ impl Said {
     }
 }
 
-/// An empty list says nothing: a wrapper that knows of no artifacts does not know better than its agent.
-fn says_something(value: &Value) -> bool {
+/// Returns whether the value is an empty list or object. It replaces nothing: a wrapper that knows of no artifacts does not
+/// know better than its agent.
+fn is_empty(value: &Value) -> bool {
     match value {
-        Value::Null => false,
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -158,7 +158,7 @@ fn merged_fields(said: &[Said]) -> Map<String, Value> {
         }
         if gate_failure == Some(true) {
             let logs = statement.fields.get("logs").and_then(Value::as_array);
-            findings = Some(logs.cloned().or(findings).unwrap_or_default());
+            findings = Some(logs.filter(|logs| !logs.is_empty()).cloned().or(findings).unwrap_or_default());
         }
         // A wrapper that writes a report of its own does not know of the gate.
         if gate_failure == Some(false) && statement.source != Source::File {
@@ -169,6 +169,7 @@ fn merged_fields(said: &[Said]) -> Map<String, Value> {
                 (Some(Value::Object(metrics)), Value::Object(more)) if field == "metrics" => {
                     metrics.extend(more.clone());
                 }
+                (Some(_), value) if is_empty(value) => {}
                 _ => drop(merged.insert(field.clone(), value.clone())),
             }
         }

@@ -251,6 +251,14 @@ mod merging {
     }
 
     #[test]
+    fn an_empty_list_is_stated_and_replaces_nothing() {
+        let none = json!({"tasks": []});
+        let some = json!({"tasks": ["a"]});
+        assert_eq!(merged(&[(File, none.clone())]).unwrap().report.others["tasks"], json!([]));
+        assert_eq!(merged(&[(File, some), (File, none)]).unwrap().report.others["tasks"], json!(["a"]));
+    }
+
+    #[test]
     fn the_findings_stay_with_the_gate_failure() {
         let said = [
             (Markers, json!({"gate_failure": true, "logs": ["no tests"]})),
