@@ -34,6 +34,12 @@ pub struct Brief {
     pub state: Option<StateLocation>,
     /// Results of the steps that this one needs, in the order of `needs`.
     pub upstream: Vec<Upstream>,
+    /// What people answered to the steps that this one needs, in the order of `needs`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<GivenAnswer>,
+    /// More environment variables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
     /// Which execution of the step this is: 1, plus 1 for every loop-back that has reset it.
     pub iteration: u32,
     /// Whether the step is a gate, so that a report with `gate_failure` loops back.
@@ -66,6 +72,8 @@ impl Brief {
             form: Form::Plain,
             state: None,
             upstream: Vec::new(),
+            answers: Vec::new(),
+            variables: Vec::new(),
             iteration: 1,
             gate: false,
             findings: Vec::new(),
@@ -121,4 +129,15 @@ pub struct Upstream {
     /// Relative to the repository.
     pub artifacts: Vec<String>,
     pub logs: Vec<String>,
+}
+
+/// What a person answered to an earlier step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenAnswer {
+    pub step: String,
+    pub approved: bool,
+    pub by: String,
+    /// The reason or the text, if the person gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }

@@ -35,7 +35,7 @@ pub use document::Document;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
 pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
 pub use machine::{Machine, Typed};
-pub use people::{Answer, BadItemId, ItemId, ItemKind, OpenItem, Question};
+pub use people::{Answer, AnswerFile, BadItemId, ItemId, ItemKind, OpenItem, Question};
 pub use rules::{
     Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol, RecordError,
     RequestRefusal, RunLocation, StepKind, View,

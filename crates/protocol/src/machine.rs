@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::kind::{Kind, KindOf};
-use crate::people::{Answer, OpenItem, Question};
+use crate::people::{Answer, AnswerFile, OpenItem, Question};
 use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepSummary};
 use crate::report::Report;
 use crate::rules::{
@@ -72,6 +72,8 @@ pub trait Machine: Debug + Send + Sync {
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
     fn question(&self, step: &StepId) -> Option<Question>;
     fn parse_answer(&self, step: &StepId, answer: &Answer) -> Result<Value, String>;
+    fn answer_file(&self, step: &StepId) -> Option<AnswerFile>;
+    fn parse_answer_file(&self, step: &StepId, text: &str) -> Result<Option<Answer>, String>;
     fn effect(&self, step: &StepId) -> Option<Effect>;
     fn import(&self, document: &Value) -> Result<Move, ImportRefusal>;
 
@@ -94,6 +96,7 @@ pub trait Machine: Debug + Send + Sync {
     fn external_edit(&self, shown: &Value, found: &Value) -> Result<Value, EditRefusal>;
     fn partial_patch(&self, step: &StepId, content: Value) -> Option<Patch>;
     fn report_path(&self, step: &StepId) -> Option<String>;
+    fn shows_report(&self, step: &StepId, report: &Report) -> bool;
     fn reported_steps(&self) -> Vec<StepId>;
 
     // Presenting.
@@ -291,6 +294,14 @@ impl<P: Present> Machine for Typed<P> {
         P::question(&self.definition, &self.document, &self.step(step))
     }
 
+    fn answer_file(&self, step: &StepId) -> Option<AnswerFile> {
+        P::answer_file(&self.definition, &self.document, &self.step(step))
+    }
+
+    fn parse_answer_file(&self, step: &StepId, text: &str) -> Result<Option<Answer>, String> {
+        P::parse_answer_file(&self.definition, &self.document, &self.step(step), text)
+    }
+
     fn parse_answer(&self, step: &StepId, answer: &Answer) -> Result<Value, String> {
         let verdict = P::parse_answer(&self.definition, &self.document, &self.step(step), answer)?;
         Ok(json(&verdict))
@@ -355,6 +366,10 @@ impl<P: Present> Machine for Typed<P> {
 
     fn report_path(&self, step: &StepId) -> Option<String> {
         P::report_path(&self.document, &self.step(step))
+    }
+
+    fn shows_report(&self, step: &StepId, report: &Report) -> bool {
+        P::shows_report(&self.definition, &self.step(step), report)
     }
 
     fn reported_steps(&self) -> Vec<StepId> {

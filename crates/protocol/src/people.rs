@@ -18,6 +18,8 @@ pub enum ItemKind {
     Blocker,
     LimitReached,
     FailedRun,
+    /// A step waits until something outside of the run holds.
+    Condition,
 }
 
 impl ItemKind {
@@ -31,6 +33,7 @@ impl ItemKind {
             Self::Blocker => "blocker",
             Self::LimitReached => "limit reached",
             Self::FailedRun => "failed run",
+            Self::Condition => "condition",
         }
     }
 }
@@ -55,6 +58,7 @@ impl Question {
         let fixed: &[&str] = match self.kind {
             ItemKind::Approval => &["approve", "reject --reason WHY"],
             ItemKind::Blocker => &["resolve", "workaround --text HOW"],
+            ItemKind::Condition => &["resolve"],
             ItemKind::Question
             | ItemKind::Escalation
             | ItemKind::Decision
@@ -128,6 +132,23 @@ impl fmt::Display for Answer {
         match self.text() {
             Some(text) => write!(f, ": {text}"),
             None => Ok(()),
+        }
+    }
+}
+
+/// A file that can answer the question of a step. The engine watches it while the step waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerFile {
+    /// It is written for one question, and moved aside when it is taken as the answer. The path is absolute.
+    Single(String),
+    /// Several questions read it, and it stays. The path is absolute.
+    Shared(String),
+}
+
+impl AnswerFile {
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Single(path) | Self::Shared(path) => path,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::brief::Brief;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
-use crate::people::{Answer, Question};
+use crate::people::{Answer, AnswerFile, Question};
 use crate::report::Report;
 use crate::{RunId, Stamp, StepId};
 
@@ -320,6 +320,24 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     ) -> Result<Self::Verdict, String> {
         Err(format!("`{step}` asks no person"))
     }
+    /// Returns the file that can answer the question of a step, if the format has one.
+    fn answer_file(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        _step: &Self::Step,
+    ) -> Option<AnswerFile> {
+        None
+    }
+    /// Reads the text of a step's answer file; `None` if the file is well-formed and does not answer yet. Fails with the
+    /// reason why it is no answer.
+    fn parse_answer_file(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        step: &Self::Step,
+        _text: &str,
+    ) -> Result<Option<Answer>, String> {
+        Err(format!("`{step}` has no answer file"))
+    }
     /// Returns the effect of the step; `None` if it has none.
     fn effect(
         _definition: &Self::Definition,
@@ -404,6 +422,11 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
     fn report_path(_document: &Self::Document, _step: &Self::Step) -> Option<String> {
         None
+    }
+    /// Returns whether the file at [`report_path`](Self::report_path) shows this report. A report about the step that is not
+    /// its own, such as that of a check, stays in the journal.
+    fn shows_report(_definition: &Self::Definition, _step: &Self::Step, _report: &Report) -> bool {
+        true
     }
     /// Returns the steps that have a report to show.
     fn reported_steps(_document: &Self::Document) -> Vec<Self::Step> {

@@ -109,8 +109,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             runner::answer(&mut journal, workspace::person(), &step, item.turn, answer.clone()).await;
         let turn = answered.map_err(|error| refused(&run, &item, error))?;
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
-        // Without an engine, this command writes the views.
-        let has_engine = views::write(&workspace, &store, &run).await?.is_none();
+        // Without an engine, this command completes the step and writes the views.
+        let has_engine = views::settle(&workspace, &store, &run).await?;
         let status = workspace.load(&store, &run).await?.state.run.status;
         match status {
             RunStatus::Finished(_) => {

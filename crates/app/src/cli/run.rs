@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::ScriptSteps;
 use crate::workspace::Workspace;
-use crate::workspace::definition::{self, Limits};
+use crate::workspace::definition::{self, Approvals, Limits};
 use crate::workspace::worktrees::{self, TreesWanted};
 
 /// Run a workflow: start an agent for each step, in parallel where possible
@@ -62,6 +62,14 @@ pub(super) struct Arguments {
     /// The issue that the run works on, for the variables ISSUE_NUMBER and ISSUE_MARKDOWN_*
     #[arg(long, value_name = "N")]
     issue_number: Option<u64>,
+
+    /// Do not wait for a person after steps with `human_in_the_loop`
+    #[arg(long)]
+    no_pause: bool,
+
+    /// The file with the conditions in `gates`: a JSON object of names, each `true` or `false`
+    #[arg(long, value_name = "FILE")]
+    gate_state_file: Option<PathBuf>,
 
     /// With worktrees: do not fast-forward the base branch at the end, print the command to merge instead
     #[arg(long)]
@@ -157,8 +165,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: arguments.on_failure.into(),
+        approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
+        gate_state_file: arguments.gate_state_file,
     };
-    let definition = definition::read(&workspace.repo, &file, limits)?;
+    let definition = definition::read(&workspace, &file, limits)?;
     if let Some(step) = &arguments.start_at_step {
         let run_id = arguments.run_id.as_deref();
         return block_on(start_at::run(&workspace, &start, definition, run_id, step));

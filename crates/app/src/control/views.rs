@@ -31,6 +31,19 @@ pub(crate) async fn write(
     Ok(Some(observer.set_aside))
 }
 
+/// Makes the pending transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
+pub(crate) async fn settle(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
+    let engine_config =
+        engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
+    match Engine::lock(store, engine_config, run, Tenure::OneShot, &mut ()).await {
+        Err(EngineError::EngineLock(EngineLockError::Held { .. })) => Ok(true),
+        engine => {
+            engine?.settle().await?;
+            Ok(false)
+        }
+    }
+}
+
 #[derive(Default)]
 struct SetAsideObserver {
     set_aside: ViewQuarantined,

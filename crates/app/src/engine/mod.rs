@@ -21,7 +21,7 @@ use protocol::run::{Refusal, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase,
-    Journal, Merge, Overrides, Role, RoleOf, RunAt, RunOptions,
+    Journal, Merge, Overrides, ReadItems, Role, RoleOf, RunAt, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -101,6 +101,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
 fn effects() -> Effects {
     let mut effects = crate::program().effects.clone();
     effects.insert("merge", Arc::new(Merge));
+    effects.insert(protocol::steps::ITEMS, Arc::new(ReadItems));
     effects.insert("fast-forward", Arc::new(FastForwardBase));
     crate::effects::add(&mut effects);
     effects

@@ -285,6 +285,17 @@ impl Observer for Progress {
             Notice::Question { spec, machine, step, turn } => {
                 self.question(&InboxItem::question(spec, machine, step, turn));
             }
+            Notice::NoAnswer { step, turn, path, reason } => {
+                let question = format!("{}/{step}#{turn}", self.run);
+                match &self.format {
+                    Format::Json => output::json(&events::no_answer(&self.run, &question, &path, reason)),
+                    Format::Live(_) | Format::Plain => self.print(&format!(
+                        "{} {} does not answer {question}: {reason}",
+                        styled(YELLOW, "!"),
+                        path.display()
+                    )),
+                }
+            }
             Notice::Remote { attempts } => {
                 for (attempt, host) in attempts {
                     self.remote(attempt, host);

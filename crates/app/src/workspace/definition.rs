@@ -5,26 +5,39 @@ pub(crate) mod workflow;
 use std::fs;
 use std::io::Write as _;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use protocol::steps::{Definition, DefinitionSource, OnFailure};
 use protocol::{KindInfo, RunLocation};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::workspace::Workspace;
 use workflow::Read;
 
-/// Limits that are frozen with a run.
-#[derive(Debug, Clone, Copy)]
+/// What the command adds to the workflow, and is frozen with a run.
+#[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) max_attempts: NonZeroU32,
     pub(crate) max_iterations: NonZeroU32,
     pub(crate) on_failure: OnFailure,
+    pub(crate) approvals: Approvals,
+    /// The file with the conditions of `gates`.
+    pub(crate) gate_state_file: Option<PathBuf>,
+}
+
+/// Whether steps with `human_in_the_loop` wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Approvals {
+    Asked,
+    Skipped,
 }
 
 /// Reads a workflow and its prompts. Prints warnings; fails with every problem.
-pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
-    let Limits { max_attempts, max_iterations, on_failure } = limits;
+pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result<Definition, Failure> {
+    let repo = &workspace.repo;
+    let Limits { max_attempts, max_iterations, on_failure, approvals, gate_state_file } = limits;
+    let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
             .because(Some(&error))
@@ -34,13 +47,59 @@ pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definitio
     for warning in &warnings {
         output::message(output::warning(file, &source, warning));
     }
-    let Some((workflow, prompts)) = whole else {
+    let Some((mut workflow, prompts)) = whole else {
         return Err(Failure::of_problems("workflow", file, &source, &problems));
     };
+    if workflow.names_checks() {
+        let known = workspace.checks();
+        workflow.resolve_checks(&known).map_err(|error| {
+            let names: Vec<_> = known.iter().map(|check| format!("`{}`", check.name)).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Failure::usage(error).hint(format!(
+                "add it to `[checks]` in callboard.toml, or write `{{run: [PROGRAM, ARGUMENT]}}`; known are {known}"
+            ))
+        })?;
+    }
+    if approvals == Approvals::Skipped {
+        for step in workflow.remove_approvals() {
+            output::note(format_args!("`{step}` does not wait for a person (`--no-pause`)"));
+        }
+    }
+    if gate_state_file.is_none() {
+        let ignored: Vec<_> = workflow.remove_conditions().iter().map(|name| format!("`{name}`")).collect();
+        if !ignored.is_empty() {
+            let names = ignored.join(", ");
+            output::note(format_args!(
+                "the conditions {names} in `gates` count as true: `--gate-state-file FILE` was not given"
+            ));
+        }
+    }
     // A person may be asked without a prompt.
     let with_prompt = workflow.written_steps().filter(|step| !step.prompt.is_empty());
     let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
-    Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
+    let source = DefinitionSource {
+        workflow,
+        source,
+        prompts,
+        max_attempts,
+        max_iterations,
+        on_failure,
+        gate_state_file,
+    };
+    Ok(source.into())
+}
+
+/// Returns the absolute path of the file with the conditions. It need not exist yet, but its directory must: the engine
+/// watches it.
+fn conditions_file(file: &Path) -> Result<String, Failure> {
+    let failure = || Failure::usage(format!("cannot watch `--gate-state-file {}`", file.display()));
+    let absolute = std::path::absolute(file).map_err(|error| failure().because(Some(&error)))?;
+    let directory = absolute.parent().unwrap_or(Path::new("/"));
+    if !directory.is_dir() {
+        let hint = format!("make the directory `{}`; the file itself may come later", directory.display());
+        return Err(failure().hint(hint));
+    }
+    absolute.to_str().map(str::to_owned).ok_or_else(|| failure().hint("choose a path that is UTF-8"))
 }
 
 /// Adds the views to `info/exclude` of git, before the first view is written.

@@ -2,13 +2,16 @@
 
 mod agent_clis;
 mod agents;
+mod approving;
 mod archives;
 mod checking;
 mod checks;
+mod conditions;
 mod controlling;
 mod copies;
 mod crash;
 mod cycle;
+mod data_loops;
 mod demo;
 mod doctor;
 mod failing;
@@ -30,6 +33,7 @@ mod resuming;
 mod roles;
 mod starting_again;
 mod state;
+mod step_checks;
 mod stopping;
 mod succeeding;
 mod team;

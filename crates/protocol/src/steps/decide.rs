@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, OnFailure};
+use super::loops::{self, ResetSet};
+use super::phase::Phase;
 use super::step::Verdict;
 use crate::StepId;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
@@ -24,6 +26,18 @@ pub struct State {
     /// The step at which the run is to start again, until no attempt is alive there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarting: Option<StepId>,
+    /// The phase of each step that has left its first one and is not finished.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases: BTreeMap<StepId, Phase>,
+    /// How often the checks of each step have failed since it was ready. Each counts as a failed attempt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_checks: BTreeMap<StepId, u32>,
+    /// How many items each step with a data loop has, once they are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub loops: BTreeMap<StepId, u32>,
+    /// Items that had failed and are to be worked on after all, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_up: Vec<StepId>,
 }
 
 /// What only a `steps` run can be asked.
@@ -39,7 +53,14 @@ pub enum Request {
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     Done(StepId),
+    /// The step begins its next phase.
+    Entered {
+        step: StepId,
+        phase: Phase,
+    },
     Failed(StepId),
+    /// A check of the step failed, and its agent works again.
+    ChecksFailed(StepId),
     /// The step completed, and its report says that the gate failed.
     GateFailed(StepId),
     /// The loop-back of these gates to these targets. All of `steps` are to be done again.
@@ -47,6 +68,17 @@ pub enum Change {
         gates: Vec<StepId>,
         targets: Vec<StepId>,
         steps: Vec<StepId>,
+        /// Items that vanish, because their list is read again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        items: Vec<StepId>,
+        /// Steps with data loops of which only some items are to be done again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reopened: Vec<StepId>,
+    },
+    /// The items of the step are known, and worked on.
+    Items {
+        step: StepId,
+        count: u32,
     },
     Retried(StepId),
     Skipped(StepId),
@@ -56,21 +88,29 @@ pub enum Change {
     Restarted {
         from: StepId,
         steps: Vec<StepId>,
+        /// Items that vanish, because their list is read again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        items: Vec<StepId>,
     },
 }
 
 impl Change {
     /// Returns every step that the change names.
     pub(super) fn steps(&self) -> impl Iterator<Item = &StepId> {
-        let (one, many): (Option<&StepId>, [&[StepId]; 3]) = match self {
+        let (one, many): (Option<&StepId>, [&[StepId]; 5]) = match self {
             Self::Done(step)
             | Self::Failed(step)
             | Self::GateFailed(step)
             | Self::Retried(step)
             | Self::Skipped(step)
-            | Self::RestartRequested(step) => (Some(step), [&[]; 3]),
-            Self::Restarted { from, steps } => (Some(from), [steps, &[], &[]]),
-            Self::Reset { gates, targets, steps } => (None, [gates, targets, steps]),
+            | Self::ChecksFailed(step)
+            | Self::Items { step, .. }
+            | Self::Entered { step, .. }
+            | Self::RestartRequested(step) => (Some(step), [&[]; 5]),
+            Self::Restarted { from, steps, items } => (Some(from), [steps, items, &[], &[], &[]]),
+            Self::Reset { gates, targets, steps, items, reopened } => {
+                (None, [gates, targets, steps, items, reopened])
+            }
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
@@ -81,40 +121,105 @@ impl State {
         self.iterations.get(step).copied().unwrap_or(0)
     }
 
+    /// Returns the phase of a step that is not finished.
+    pub fn phase(&self, definition: &Definition, step: &StepId) -> Phase {
+        self.phases.get(step).copied().unwrap_or_else(|| definition.first_phase(step))
+    }
+
+    /// Returns the steps that a person has approved and that are not done yet.
+    pub fn answered(&self) -> impl Iterator<Item = &StepId> {
+        self.phases.iter().filter(|(_, phase)| **phase == Phase::Answered).map(|(step, _)| step)
+    }
+
+    /// Returns how often the checks of a step have failed since it was ready.
+    pub fn failed_checks(&self, step: &StepId) -> u32 {
+        self.failed_checks.get(step).copied().unwrap_or(0)
+    }
+
+    /// Ends the phases of a step.
+    fn leave(&mut self, step: &StepId) {
+        self.phases.remove(step);
+        self.failed_checks.remove(step);
+    }
+
+    /// Ends the failure of a step. An item is then behind the items that are worked on.
+    fn take_up(&mut self, step: &StepId) {
+        if self.failed.remove(step) && !self.loops.is_empty() {
+            self.taken_up.retain(|other| other != step);
+            self.taken_up.push(step.clone());
+        }
+    }
+
+    /// Makes a step as in a new run, except for its iterations.
+    fn undo(&mut self, step: &StepId) {
+        self.take_up(step);
+        for set in [&mut self.done, &mut self.skipped, &mut self.looping] {
+            set.remove(step);
+        }
+        self.loops.remove(step);
+        self.leave(step);
+    }
+
+    /// Removes items whose list is read again.
+    fn forget_items(&mut self, items: &[StepId]) {
+        for item in items {
+            self.undo(item);
+            self.iterations.remove(item);
+        }
+        self.taken_up.retain(|step| !items.contains(step));
+    }
+
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Done(step) => {
+                self.leave(step);
                 self.done.insert(step.clone());
             }
+            Change::Entered { step, phase } => {
+                self.phases.insert(step.clone(), *phase);
+            }
+            Change::ChecksFailed(step) => {
+                self.phases.insert(step.clone(), Phase::Work);
+                *self.failed_checks.entry(step.clone()).or_insert(0) += 1;
+            }
             Change::Failed(step) => {
+                self.leave(step);
                 self.failed.insert(step.clone());
             }
             Change::GateFailed(step) => {
+                self.leave(step);
                 self.looping.insert(step.clone());
             }
-            Change::Reset { steps, .. } => {
+            Change::Items { step, count } => {
+                self.phases.insert(step.clone(), Phase::Each);
+                self.loops.insert(step.clone(), *count);
+            }
+            Change::Reset { steps, items, reopened, .. } => {
+                for step in reopened {
+                    self.done.remove(step);
+                    self.skipped.remove(step);
+                    self.phases.insert(step.clone(), Phase::Each);
+                }
+                self.forget_items(items);
                 for step in steps {
-                    for set in [&mut self.done, &mut self.skipped, &mut self.failed, &mut self.looping] {
-                        set.remove(step);
-                    }
+                    self.undo(step);
                     *self.iterations.entry(step.clone()).or_insert(0) += 1;
                 }
             }
-            Change::Retried(step) => {
-                self.failed.remove(step);
-            }
+            Change::Retried(step) => self.take_up(step),
             Change::Skipped(step) => {
-                self.failed.remove(step);
+                self.leave(step);
+                self.take_up(step);
+                self.looping.remove(step);
                 self.done.insert(step.clone());
                 self.skipped.insert(step.clone());
             }
             Change::RestartRequested(step) => self.restarting = Some(step.clone()),
-            Change::Restarted { steps, .. } => {
+            Change::Restarted { steps, items, .. } => {
                 self.restarting = None;
+                self.forget_items(items);
                 for step in steps {
-                    for set in [&mut self.done, &mut self.skipped, &mut self.failed, &mut self.looping] {
-                        set.remove(step);
-                    }
+                    self.undo(step);
                     self.iterations.remove(step);
                 }
             }
@@ -146,13 +251,24 @@ pub(super) fn consider(
 
 /// Returns the pending restart. It waits until no attempt is alive in the steps that it resets.
 fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Change, StepId> {
-    let mut all: BTreeSet<_> = definition.downstream([from.clone()]).into_iter().collect();
+    let ResetSet { mut steps, items, .. } = if definition.has_loops() {
+        loops::reset_set(definition, state, &BTreeSet::from([from.clone()]))
+    } else {
+        ResetSet { steps: definition.downstream([from.clone()]), ..ResetSet::default() }
+    };
     // A run with failed steps would end at once.
-    all.extend(state.failed.iter().cloned());
-    let steps: Vec<_> = definition.step_ids().filter(|step| all.contains(*step)).cloned().collect();
-    let changes = vec![Change::Restarted { from: from.clone(), steps }];
-    let next = Next::Requeue(startable(definition, &after(state, &changes)));
-    Deferred { quiet: all, then: Move { changes, next } }
+    let elsewhere = |step: &&StepId| !steps.contains(step) && !items.contains(step);
+    let failed: Vec<_> = state.failed.iter().filter(elsewhere).cloned().collect();
+    steps.extend(failed);
+    steps.sort_by_key(|step| definition.position(step));
+    let quiet = steps.iter().chain(&items).cloned().collect();
+    let changes = vec![Change::Restarted { from: from.clone(), steps, items }];
+    let restarted = after(state, &changes);
+    if definition.has_loops() {
+        return Deferred { quiet, then: done_with_loops(definition, changes, restarted) };
+    }
+    let next = Next::Requeue(startable(definition, &restarted));
+    Deferred { quiet, then: Move { changes, next } }
 }
 
 pub(super) fn decide(
@@ -160,12 +276,32 @@ pub(super) fn decide(
     state: &State,
     event: Event<StepId, Verdict>,
 ) -> Move<Change, StepId> {
+    let mut then = consider_event(definition, state, event);
+    match then.next {
+        // Nothing is deferred any more, and an approved step does not stay without an end.
+        Next::Finish(_) | Next::Drain(_) => then.changes.extend(state.answered().cloned().map(Change::Done)),
+        Next::Queue(_) | Next::Requeue(_) => {}
+    }
+    then
+}
+
+fn consider_event(
+    definition: &Definition,
+    state: &State,
+    event: Event<StepId, Verdict>,
+) -> Move<Change, StepId> {
     match event {
         Event::Opened => Move { changes: Vec::new(), next: Next::Queue(startable(definition, state)) },
+        // The step of the item was skipped meanwhile: what becomes of the item does not matter.
+        Event::Reported { step, .. } | Event::Exhausted { step } if is_moot(definition, state, &step) => {
+            done(definition, state, Change::Skipped(step))
+        }
         Event::Reported { step, verdict } => match verdict {
-            Verdict::Done => step_done(definition, state, Change::Done(step.clone()), &step),
+            Verdict::Done => phase_done(definition, state, step),
             Verdict::GateFailed => gate_failed(definition, state, step),
             Verdict::Rejected => failed(definition, state, step),
+            Verdict::ChecksFailed => checks_failed(definition, state, step),
+            Verdict::Items(count) => done(definition, state, Change::Items { step, count }),
         },
         Event::Exhausted { step } => failed(definition, state, step),
         Event::Retried { steps } => {
@@ -175,9 +311,12 @@ pub(super) fn decide(
             Move { changes, next }
         }
         Event::Skipped { step } => {
+            if definition.has_loops() {
+                return skipped_with_loops(definition, state, step);
+            }
             let change = Change::Skipped(step);
             let state = after(state, std::slice::from_ref(&change));
-            let next = if state.done.len() == definition.workflow().steps.len() {
+            let next = if all_done(definition, &state) {
                 Next::Finish(Outcome::Succeeded)
             } else if !state.failed.is_empty() && !can_continue(definition, &state) {
                 Next::Finish(Outcome::Failed)
@@ -187,6 +326,92 @@ pub(super) fn decide(
             Move { changes: vec![change], next }
         }
     }
+}
+
+/// Skips a step or an item. With a step, its items are skipped that have failed or whose loop-back is pending.
+fn skipped_with_loops(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
+    let ended = state.failed.iter().chain(&state.looping);
+    let items = ended.filter(|item| definition.item_of(item).is_some_and(|(of, _)| *of == step));
+    let mut changes: Vec<_> = items.cloned().map(Change::Skipped).collect();
+    changes.push(Change::Skipped(step));
+    let state = after(state, &changes);
+    done_with_loops(definition, changes, state)
+}
+
+/// Returns whether the step of an item is done without it.
+fn is_moot(definition: &Definition, state: &State, id: &StepId) -> bool {
+    definition.item_of(id).is_some_and(|(step, _)| state.done.contains(step))
+}
+
+/// Begins the next phase of a step, or completes it.
+fn phase_done(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
+    let Some(phase) = definition.phase_after(&step, state.phase(definition, &step)) else {
+        return done(definition, state, Change::Done(step));
+    };
+    let queued = match phase {
+        // A transition of its own follows, so that the document shows that the answer has arrived.
+        Phase::Answered => Vec::new(),
+        Phase::Conditions | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Approval => {
+            vec![step.clone()]
+        }
+    };
+    Move { changes: vec![Change::Entered { step, phase }], next: Next::Queue(queued) }
+}
+
+/// Completes a step or an item, or begins the items of a step, and queues what can start then.
+fn done(definition: &Definition, state: &State, change: Change) -> Move<Change, StepId> {
+    match &change {
+        Change::Done(step) if !definition.has_loops() => {
+            let step = step.clone();
+            step_done(definition, state, change, &step)
+        }
+        Change::Done(_)
+        | Change::Items { .. }
+        | Change::Entered { .. }
+        | Change::Failed(_)
+        | Change::ChecksFailed(_)
+        | Change::GateFailed(_)
+        | Change::Reset { .. }
+        | Change::Retried(_)
+        | Change::Skipped(_)
+        | Change::RestartRequested(_)
+        | Change::Restarted { .. } => {
+            let changes = vec![change];
+            let state = after(state, &changes);
+            done_with_loops(definition, changes, state)
+        }
+    }
+}
+
+/// Completes the steps whose items are all done, and queues what can start in this state.
+fn done_with_loops(
+    definition: &Definition,
+    mut changes: Vec<Change>,
+    mut state: State,
+) -> Move<Change, StepId> {
+    loop {
+        let completed = loops::completed(definition, &state);
+        if completed.is_empty() {
+            break;
+        }
+        completed.iter().for_each(|change| state.apply(change));
+        changes.extend(completed);
+    }
+    let next = if all_done(definition, &state) {
+        Next::Finish(Outcome::Succeeded)
+    } else if !state.failed.is_empty() && !can_continue(definition, &state) {
+        Next::Finish(Outcome::Failed)
+    } else {
+        Next::Requeue(startable(definition, &state))
+    };
+    Move { changes, next }
+}
+
+fn all_done(definition: &Definition, state: &State) -> bool {
+    if definition.has_loops() {
+        return definition.step_ids().all(|step| state.done.contains(step));
+    }
+    state.done.len() == definition.workflow().steps.len()
 }
 
 /// Completes a step and queues the steps whose last need it was.
@@ -219,28 +444,52 @@ fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Cha
     Move { changes: vec![Change::GateFailed(gate)], next: Next::Queue(Vec::new()) }
 }
 
+/// Starts the agent again after red checks, or fails the step if its attempts are used up.
+fn checks_failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
+    if state.failed_checks(&step) + 1 >= definition.max_attempts(&step).get() {
+        return failed(definition, state, step);
+    }
+    Move { changes: vec![Change::ChecksFailed(step.clone())], next: Next::Queue(vec![step]) }
+}
+
 fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     let changes = vec![Change::Failed(step)];
     let next = match definition.on_failure() {
         OnFailure::Stop => Next::Finish(Outcome::Failed),
         OnFailure::Drain => Next::Drain(Outcome::Failed),
-        OnFailure::Continue if can_continue(definition, &after(state, &changes)) => Next::Queue(Vec::new()),
+        OnFailure::Continue if can_continue(definition, &after(state, &changes)) => {
+            // The items after a failed one can start.
+            let ready = definition.has_loops().then(|| startable(definition, &after(state, &changes)));
+            Next::Requeue(ready.unwrap_or_default())
+        }
         OnFailure::Continue => Next::Finish(Outcome::Failed),
     };
     Move { changes, next }
 }
 
-/// Returns the pending restart or loop-back. A loop-back resets the targets and everything downstream of them, and waits until no attempt is
-/// alive there.
+/// Returns the end of an approved step, else the pending restart or loop-back.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
-    if let Some(from) = &state.restarting {
-        return Some(restart(definition, state, from));
+    if let Some(step) = state.answered().next() {
+        let then = done(definition, state, Change::Done(step.clone()));
+        return Some(Deferred { quiet: BTreeSet::new(), then });
     }
+    match &state.restarting {
+        Some(from) => Some(restart(definition, state, from)),
+        None => loop_back(definition, state),
+    }
+}
+
+/// Returns the pending loop-back. It resets the targets and everything downstream of them, and waits until no attempt is
+/// alive there.
+fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if state.looping.is_empty() {
         return None;
     }
     let mut gates: Vec<_> = state.looping.iter().cloned().collect();
     gates.sort_by_key(|gate| definition.position(gate));
+    if definition.has_loops() {
+        return Some(loop_back_with_loops(definition, state, gates));
+    }
     let all_targets: BTreeSet<_> =
         gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
     let steps = definition.downstream(all_targets.iter().cloned());
@@ -255,7 +504,8 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
         .filter(|step| all_targets.contains(*step) && !is_nested(step))
         .cloned()
         .collect();
-    let changes = vec![Change::Reset { gates, targets: targets.clone(), steps }];
+    let (items, reopened) = (Vec::new(), Vec::new());
+    let changes = vec![Change::Reset { gates, targets: targets.clone(), steps, items, reopened }];
     let reset = after(state, &changes);
     // A target that had been skipped may have needs that are not done. It waits for them.
     let next = if !reset.failed.is_empty() && !can_continue(definition, &reset) {
@@ -267,9 +517,29 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
     Some(Deferred { quiet, then: Move { changes, next } })
 }
 
+/// Returns the loop-back of these gates in a workflow with data loops. Inside an item it resets that item only.
+fn loop_back_with_loops(
+    definition: &Definition,
+    state: &State,
+    gates: Vec<StepId>,
+) -> Deferred<Change, StepId> {
+    let all: BTreeSet<_> = gates.iter().filter_map(|gate| loops::target(definition, gate)).collect();
+    let ResetSet { steps, items, reopened } = loops::reset_set(definition, state, &all);
+    let quiet = steps.iter().chain(&items).cloned().collect();
+    let is_nested = |target: &StepId| {
+        let others: BTreeSet<_> = all.iter().filter(|other| *other != target).cloned().collect();
+        let set = loops::reset_set(definition, state, &others);
+        set.steps.contains(target) || set.items.contains(target)
+    };
+    let targets = all.iter().filter(|target| !is_nested(target)).cloned().collect();
+    let changes = vec![Change::Reset { gates, targets, steps, items, reopened }];
+    let reset = after(state, &changes);
+    Deferred { quiet, then: done_with_loops(definition, changes, reset) }
+}
+
 /// Returns what is next in an imported state.
 pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
-    if state.done.len() == definition.workflow().steps.len() {
+    if all_done(definition, state) {
         return Next::Finish(Outcome::Succeeded);
     }
     let continues = match definition.on_failure() {
@@ -282,7 +552,10 @@ pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
 pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
     if state.skipped.contains(step) {
         StepStatus::Skipped
-    } else if state.done.contains(step) || state.looping.contains(step) {
+    } else if state.done.contains(step)
+        || state.looping.contains(step)
+        || state.phases.get(step) == Some(&Phase::Answered)
+    {
         StepStatus::Succeeded
     } else if state.failed.contains(step) {
         StepStatus::Failed
@@ -298,12 +571,15 @@ fn after(state: &State, changes: &[Change]) -> State {
     state
 }
 
-fn is_unfinished(state: &State, step: &StepId) -> bool {
+pub(super) fn is_unfinished(state: &State, step: &StepId) -> bool {
     step_status(state, step) == StepStatus::Unfinished
 }
 
 /// Returns the unfinished steps whose needs are all done.
 fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
+    if definition.has_loops() {
+        return loops::startable(definition, state);
+    }
     let steps = definition.workflow().steps.iter().filter(|step| is_unfinished(state, &step.id));
     steps
         .filter(|step| step.needs.iter().all(|need| state.done.contains(need)))
@@ -313,6 +589,9 @@ fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
 
 /// Returns whether steps remain that do not depend on a failed one.
 fn can_continue(definition: &Definition, state: &State) -> bool {
+    if definition.has_loops() {
+        return loops::can_continue(definition, state);
+    }
     let mut blocked = state.failed.clone();
     let mut to_visit: Vec<_> = blocked.iter().cloned().collect();
     while let Some(step) = to_visit.pop() {

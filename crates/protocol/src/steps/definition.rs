@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::workflow::{StepSpec, Workflow};
+use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
 
 /// The definition of a run, with an index of its graph.
@@ -16,6 +16,7 @@ pub struct Definition {
     position: BTreeMap<StepId, usize>,
     /// Per step, the steps that need it.
     dependents: Vec<Vec<usize>>,
+    has_loops: bool,
 }
 
 /// The part of a definition that is stored.
@@ -31,6 +32,9 @@ pub struct DefinitionSource {
     /// How often a gate is executed at most.
     pub max_iterations: NonZeroU32,
     pub on_failure: OnFailure,
+    /// The absolute path of the file with the conditions of `gates`. Without it the steps have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_state_file: Option<String>,
 }
 
 /// Executions of a gate if no limit is configured.
@@ -66,7 +70,13 @@ impl TryFrom<Unchecked> for Definition {
     fn try_from(Unchecked(source): Unchecked) -> Result<Self, String> {
         let steps = &source.workflow.steps;
         let known = |id: &StepId| steps.iter().any(|step| step.id == *id);
-        let mut named = steps.iter().flat_map(|step| step.needs.iter().chain(&step.loop_back_to));
+        let mut named = steps.iter().flat_map(|step| {
+            let source = step.data_loop.as_ref().and_then(|data_loop| match &data_loop.source {
+                ItemsSource::Step(from) | ItemsSource::With(from) => Some(from),
+                ItemsSource::Items(_) | ItemsSource::Artifact(_) => None,
+            });
+            step.needs.iter().chain(&step.loop_back_to).chain(source)
+        });
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),
             None => Ok(source.into()),
@@ -88,7 +98,8 @@ impl From<DefinitionSource> for Definition {
                 }
             }
         }
-        Self { source, position, dependents }
+        let has_loops = steps.iter().any(|step| step.data_loop.is_some());
+        Self { source, position, dependents, has_loops }
     }
 }
 
@@ -114,12 +125,44 @@ impl Definition {
     }
 
     pub fn prompt(&self, id: &StepId) -> &str {
-        self.source.prompts.get(id).map_or("", String::as_str)
+        self.source.prompts.get(&self.step(id).id).map_or("", String::as_str)
     }
 
-    /// Returns the position of a step in the workflow file.
+    /// Returns the position of a step in the workflow file. An item is where its step is.
     pub fn position(&self, id: &StepId) -> usize {
-        *self.position.get(id).unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
+        let known = self.position.get(id).copied();
+        let known = known.or_else(|| self.position.get(self.item_of(id)?.0).copied());
+        known.unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
+    }
+
+    /// Returns whether a step has a data loop.
+    pub fn has_loops(&self) -> bool {
+        self.has_loops
+    }
+
+    /// Returns the step and the number of an item, from 1, if the id is that of one: `code.3`.
+    pub fn item_of(&self, id: &StepId) -> Option<(&StepId, u32)> {
+        if !self.has_loops || self.position.contains_key(id) {
+            return None;
+        }
+        let (step, number) = id.as_str().rsplit_once('.')?;
+        let spec = &self.workflow().steps[*self.position.get(&StepId::new(step).ok()?)?];
+        let number = number.parse().ok().filter(|number| *number > 0)?;
+        spec.data_loop.as_ref().map(|_| (&spec.id, number))
+    }
+
+    /// Returns the step that has the items: the step itself, or the one that it is paired with. `None` without a data loop.
+    pub fn leader<'a>(&'a self, step: &'a StepSpec) -> Option<&'a StepSpec> {
+        match &step.data_loop.as_ref()?.source {
+            ItemsSource::With(leader) => Some(self.step(leader)),
+            ItemsSource::Items(_) | ItemsSource::Step(_) | ItemsSource::Artifact(_) => Some(step),
+        }
+    }
+
+    /// Returns the steps that work on the items of `leader`, in workflow order.
+    pub fn paired<'a>(&'a self, leader: &'a StepSpec) -> impl Iterator<Item = &'a StepSpec> {
+        let steps = self.workflow().steps.iter();
+        steps.filter(|step| self.leader(step).is_some_and(|other| other.id == leader.id))
     }
 
     /// Returns the steps that need this one, in workflow order.
@@ -138,6 +181,11 @@ impl Definition {
         }
         let steps = self.step_ids().zip(seen);
         steps.filter(|(_, seen)| *seen).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns the file with the conditions of `gates`.
+    pub fn gate_state_file(&self) -> Option<&str> {
+        self.source.gate_state_file.as_deref()
     }
 
     pub fn max_iterations(&self) -> NonZeroU32 {

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::brief::Finding;
+use super::definition::Definition;
+use super::phase::Phase;
+use crate::brief::{Finding, GivenAnswer};
 use crate::{Stamp, StepId};
 
 /// The whole file.
@@ -24,6 +26,34 @@ pub struct Document {
     /// The gate failures that caused the loop-back to a step, until it is done. They are not shown in the file.
     #[serde(skip)]
     pub findings: BTreeMap<String, Vec<Finding>>,
+    /// What the engine knows about a step beside the fields of the file. It is not shown there.
+    #[serde(skip)]
+    pub progress: BTreeMap<String, StepProgress>,
+    /// The items of steps with data loops, each like a step. They are not shown in the file.
+    #[serde(skip)]
+    pub items: BTreeMap<String, StepDocument>,
+}
+
+/// What the engine knows about a step beside the fields of the file.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StepProgress {
+    /// As in the state: `None` in the first phase, and for finished steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// As in the state.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_checks: u32,
+    /// The items of its data loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<Value>,
+    /// The answer of a person, until the step starts again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<GivenAnswer>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The fields above the steps.
@@ -122,11 +152,45 @@ pub(super) fn gate_part(id: &str) -> String {
     format!("{GATES}{id}")
 }
 
+/// Returns the path of the part of an item.
+pub(super) fn item_part(id: &str) -> String {
+    format!("{ITEMS}{id}")
+}
+
+const ITEMS: &str = "items/";
+
+/// Returns the path of the part with the progress of a step.
+pub(super) fn progress_part(id: &str) -> String {
+    format!("{PROGRESS}{id}")
+}
+
+const PROGRESS: &str = "progress/";
 const STEPS: &str = "steps/";
 const FINDINGS: &str = "findings/";
 const GATES: &str = "gates/";
 
 impl Document {
+    /// Returns a step or an item.
+    pub fn step(&self, id: &str) -> Option<&StepDocument> {
+        self.steps.get(id).or_else(|| self.items.get(id))
+    }
+
+    /// Returns the phase of a step that is not finished.
+    pub fn phase(&self, definition: &Definition, id: &StepId) -> Phase {
+        let progress = self.progress.get(id.as_str());
+        progress.and_then(|progress| progress.phase).unwrap_or_else(|| definition.first_phase(id))
+    }
+
+    /// Returns how often the checks of a step have failed since it was ready.
+    pub(super) fn failed_checks(&self, id: &StepId) -> u32 {
+        self.progress.get(id.as_str()).map_or(0, |progress| progress.failed_checks)
+    }
+
+    /// Returns the answer that a person gave to a step since it started.
+    pub(super) fn answer(&self, id: &StepId) -> Option<&GivenAnswer> {
+        self.progress.get(id.as_str())?.answer.as_ref()
+    }
+
     /// Returns the JSON text of a part.
     pub(super) fn part(&self, path: &str) -> String {
         let text = if let Some(id) = path.strip_prefix(STEPS) {
@@ -135,6 +199,10 @@ impl Document {
             serde_json::to_string(self.findings.get(id).map_or(&[][..], Vec::as_slice))
         } else if let Some(id) = path.strip_prefix(GATES) {
             serde_json::to_string(&self.gates.get(id))
+        } else if let Some(id) = path.strip_prefix(PROGRESS) {
+            serde_json::to_string(&self.progress.get(id))
+        } else if let Some(id) = path.strip_prefix(ITEMS) {
+            serde_json::to_string(&self.items.get(id))
         } else {
             assert!(path == HEAD, "BUG: a document has no part `{path}`");
             serde_json::to_string(&HeadPart { head: self.head.clone(), unknown: self.unknown.clone() })
@@ -155,7 +223,15 @@ impl Document {
             Some((id.to_string(), serde_json::from_str(body).ok()?))
         });
         let steps = steps.collect::<Option<_>>()?;
-        let mut document = Self { head, steps, unknown, gates: BTreeMap::new(), findings: BTreeMap::new() };
+        let mut document = Self {
+            head,
+            steps,
+            unknown,
+            gates: BTreeMap::new(),
+            findings: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            items: BTreeMap::new(),
+        };
         for (path, body) in parts {
             if let Some(id) = path.strip_prefix(FINDINGS) {
                 let found: Vec<_> = serde_json::from_str(body).ok()?;
@@ -163,6 +239,12 @@ impl Document {
             } else if let Some(id) = path.strip_prefix(GATES) {
                 let found: Option<_> = serde_json::from_str(body).ok()?;
                 document.gates.extend(found.map(|found| (id.to_owned(), found)));
+            } else if let Some(id) = path.strip_prefix(PROGRESS) {
+                let found: Option<_> = serde_json::from_str(body).ok()?;
+                document.progress.extend(found.map(|found| (id.to_owned(), found)));
+            } else if let Some(id) = path.strip_prefix(ITEMS) {
+                let found: Option<_> = serde_json::from_str(body).ok()?;
+                document.items.extend(found.map(|found| (id.to_owned(), found)));
             }
         }
         Some(document)

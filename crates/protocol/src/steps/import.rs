@@ -9,6 +9,7 @@ use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
+use super::phase::Phase;
 use crate::StepId;
 use crate::rules::{ImportRefusal, Move};
 
@@ -56,7 +57,8 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
         .map(|iteration| {
             let sent_back = steps().filter(|(_, step)| step.iteration_count >= iteration);
             let steps = sent_back.map(|(id, _)| id.clone()).collect();
-            Change::Reset { gates: Vec::new(), targets: Vec::new(), steps }
+            let (gates, targets, items, reopened) = Default::default();
+            Change::Reset { gates, targets, steps, items, reopened }
         })
         .collect();
     for (id, step) in steps() {
@@ -67,6 +69,10 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
             Status::Completed => Some(Change::Done(id.clone())),
             Status::Skipped => Some(Change::Skipped(id.clone())),
             Status::Failed => Some(Change::Failed(id.clone())),
+            // The agent has done its work.
+            Status::WaitingOnHuman if definition.step(id).human_in_the_loop => {
+                Some(Change::Entered { step: id.clone(), phase: Phase::Approval })
+            }
             Status::Pending | Status::Running | Status::WaitingOnHuman => None,
         });
     }

@@ -5,11 +5,13 @@
 //!
 //! Text becomes a [tree](crate::located), the tree a `draft` with known keys and right types, the draft a `graph`.
 
+mod checks;
 mod draft;
 mod duration;
 mod field;
 pub mod grammar;
 mod graph;
+mod loops;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -93,6 +95,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
     graph::check_cycles(&draft.steps, &edges, problems);
     graph::check_loop_backs(&draft.steps, &edges, problems);
     worktrees::check_ids(&draft.steps, problems);
+    loops::check(&draft.steps, &edges, problems);
     let steps = draft.steps.into_iter().zip(&edges).enumerate();
     Some(Workflow {
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
@@ -124,6 +127,17 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
         model: step.model,
         timeout: step.timeout,
         max_attempts: step.max_attempts,
+        // A step of a person asks at once.
+        human_in_the_loop: step.human_in_the_loop && !is_for_person,
+        gates: step.gates,
+        checks: step.checks,
+        data_loop: match step.data_loop {
+            None => None,
+            Some(draft) => {
+                let from = named(edges.loop_source.as_slice())?.pop();
+                Some(draft.build(from)?)
+            }
+        },
         worktree: step.worktree,
         effect: None,
     })

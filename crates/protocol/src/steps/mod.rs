@@ -10,8 +10,12 @@ pub mod decide;
 pub mod definition;
 pub mod document;
 mod import;
+mod items;
 mod layout;
 pub mod load;
+mod loops;
+mod people;
+mod phase;
 mod present;
 mod record;
 mod step;
@@ -23,13 +27,15 @@ pub use check::{check, check_document};
 pub use decide::{Change, Request, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
+pub use items::ITEMS;
 pub use load::add_effects;
+pub use phase::Phase;
 pub use step::Verdict;
-pub use workflow::{PERSON, StepEffect, StepSpec, Workflow};
+pub use workflow::{DataLoop, ItemsSource, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow};
 
 use crate::brief::Brief;
 use crate::entry::Entry;
-use crate::people::{Answer, Question};
+use crate::people::{Answer, AnswerFile, Question};
 use crate::report::Report;
 use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
@@ -70,8 +76,8 @@ impl Protocol for Steps {
         state.apply(change);
     }
 
-    fn step_kind(definition: &Definition, _: &State, step: &StepId) -> StepKind {
-        definition.step(step).kind()
+    fn step_kind(definition: &Definition, state: &State, step: &StepId) -> StepKind {
+        definition.kind_in(step, state.phase(definition, step))
     }
 
     fn step_status(_: &Definition, state: &State, step: &StepId) -> StepStatus {
@@ -79,7 +85,7 @@ impl Protocol for Steps {
     }
 
     fn failed_steps(definition: &Definition, state: &State) -> Vec<StepId> {
-        definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
+        Self::steps(definition, state).into_iter().filter(|id| state.failed.contains(id)).collect()
     }
 
     fn consider(
@@ -91,24 +97,40 @@ impl Protocol for Steps {
         decide::consider(definition, state, request)
     }
 
-    fn steps(definition: &Definition, _: &State) -> Vec<StepId> {
-        definition.step_ids().cloned().collect()
+    fn steps(definition: &Definition, state: &State) -> Vec<StepId> {
+        let steps = definition.workflow().steps.iter();
+        let with_items = steps.flat_map(|step| {
+            let items = loops::items(definition, state, step);
+            std::iter::once(step.id.clone()).chain(items.filter(|_| step.data_loop.is_some()))
+        });
+        with_items.collect()
     }
 
-    fn step(definition: &Definition, _: &State, id: &StepId) -> Option<StepId> {
-        definition.has_step(id).then(|| id.clone())
+    fn step(definition: &Definition, state: &State, id: &StepId) -> Option<StepId> {
+        let is_item = || {
+            definition.item_of(id).is_some_and(|(step, number)| {
+                loops::count(definition, state, definition.step(step)).is_some_and(|last| number <= last)
+            })
+        };
+        (definition.has_step(id) || is_item()).then(|| id.clone())
     }
 
     fn admits(definition: &Definition, _: &State, change: &Change) -> bool {
-        change.steps().all(|step| definition.has_step(step))
+        change.steps().all(|step| definition.has_step(step) || definition.item_of(step).is_some())
     }
 
-    fn max_attempts(definition: &Definition, _: &State, step: &StepId) -> NonZeroU32 {
-        definition.max_attempts(step)
+    fn max_attempts(definition: &Definition, state: &State, step: &StepId) -> NonZeroU32 {
+        if state.phase(definition, step) == Phase::Items {
+            return NonZeroU32::MIN;
+        }
+        let left = definition.max_attempts(step).get().saturating_sub(state.failed_checks(step));
+        NonZeroU32::new(left).unwrap_or(NonZeroU32::MIN)
     }
 
     fn rank(definition: &Definition, _: &State, step: &StepId) -> usize {
-        definition.position(step)
+        // Items come in their order.
+        let number = definition.item_of(step).map_or(0, |(_, number)| number as usize);
+        (definition.position(step) << 32) + number
     }
 
     fn step_id(step: &StepId) -> StepId {
@@ -117,32 +139,45 @@ impl Protocol for Steps {
 
     fn parse_report(
         definition: &Definition,
-        _: &Document,
+        document: &Document,
         step: &StepId,
         report: &Report,
     ) -> ParsedReport<Verdict> {
-        step::parse_report(definition, step, report)
+        step::parse_report(definition, document, step, report)
     }
 
     fn brief(definition: &Definition, document: &Document, step: &StepId, counted_attempt: u32) -> Brief {
         step::brief(definition, document, step, counted_attempt)
     }
 
-    fn question(definition: &Definition, _: &Document, step: &StepId) -> Option<Question> {
-        step::question(definition, step)
+    fn question(definition: &Definition, document: &Document, step: &StepId) -> Option<Question> {
+        people::question(definition, document, step)
     }
 
     fn parse_answer(
         definition: &Definition,
-        _: &Document,
+        document: &Document,
         step: &StepId,
         answer: &Answer,
     ) -> Result<Verdict, String> {
-        step::parse_answer(definition, step, answer)
+        people::parse_answer(definition, document, step, answer)
     }
 
-    fn effect(definition: &Definition, _: &Document, step: &StepId) -> Option<Effect> {
-        definition.step(step).effect.as_ref().map(step::effect)
+    fn answer_file(definition: &Definition, document: &Document, step: &StepId) -> Option<AnswerFile> {
+        people::answer_file(definition, document, step)
+    }
+
+    fn parse_answer_file(
+        definition: &Definition,
+        document: &Document,
+        step: &StepId,
+        text: &str,
+    ) -> Result<Option<Answer>, String> {
+        people::parse_answer_file(definition, document, step, text)
+    }
+
+    fn effect(definition: &Definition, document: &Document, step: &StepId) -> Option<Effect> {
+        step::effect(definition, document, step)
     }
 
     fn import(
@@ -181,12 +216,22 @@ impl Protocol for Steps {
         Some(layout::report_path(&head.reports_dir, &head.run_id, step.as_str()))
     }
 
+    fn shows_report(definition: &Definition, step: &StepId, report: &Report) -> bool {
+        definition.step(step).agent == workflow::ENGINE || report.agent != workflow::ENGINE
+    }
+
     fn reported_steps(document: &Document) -> Vec<StepId> {
-        let reported = document.steps.iter().filter(|(_, step)| step.report_path.is_some());
+        let reported =
+            document.steps.iter().chain(&document.items).filter(|(_, step)| step.report_path.is_some());
         reported.filter_map(|(id, _)| StepId::new(id).ok()).collect()
     }
 
     fn progress(definition: &Definition, state: &State) -> Progress {
-        Progress { done: state.done.len(), total: definition.workflow().steps.len() }
+        let total = definition.workflow().steps.len();
+        if definition.has_loops() {
+            let done = definition.step_ids().filter(|step| state.done.contains(*step)).count();
+            return Progress { done, total };
+        }
+        Progress { done: state.done.len(), total }
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Definition, Document, Request, State, Status, Steps, Verdict};
+use super::loops;
+use super::workflow::ENGINE;
+use super::{Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Verdict};
 use crate::present::{Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::rules::Never;
 use crate::{RunId, Stamp, StepId};
@@ -15,16 +17,21 @@ impl Present for Steps {
     const RETRIES: bool = true;
     const RENAMES: bool = true;
 
-    fn agent(definition: &Definition, _: &State, step: &StepId) -> String {
-        definition.step(step).agent.clone()
+    fn agent(definition: &Definition, state: &State, step: &StepId) -> String {
+        match state.phase(definition, step) {
+            Phase::Items | Phase::Checks => ENGINE.to_owned(),
+            Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
+                definition.step(step).agent.clone()
+            }
+        }
     }
 
-    fn needs(definition: &Definition, _: &State, step: &StepId) -> Vec<StepId> {
-        definition.step(step).needs.clone()
+    fn needs(definition: &Definition, state: &State, step: &StepId) -> Vec<StepId> {
+        loops::needs(definition, state, step)
     }
 
     fn loop_back(definition: &Definition, _: &State, step: &StepId) -> Option<LoopBack<StepId>> {
-        let to = definition.step(step).loop_back_to.clone()?;
+        let to = loops::target(definition, step)?;
         Some(LoopBack { to, max_iterations: definition.max_iterations().get() })
     }
 
@@ -38,7 +45,8 @@ impl Present for Steps {
     }
 
     fn step_summary(document: &Document, step: &StepId) -> StepSummary {
-        let step = &document.steps[step.as_str()];
+        let pending = StepDocument::pending();
+        let step = document.step(step.as_str()).unwrap_or(&pending);
         // The first log line of a skipped step says who skipped it and why.
         let skipped = step.logs.first().filter(|_| step.status == Status::Skipped);
         StepSummary {
@@ -58,6 +66,8 @@ impl Present for Steps {
             Verdict::Done => "reported success",
             Verdict::GateFailed => "reported that its gate failed",
             Verdict::Rejected => "rejected it",
+            Verdict::ChecksFailed => "reported a red check",
+            Verdict::Items(_) => "found its items",
         }
     }
 
@@ -74,23 +84,36 @@ impl Present for Steps {
             }
             Change::Skipped(step) => Some(Line::toned(Tone::Dim, "»").then(format!(" {step} skipped"))),
             Change::Retried(step) => Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}"))),
+            Change::ChecksFailed(step) => {
+                Some(Line::toned(Tone::Attention, "✗").then(format!(" a check of {step} failed")))
+            }
+            Change::Items { step, count } => {
+                Some(Line::toned(Tone::Dim, "≡").then(format!(" {step} has {count} items")))
+            }
             Change::Restarted { from, .. } => {
                 Some(Line::toned(Tone::Active, "↻").then(format!(" starting again at {from}")))
             }
             // The line of the ended attempt, or of the request, says it.
-            Change::Done(_) | Change::Failed(_) | Change::RestartRequested(_) => None,
+            Change::Done(_) | Change::Failed(_) | Change::Entered { .. } | Change::RestartRequested(_) => {
+                None
+            }
         }
     }
 
     fn change_event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
             Change::GateFailed(gate) => Some(("gate_failed", json!({ "step": gate }))),
-            Change::Reset { gates, targets, steps } => {
+            Change::Reset { gates, targets, steps, .. } => {
                 Some(("reset", json!({ "gates": gates, "targets": targets, "steps": steps })))
             }
             Change::Retried(step) => Some(("retried", json!({ "step": step }))),
             Change::Skipped(step) => Some(("skipped", json!({ "step": step }))),
-            Change::Restarted { from, steps } => Some(("restarted", json!({ "from": from, "steps": steps }))),
+            Change::ChecksFailed(step) => Some(("checks_failed", json!({ "step": step }))),
+            Change::Items { step, count } => Some(("items", json!({ "step": step, "count": count }))),
+            Change::Entered { step, phase } => Some(("entered", json!({ "step": step, "phase": phase }))),
+            Change::Restarted { from, steps, .. } => {
+                Some(("restarted", json!({ "from": from, "steps": steps })))
+            }
             // The event of the ended attempt, or of the request, says it.
             Change::Done(_) | Change::Failed(_) | Change::RestartRequested(_) => None,
         }
@@ -111,9 +134,14 @@ impl Present for Steps {
             | Change::GateFailed(about)
             | Change::Retried(about)
             | Change::Skipped(about)
+            | Change::ChecksFailed(about)
+            | Change::Items { step: about, .. }
+            | Change::Entered { step: about, .. }
             | Change::RestartRequested(about) => about == step,
-            Change::Restarted { steps, .. } => steps.contains(step),
-            Change::Reset { gates, steps, .. } => gates.contains(step) || steps.contains(step),
+            Change::Restarted { steps, items, .. } => steps.contains(step) || items.contains(step),
+            Change::Reset { gates, steps, items, .. } => {
+                gates.contains(step) || steps.contains(step) || items.contains(step)
+            }
         }
     }
 
@@ -121,6 +149,9 @@ impl Present for Steps {
         match change {
             Change::Failed(about) if about == step => Some("its gate failed in the last allowed iteration"),
             Change::Done(_)
+            | Change::Entered { .. }
+            | Change::Items { .. }
+            | Change::ChecksFailed(_)
             | Change::Failed(_)
             | Change::GateFailed(_)
             | Change::Reset { .. }

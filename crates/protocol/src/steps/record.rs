@@ -1,20 +1,28 @@
 //! Entry → document: how `run_state.json` changes with each commit.
 
+mod answers;
+mod checks;
+mod items;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use self::answers::{answer_line, forget_answer, is_rejected, record_answer, record_wait, rejection};
+use self::checks::{check_finding, is_red, record_own_end, record_red_checks, red_checks, red_results};
 use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
-use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
-use super::{PERSON, Steps, Verdict, import, layout};
+use super::document::{
+    Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
+    progress_part, step_part,
+};
+use super::phase::Phase;
+use super::{Steps, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
-use crate::people::Answer;
-use crate::report::{Expected, Report};
 use crate::rules::RunLocation;
-use crate::run::{Change, Exit, Fact};
-use crate::{RunId, Stamp, StepId};
+use crate::run::{Change, Exit};
+use crate::{Stamp, StepId};
 
 pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
     let head = Head {
@@ -27,7 +35,15 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -
         updated_at: at,
     };
     let steps = definition.step_ids().map(|id| (id.to_string(), StepDocument::pending())).collect();
-    Document { head, steps, unknown: Map::new(), gates: BTreeMap::new(), findings: BTreeMap::new() }
+    Document {
+        head,
+        steps,
+        unknown: Map::new(),
+        gates: BTreeMap::new(),
+        findings: BTreeMap::new(),
+        progress: BTreeMap::new(),
+        items: BTreeMap::new(),
+    }
 }
 
 /// Applies an entry to the document and returns the parts that changed.
@@ -48,11 +64,33 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     for change in &entry.changes {
         match change {
             Change::Started { attempt, counted_attempt } => {
-                record_start(step(document, &attempt.step, &mut parts), *counted_attempt, entry.at);
+                let id = &attempt.step;
+                match document.phase(definition, id) {
+                    Phase::Checks => {
+                        step(document, id, &mut parts).status = Status::Running;
+                        continue;
+                    }
+                    Phase::Conditions
+                    | Phase::Items
+                    | Phase::Each
+                    | Phase::Work
+                    | Phase::Approval
+                    | Phase::Answered => {}
+                }
+                forget_answer(document, id, &mut parts);
+                let attempts = counted_attempt + document.failed_checks(id);
+                record_start(step(document, id, &mut parts), attempts, entry.at);
             }
             Change::Ended { attempt, exit } => {
                 let path = report_path(document, &attempt.step);
-                record_end(step(document, &attempt.step, &mut parts), path, *exit, evidence, entry.at);
+                let phase = document.phase(definition, &attempt.step);
+                let step = step(document, &attempt.step, &mut parts);
+                match phase {
+                    Phase::Items | Phase::Checks => record_own_end(step, *exit, evidence, entry.at),
+                    Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
+                        record_end(step, path, *exit, evidence, entry.at);
+                    }
+                }
             }
             Change::StopRequested { attempt, .. } => {
                 if let Some(failed) = failed {
@@ -61,26 +99,14 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 }
             }
             Change::Protocol { transition } => {
-                record_transition(document, transition, entry, evidence, &mut parts);
+                record_transition(definition, document, transition, entry, evidence, &mut parts);
             }
-            Change::Waiting { step: id } => {
-                let head = &document.head;
-                let path = layout::manual_input_path(&head.manual_inputs_dir, &head.run_id, id.as_str());
-                let step = step(document, id, &mut parts);
-                record_start(step, step.attempts, entry.at);
-                step.status = Status::WaitingOnHuman;
-                step.manual_input_path = Some(path);
-            }
+            Change::Waiting { step: id } => record_wait(definition, document, id, entry.at, &mut parts),
             Change::Answered { step: id } => {
-                let step = step(document, id, &mut parts);
-                step.status = Status::Completed;
-                step.ended_at = Some(entry.at);
-                step.last_error = None;
-                step.manual_input_path = None;
-                step.logs = answer_line(entry, evidence).into_iter().collect();
+                record_answer(definition, document, id, entry, evidence, &mut parts);
             }
             Change::Dequeued { step: id } => {
-                if document.steps[id.as_str()].status == Status::WaitingOnHuman {
+                if document.step(id.as_str()).is_some_and(|step| step.status == Status::WaitingOnHuman) {
                     let step = step(document, id, &mut parts);
                     step.status = Status::Pending;
                     step.manual_input_path = None;
@@ -89,6 +115,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Status { .. } | Change::Queued { .. } | Change::BackoffElapsed { .. } => {}
         }
     }
+    items::record_parents(definition, document, entry, &mut parts);
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
         import::copy_steps(document, found);
         document.steps.keys().for_each(|id| parts.touch(step_part(id)));
@@ -108,8 +135,14 @@ impl Parts {
 }
 
 fn step<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a mut StepDocument {
-    parts.touch(step_part(id.as_str()));
-    document.steps.get_mut(id.as_str()).unwrap_or_else(|| panic!("BUG: the document has no step `{id}`"))
+    let found = if document.items.contains_key(id.as_str()) {
+        parts.touch(item_part(id.as_str()));
+        document.items.get_mut(id.as_str())
+    } else {
+        parts.touch(step_part(id.as_str()));
+        document.steps.get_mut(id.as_str())
+    };
+    found.unwrap_or_else(|| panic!("BUG: the document has no step `{id}`"))
 }
 
 fn report_path(document: &Document, id: &StepId) -> String {
@@ -132,8 +165,25 @@ fn failed_step(change: &Change<ProtocolChange>) -> Option<&StepId> {
     }
 }
 
+/// Records the phase of a step; `None` for its first one, and for its end.
+fn record_phase(document: &mut Document, id: &StepId, phase: Option<Phase>, parts: &mut Parts) {
+    let known = document.progress.get(id.as_str());
+    if known.is_some_and(|known| known.phase != phase) || (known.is_none() && phase.is_some()) {
+        progress(document, id, parts).phase = phase;
+    }
+    if phase.is_none() && document.failed_checks(id) > 0 {
+        progress(document, id, parts).failed_checks = 0;
+    }
+}
+
+fn progress<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a mut StepProgress {
+    parts.touch(progress_part(id.as_str()));
+    document.progress.entry(id.to_string()).or_default()
+}
+
 /// Applies a transition of the protocol's state.
 fn record_transition(
+    definition: &Definition,
     document: &mut Document,
     transition: &ProtocolChange,
     entry: &Entry<Steps>,
@@ -141,16 +191,36 @@ fn record_transition(
     parts: &mut Parts,
 ) {
     match transition {
+        ProtocolChange::Entered { step: id, phase } => {
+            record_phase(document, id, Some(*phase), parts);
+            // The attempt has ended, and the step has not.
+            let step = step(document, id, parts);
+            if step.status == Status::Completed {
+                step.status = Status::Pending;
+                step.ended_at = None;
+            }
+        }
+        ProtocolChange::Items { step: id, count } => {
+            items::record_items(definition, document, id, *count, entry.at, evidence, parts);
+        }
+        ProtocolChange::ChecksFailed(id) => record_red_checks(document, id, entry, evidence, parts),
         ProtocolChange::Done(id) => {
+            record_phase(document, id, None, parts);
+            items::collect_results(definition, document, id, entry.at, parts);
+            complete(step(document, id, parts), entry.at);
             if document.findings.remove(id.as_str()).is_some() {
                 parts.touch(findings_part(id.as_str()));
             }
         }
         ProtocolChange::GateFailed(id) => {
+            record_phase(document, id, None, parts);
             let report_path = report_path(document, id);
-            step(document, id, parts).last_error = Some(gate_failure(evidence));
+            let step = step(document, id, parts);
+            complete(step, entry.at);
+            step.last_error = Some(gate_failure(evidence));
             let reported = evidence.and_then(|evidence| evidence.report.clone());
             let finding = match reported {
+                Some(_) if !red_results(evidence).is_empty() => check_finding(document, id, entry, evidence),
                 Some(report) => Some(Finding { from: id.to_string(), report_path, report }),
                 None => rejection(document, id, entry, evidence),
             };
@@ -160,7 +230,14 @@ fn record_transition(
             }
         }
         ProtocolChange::Failed(id) => {
+            record_phase(document, id, None, parts);
+            if is_rejected(entry) {
+                let findings = rejection(document, id, entry, evidence).into_iter().collect();
+                document.findings.insert(id.to_string(), findings);
+                parts.touch(findings_part(id.as_str()));
+            }
             let step = step(document, id, parts);
+            complete(step, entry.at);
             // The same entry has completed it, with a rejection or with a gate failure that exceeds the iterations.
             if step.status == Status::Completed {
                 step.status = Status::Failed;
@@ -168,18 +245,28 @@ fn record_transition(
                     step.last_error = answer_line(entry, evidence);
                     return;
                 }
+                if is_red(entry) {
+                    step.last_error = Some(red_checks(evidence));
+                    return;
+                }
                 let executions = step.iteration_count + 1;
                 step.last_error =
                     Some(format!("{} (execution {executions}, the last)", gate_failure(evidence)));
             }
         }
-        ProtocolChange::Reset { gates, targets, steps } => reset(document, gates, targets, steps, parts),
+        ProtocolChange::Reset { gates, targets, steps, items, reopened } => {
+            items::forget_items(document, items, parts);
+            items::reopen(document, reopened, parts);
+            let shown = gates.first().map(|gate| definition.step(gate).id.clone());
+            reset(document, gates, shown.as_ref(), targets, steps, parts);
+        }
         ProtocolChange::Retried(id) => {
             let step = step(document, id, parts);
             step.status = Status::Pending;
             step.attempts = 0;
         }
         ProtocolChange::Skipped(id) => {
+            record_phase(document, id, None, parts);
             let step = step(document, id, parts);
             step.status = Status::Skipped;
             step.ended_at = Some(entry.at);
@@ -188,8 +275,11 @@ fn record_transition(
             step.logs = vec![skipped_because(entry)];
         }
         ProtocolChange::RestartRequested(_) => {}
-        ProtocolChange::Restarted { steps, .. } => {
+        ProtocolChange::Restarted { steps, items, .. } => {
+            items::forget_items(document, items, parts);
             for id in steps {
+                record_phase(document, id, None, parts);
+                forget_answer(document, id, parts);
                 let step = step(document, id, parts);
                 *step =
                     StepDocument { unknown: std::mem::take(&mut step.unknown), ..StepDocument::pending() };
@@ -204,48 +294,22 @@ fn record_transition(
     }
 }
 
+/// Completes a step that runs, though no attempt of it does: a person has answered.
+fn complete(step: &mut StepDocument, at: Stamp) {
+    if step.status == Status::Running {
+        step.status = Status::Completed;
+        step.ended_at = Some(at);
+    }
+}
+
 fn gate_failure(evidence: Option<&Evidence>) -> String {
     let reported =
         evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
+    if !red_results(evidence).is_empty() {
+        return format!("Gate failure: {}", red_checks(evidence));
+    }
     let why = reported.map(String::as_str).or_else(|| evidence?.answer.as_ref()?.text());
     format!("Gate failure: {}", why.unwrap_or("no reason was given"))
-}
-
-/// Returns the rejection of a person as a finding. There is no file with it.
-fn rejection(
-    document: &Document,
-    id: &StepId,
-    entry: &Entry<Steps>,
-    evidence: Option<&Evidence>,
-) -> Option<Finding> {
-    let expected = Expected {
-        run_id: RunId::new(&document.head.run_id).ok()?,
-        step_id: id.clone(),
-        agent: PERSON.to_owned(),
-    };
-    let mut report = Report::completed(&expected, entry.at, Map::new());
-    report.gate_failure = true;
-    report.logs = vec![answer_line(entry, evidence)?];
-    Some(Finding { from: id.to_string(), report_path: String::new(), report })
-}
-
-/// Whether the entry is the rejection of a step that is not a gate.
-fn is_rejected(entry: &Entry<Steps>) -> bool {
-    matches!(&entry.input, Input::Fact { fact: Fact::Answered { verdict: Verdict::Rejected, .. }, .. })
-}
-
-/// Returns who answered what: `Rejected by ada: too dark`.
-fn answer_line(entry: &Entry<Steps>, evidence: Option<&Evidence>) -> Option<String> {
-    let answer = evidence?.answer.as_ref()?;
-    let done = match answer {
-        Answer::Approve => "Approved",
-        Answer::Reject { .. } => "Rejected",
-        Answer::Choose { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
-            "Answered"
-        }
-    };
-    let text = answer.text().map(|text| format!(": {text}")).unwrap_or_default();
-    Some(format!("{done} by {}{text}", author(&entry.by)))
 }
 
 fn author(by: &Author) -> &str {
@@ -271,14 +335,22 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
 }
 
 /// Applies a loop-back: resets the targets and everything downstream for the next iteration.
-fn reset(document: &mut Document, gates: &[StepId], targets: &[StepId], steps: &[StepId], parts: &mut Parts) {
+fn reset(
+    document: &mut Document,
+    gates: &[StepId],
+    blocked_by: Option<&StepId>,
+    targets: &[StepId],
+    steps: &[StepId],
+    parts: &mut Parts,
+) {
     for id in steps {
+        record_phase(document, id, None, parts);
+        forget_answer(document, id, parts);
         let step = step(document, id, parts);
         *step = StepDocument {
             iteration_count: step.iteration_count + 1,
             report_path: step.report_path.take(),
-            blocked_by_loop: gates
-                .first()
+            blocked_by_loop: blocked_by
                 .filter(|_| !targets.contains(id) && !gates.contains(id))
                 .map(ToString::to_string),
             unknown: std::mem::take(&mut step.unknown),

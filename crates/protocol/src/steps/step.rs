@@ -5,10 +5,13 @@ use serde_json::json;
 
 use super::definition::Definition;
 use super::document::Document;
-use super::workflow::{StepEffect, StepSpec};
+use super::items;
+use super::loops::item_id;
+use super::phase::Phase;
+use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};
-use crate::people::{Answer, Question};
+use crate::checks::{self, CheckResult};
 use crate::report::{self, Report};
 use crate::rules::{Effect, ParsedReport};
 
@@ -21,9 +24,37 @@ pub enum Verdict {
     GateFailed,
     /// A person rejected what was done, and the step is not a gate.
     Rejected,
+    /// A check is red, and the step is not a gate.
+    ChecksFailed,
+    /// The data loop has so many items.
+    Items(u32),
 }
 
-pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
+pub(super) fn parse_report(
+    definition: &Definition,
+    document: &Document,
+    step: &StepId,
+    report: &Report,
+) -> ParsedReport<Verdict> {
+    match document.phase(definition, step) {
+        Phase::Checks => parse_checks(definition, step, report),
+        Phase::Items => items::parse(definition.step(step), report),
+        Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
+            parse_work(definition, step, report)
+        }
+    }
+}
+
+fn parse_checks(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
+    match checks::results(report) {
+        Err(error) => ParsedReport::Invalid(error),
+        Ok(results) if results.iter().all(CheckResult::passed) => ParsedReport::Verdict(Verdict::Done),
+        Ok(_) if definition.step(step).loop_back_to.is_some() => ParsedReport::Verdict(Verdict::GateFailed),
+        Ok(_) => ParsedReport::Verdict(Verdict::ChecksFailed),
+    }
+}
+
+fn parse_work(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
     // A step without `loop_back_to` is not a gate, and its `gate_failure` is ignored.
     let is_gate = definition.step(step).loop_back_to.is_some();
     match report.status {
@@ -38,40 +69,15 @@ pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Repo
     }
 }
 
-/// Returns what a person is asked: the prompt, if the step has one.
 /// Returns the steps whose results a step needs. Those of a merged step are its own, not those of the merge.
-fn worked_on<'d>(definition: &'d Definition, step: &'d StepSpec) -> impl Iterator<Item = &'d StepId> {
+pub(super) fn worked_on<'d>(
+    definition: &'d Definition,
+    step: &'d StepSpec,
+) -> impl Iterator<Item = &'d StepId> {
     step.needs.iter().map(|need| match &definition.step(need).effect {
         Some(StepEffect::Merge(merged)) => merged,
         Some(StepEffect::FastForward) | None => need,
     })
-}
-
-pub(super) fn question(definition: &Definition, id: &StepId) -> Option<Question> {
-    let step = definition.step(id);
-    if !step.is_for_person() {
-        return None;
-    }
-    let prompt = definition.prompt(id).trim();
-    let needs: Vec<_> = worked_on(definition, step).map(|need| format!("`{need}`")).collect();
-    Some(Question::approval(match (prompt, needs.as_slice()) {
-        ("", []) => format!("May the run go on after `{id}`?"),
-        ("", needs) => format!("Do you approve what {} did?", needs.join(" and ")),
-        (prompt, _) => prompt.to_owned(),
-    }))
-}
-
-pub(super) fn parse_answer(definition: &Definition, id: &StepId, answer: &Answer) -> Result<Verdict, String> {
-    let step = definition.step(id);
-    match answer {
-        _ if !step.is_for_person() => Err(format!("`{id}` asks no person")),
-        Answer::Approve => Ok(Verdict::Done),
-        Answer::Reject { .. } if step.loop_back_to.is_some() => Ok(Verdict::GateFailed),
-        Answer::Reject { .. } => Ok(Verdict::Rejected),
-        Answer::Choose { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
-            Err(format!("`{id}` asks for an approval: answer `approve` or `reject --reason WHY`"))
-        }
-    }
 }
 
 pub(super) fn brief(
@@ -81,34 +87,69 @@ pub(super) fn brief(
     counted_attempt: u32,
 ) -> Brief {
     let step = definition.step(id);
-    let step_document = document.steps.get(id.as_str());
-    let upstream = worked_on(definition, step).filter_map(|need| {
-        let needed = document.steps.get(need.as_str())?;
+    let step_document = document.step(id.as_str());
+    let number = definition.item_of(id).map(|(_, number)| number);
+    let needs = || {
+        worked_on(definition, step).map(|need| match number {
+            // An item builds on the same item of the step before.
+            Some(number) if document.items.contains_key(item_id(need, number).as_str()) => {
+                item_id(need, number)
+            }
+            Some(_) | None => need.clone(),
+        })
+    };
+    let phase = document.phase(definition, id);
+    let shown: Vec<_> = match phase {
+        // The person judges what the step itself has done.
+        Phase::Approval => vec![id.clone()],
+        Phase::Conditions | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Answered => {
+            needs().collect()
+        }
+    };
+    let upstream = shown.into_iter().filter_map(|need| {
+        let needed = document.step(need.as_str())?;
         Some(Upstream {
             step: need.to_string(),
             artifacts: needed.artifacts.clone(),
             logs: needed.logs.clone(),
         })
     });
+    let worktree = step.worktree.then(|| Worktree { name: id.clone(), branch: None });
+    if phase == Phase::Checks {
+        return Brief {
+            workflow: definition.workflow().name.clone(),
+            counted_attempt,
+            worktree,
+            checks: step.check_specs(),
+            ..Brief::new(ENGINE, "", definition.max_attempts(id))
+        };
+    }
+    let failed_checks = document.failed_checks(id);
     Brief {
         workflow: definition.workflow().name.clone(),
         model: step.model.clone(),
         timeout: step.timeout,
-        counted_attempt,
+        counted_attempt: counted_attempt + failed_checks,
         last_error: step_document.and_then(|document| document.last_error.clone()),
         upstream: upstream.collect(),
+        answers: needs().filter_map(|need| document.answer(&need).cloned()).collect(),
+        variables: items::variables(definition, document, id),
         iteration: step_document.map_or(0, |document| document.iteration_count) + 1,
         gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
-        worktree: step.worktree.then(|| Worktree { name: id.clone(), branch: None }),
-        ..Brief::new(&step.agent, definition.prompt(id), definition.max_attempts(id))
+        worktree,
+        ..Brief::new(&step.agent, items::prompt(definition, document, id), definition.max_attempts(id))
     }
 }
 
 /// Returns the effect of a step that the engine performs.
-pub(super) fn effect(effect: &StepEffect) -> Effect {
-    match effect {
+pub(super) fn effect(definition: &Definition, document: &Document, id: &StepId) -> Option<Effect> {
+    let step = definition.step(id);
+    if document.phase(definition, id) == Phase::Items {
+        return items::effect(document, step);
+    }
+    Some(match step.effect.as_ref()? {
         StepEffect::Merge(step) => Effect { name: "merge", arguments: json!({ "worktree": step }) },
         StepEffect::FastForward => Effect { name: "fast-forward", arguments: json!({}) },
-    }
+    })
 }

@@ -2,12 +2,14 @@
 //!
 //! [`load`](super::load) reads a workflow from text and checks it; nothing here checks it again.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::checks::CheckSpec;
 use crate::ids::StepId;
 use crate::rules::StepKind;
 
@@ -25,10 +27,48 @@ pub struct Workflow {
     pub steps: Vec<StepSpec>,
 }
 
+/// Shown as the agent of what the engine does itself.
+pub(super) const ENGINE: &str = "callboard";
+
 /// The agent of a step that a person works on.
 pub const PERSON: &str = "person";
 
 impl Workflow {
+    /// Removes the approvals of `human_in_the_loop`. Returns the steps that had one.
+    pub fn remove_approvals(&mut self) -> Vec<StepId> {
+        let asked = self.steps.iter_mut().filter(|step| step.human_in_the_loop);
+        asked
+            .map(|step| {
+                step.human_in_the_loop = false;
+                step.id.clone()
+            })
+            .collect()
+    }
+
+    /// Removes the conditions of all steps. Returns their names, each once.
+    pub fn remove_conditions(&mut self) -> BTreeSet<String> {
+        self.steps.iter_mut().flat_map(|step| std::mem::take(&mut step.gates)).collect()
+    }
+
+    /// Replaces the names of checks by their commands.
+    pub fn resolve_checks(&mut self, known: &[CheckSpec]) -> Result<(), UnknownCheck> {
+        for step in &mut self.steps {
+            for check in &mut step.checks {
+                let StepCheck::Named(name) = check else { continue };
+                let found = known.iter().find(|known| known.name == *name).cloned();
+                let unknown = || UnknownCheck { step: step.id.clone(), name: name.clone() };
+                *check = StepCheck::Command(found.ok_or_else(unknown)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a step names a check of the configuration.
+    pub fn names_checks(&self) -> bool {
+        let mut checks = self.steps.iter().flat_map(|step| &step.checks);
+        checks.any(|check| matches!(check, StepCheck::Named(_)))
+    }
+
     /// Returns whether a run of it has worktrees.
     pub fn has_worktrees(&self) -> bool {
         self.steps.iter().any(|step| step.worktree)
@@ -70,12 +110,86 @@ pub struct StepSpec {
     /// How many attempts the step has in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+    /// A person approves the agent's work before the step is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub human_in_the_loop: bool,
+    /// The conditions that must hold before the step starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
+    /// What the engine runs in the step's tree after the agent's report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<StepCheck>,
+    /// The step is repeated for each item of a list.
+    #[serde(rename = "loop", default, skip_serializing_if = "Option::is_none")]
+    pub data_loop: Option<DataLoop>,
     /// It works in a git worktree of its own, which is merged afterwards.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
     /// What the engine does instead of an agent. The file has no such steps: the loader adds them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<StepEffect>,
+}
+
+/// Repeats a step for each item of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataLoop {
+    pub source: ItemsSource,
+    /// Items beyond this number are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<NonZeroU32>,
+    /// Names the variable with the item: `LOOP_ITEM`.
+    pub item_var: String,
+    /// Names the variable with the number of the item, from 0: `LOOP_INDEX`.
+    pub index_var: String,
+    /// How many items are worked on at once.
+    pub parallel: NonZeroU32,
+}
+
+impl DataLoop {
+    pub const ITEM_VAR: &str = "item";
+    pub const INDEX_VAR: &str = "index";
+
+    /// Returns a loop with the default settings.
+    pub fn new(source: ItemsSource) -> Self {
+        Self {
+            source,
+            max_iterations: None,
+            item_var: Self::ITEM_VAR.to_owned(),
+            index_var: Self::INDEX_VAR.to_owned(),
+            parallel: NonZeroU32::MIN,
+        }
+    }
+}
+
+/// Where the items of a data loop come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemsSource {
+    Items(Vec<Value>),
+    /// The first artifact of this step.
+    Step(StepId),
+    /// A file, relative to the repository.
+    Artifact(String),
+    /// The items of this step, each right after that step has worked on it.
+    With(StepId),
+}
+
+/// A check of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum StepCheck {
+    /// A name of `[checks]` in the configuration, until the run is opened.
+    Named(String),
+    Command(CheckSpec),
+}
+
+/// A check that the configuration does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("step `{step}` names the check `{name}`, which is not configured")]
+pub struct UnknownCheck {
+    pub step: StepId,
+    pub name: String,
 }
 
 /// A step that the engine performs itself.
@@ -102,6 +216,10 @@ impl StepSpec {
             model: None,
             timeout: None,
             max_attempts: None,
+            human_in_the_loop: false,
+            gates: Vec::new(),
+            checks: Vec::new(),
+            data_loop: None,
             worktree: false,
             effect: None,
         }
@@ -114,6 +232,15 @@ impl StepSpec {
             None if self.is_for_person() => StepKind::Person,
             None => StepKind::Agent,
         }
+    }
+
+    /// Returns the commands of its checks. The names were replaced when the run was opened.
+    pub fn check_specs(&self) -> Vec<CheckSpec> {
+        let commands = self.checks.iter().filter_map(|check| match check {
+            StepCheck::Command(spec) => Some(spec.clone()),
+            StepCheck::Named(_) => None,
+        });
+        commands.collect()
     }
 
     /// Whether a person works on the step.
@@ -161,6 +288,17 @@ mod tests {
             model: None,
             timeout: Some(Duration::from_secs(90)),
             max_attempts: NonZeroU32::new(3),
+            human_in_the_loop: true,
+            gates: vec!["ci".to_owned()],
+            checks: vec![
+                StepCheck::Named("test".to_owned()),
+                StepCheck::Command(CheckSpec {
+                    name: "fast".to_owned(),
+                    command: vec!["true".to_owned()],
+                    timeout: Duration::from_secs(5),
+                }),
+            ],
+            data_loop: Some(DataLoop::new(ItemsSource::Items(vec![Value::from(1)]))),
             worktree: true,
             effect: None,
         }
@@ -183,12 +321,12 @@ mod tests {
     #[test]
     fn a_stored_workflow_with_keys_of_a_newer_engine_is_refused() {
         let mut json = serde_json::to_value(step()).unwrap();
-        json["gates"] = Value::from(vec!["ci"]);
+        json["quorum"] = Value::from(2);
         assert!(
             serde_json::from_value::<StepSpec>(json)
                 .unwrap_err()
                 .to_string()
-                .contains("unknown field `gates`")
+                .contains("unknown field `quorum`")
         );
     }
 }

@@ -2,6 +2,7 @@
 //! watches it, and how its end becomes a fact ([`Classifier`]). The attempt of an [effect](PerformEffect) has no process.
 
 mod effect;
+mod items;
 mod log_tail;
 mod merge;
 mod prompt;
@@ -11,6 +12,7 @@ mod task;
 
 pub(crate) use effect::{EffectEnd, refuse_effect, spawn_effect};
 pub use effect::{EffectOrder, Effects, PerformEffect};
+pub use items::ReadItems;
 pub use log_tail::{last_line, last_lines};
 pub use merge::{FastForwardBase, Merge};
 pub use prompt::{PromptFiles, preview_prompt};

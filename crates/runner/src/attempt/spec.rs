@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, Upstream};
+use protocol::brief::{Brief, GivenAnswer, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
-use supervisor::adapter::{Adapter, Assignment, Dependency, Pass, ReportRule, environment};
+use supervisor::adapter::{Adapter, Assignment, Dependency, DependencyAnswer, Pass, ReportRule, environment};
 use supervisor::copies::{self, CopyError};
 use supervisor::git::{BranchChanges, RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
@@ -223,9 +223,13 @@ impl AttemptSpec {
         if self.kind == StepKind::Command {
             supervisor::checks::write_specs(&self.dir.checks(), &self.brief.checks)?;
         }
+        for answer in &self.brief.answers {
+            let text = serde_json::to_string_pretty(answer).expect("BUG: an answer is plain data");
+            supervisor::replace_file(&self.dir.manual_result(&answer.step), text.as_bytes())?;
+        }
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
-        set.extend(profile.env.iter().chain(&self.options.env).cloned());
+        set.extend(profile.env.iter().chain(&self.options.env).chain(&self.brief.variables).cloned());
         Ok(Launch {
             run: self.mark.run.clone(),
             attempt: self.attempt.clone(),
@@ -238,6 +242,15 @@ impl AttemptSpec {
             grace: profile.grace,
             descriptors: self.descriptors,
         })
+    }
+
+    fn dependency_answer(&self, answer: &GivenAnswer) -> DependencyAnswer {
+        DependencyAnswer {
+            step: answer.step.clone(),
+            approved: answer.approved,
+            text: answer.text.clone(),
+            path: text(&self.dir.manual_result(&answer.step)),
+        }
     }
 
     fn assignment(&self, report: String) -> Assignment {
@@ -264,7 +277,7 @@ impl AttemptSpec {
             checks: text(&self.dir.checks()),
             repo: tree.clone(),
             artifacts_dir: self.artifacts_dir.clone(),
-            manual_input: None,
+            answers: self.brief.answers.iter().map(|answer| self.dependency_answer(answer)).collect(),
             root: tree.clone(),
             store: text(&self.mark.store),
             dependencies: self.brief.upstream.iter().map(dependency).collect(),

@@ -130,7 +130,14 @@ impl Engine<'_> {
             Ok(decision.map(|decision| (Input::Deferred, decision)))
         };
         let mut proceeded = false;
-        while self.decide(None, deferred).await? {
+        loop {
+            // Readers of the views see what the transition follows: an answer, a failed gate.
+            if self.journal.machine().deferred().is_some() {
+                self.write_stale_views();
+            }
+            if !self.decide(None, deferred).await? {
+                break;
+            }
             proceeded = true;
         }
         if proceeded { self.fill_slots().await } else { Ok(()) }

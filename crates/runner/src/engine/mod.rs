@@ -1,9 +1,10 @@
 //! The engine loop: one input, one decision, one commit, then the actions; and again.
 //!
 //! `decisions` turns inputs into commits, `attempts` performs the outbox, `views` writes the view files, `timers` waits
-//! for back-offs, `partial_reports` commits what attempts report before their end, and `remote` keeps track of attempts
+//! for back-offs, `answer_files` for answers in files, `partial_reports` commits what attempts report before their end, and `remote` keeps track of attempts
 //! on other hosts.
 
+mod answer_files;
 mod attempts;
 mod config;
 mod decisions;
@@ -28,6 +29,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
+use self::answer_files::AnswerFiles;
 pub use self::config::{AbandonedHost, AgentProfile, EngineConfig, GRACE, Overrides};
 pub use self::error::{EngineError, EngineExit, EngineRequest};
 pub use self::observer::{Notice, Observer};
@@ -58,6 +60,7 @@ pub struct Engine<'o> {
     views: RunViews,
     partial_reports: PartialReports,
     deadlines: Deadlines,
+    answer_files: AnswerFiles,
     /// The questions that the observer knows.
     asked: BTreeSet<(StepId, Turn)>,
     /// The journal has an entry of this engine.
@@ -125,6 +128,7 @@ impl<'o> Engine<'o> {
             performed: BTreeSet::new(),
             partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
+            answer_files: AnswerFiles::default(),
             asked: BTreeSet::new(),
             start_recorded: false,
             interrupts: 0,
@@ -173,6 +177,20 @@ impl<'o> Engine<'o> {
         result
     }
 
+    /// Makes the transitions that are pending, writes the views, starts nothing, and releases the lock.
+    pub async fn settle(mut self) -> Result<(), EngineError> {
+        let result = self.settle_now().await;
+        self.release().await;
+        result
+    }
+
+    async fn settle_now(&mut self) -> Result<(), EngineError> {
+        self.recover_views().await?;
+        self.engine_config.slots = 0;
+        self.proceed().await?;
+        self.write_all_views().await
+    }
+
     async fn write_views_now(&mut self) -> Result<(), EngineError> {
         self.recover_views().await?;
         self.write_all_views().await
@@ -213,6 +231,11 @@ impl<'o> Engine<'o> {
             self.proceed().await?;
             self.perform();
             self.notice_questions();
+            let before = self.journal.position.revision;
+            self.watch_answer_files().await?;
+            if self.journal.position.revision > before {
+                continue;
+            }
             self.write_views_if_due();
             if let Some(exit) = self.exit() {
                 self.write_all_views().await?;
@@ -223,6 +246,7 @@ impl<'o> Engine<'o> {
             tokio::select! {
                 Some(event) = self.events.recv() => self.absorb_event(event).await?,
                 attempt = backoff_elapsed(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
+                question = self.answer_files.written() => self.read_answer_file(&question).await?,
                 () = until(next_view) => {}
                 () = until(next_report) => self.commit_partial_reports().await?,
                 Some(commit) = commits.recv() => {

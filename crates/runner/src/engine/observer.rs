@@ -20,6 +20,8 @@ pub enum Notice<'a> {
     Committed { kind: &'static dyn Kind, revision: Revision, entry: &'a Entry },
     /// A step waits for a person: noticed once by each engine.
     Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },
+    /// The file that could answer a question is no answer.
+    NoAnswer { step: &'a StepId, turn: Turn, path: PathBuf, reason: &'a str },
     /// The process of an attempt is started; its output goes to this file.
     Output { attempt: &'a AttemptId, stdout: PathBuf },
     /// A view's path held a file that this program had not written. It was moved to quarantine.

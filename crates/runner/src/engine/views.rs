@@ -53,6 +53,11 @@ impl RunViews {
         (self.stale && !self.repo_missing).then(|| self.files.not_before().into())
     }
 
+    /// Returns whether the repository is not on this host.
+    pub(super) fn repo_missing(&self) -> bool {
+        self.repo_missing
+    }
+
     pub(super) fn take_marks(&mut self) -> Vec<ViewMark> {
         marks_for_store(self.files.take_marks(), self.host.as_deref())
     }
@@ -81,7 +86,9 @@ impl Engine<'_> {
         for stored in self.journal.store.entries(&self.journal.run, oldest.unwrap_or(Revision(0))).await? {
             self.adopt_views_of(&views, stored.revision).await?;
             let entry = self.journal.decode(&stored)?;
-            if let Some((step, _)) = report_in(&entry.input) {
+            if let Some((step, report)) = report_in(&entry.input)
+                && self.journal.machine().shows_report(step, report)
+            {
                 latest.insert(step.clone(), entry.input);
             }
         }
@@ -130,8 +137,16 @@ impl Engine<'_> {
         }
     }
 
+    /// Writes the document's views at once if they are stale.
+    pub(super) fn write_stale_views(&mut self) {
+        if self.views.stale && !self.views.repo_missing {
+            self.write_document_views();
+        }
+    }
+
     fn write_document_views(&mut self) {
         let start = Instant::now();
+        self.make_answer_dirs();
         for view in self.journal.document().views() {
             let written = self.write_view(&view, Durability::Buffered);
             self.views.files.charge(start.elapsed());
@@ -154,6 +169,9 @@ impl Engine<'_> {
             return;
         }
         let Some((step, report)) = report_in(input) else { return };
+        if !self.journal.machine().shows_report(step, report) {
+            return;
+        }
         let Some(path) = self.journal.machine().report_path(step) else { return };
         let start = Instant::now();
         let view = report_view(path, report);
@@ -198,7 +216,9 @@ impl Engine<'_> {
         let mut found = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, Revision(0)).await? {
             let entry = self.journal.decode(&stored)?;
-            if let Some((step, report)) = report_in(&entry.input) {
+            if let Some((step, report)) = report_in(&entry.input)
+                && machine.shows_report(step, report)
+            {
                 found.insert(step.clone(), report.clone());
             }
         }

@@ -20,8 +20,8 @@ pub struct Assignment {
     pub checks: String,
     pub repo: String,
     pub artifacts_dir: String,
-    /// A person's answer, for steps that follow one.
-    pub manual_input: Option<String>,
+    /// What people answered to the steps that this one needs.
+    pub answers: Vec<DependencyAnswer>,
     /// Project root and store, for `callboard` commands of the agent.
     pub root: String,
     pub store: String,
@@ -43,9 +43,24 @@ pub struct Dependency {
     pub artifacts: Vec<String>,
 }
 
+/// A person's answer to a step that this one needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DependencyAnswer {
+    pub step: String,
+    pub approved: bool,
+    pub text: Option<String>,
+    /// The file with the answer.
+    pub path: String,
+}
+
 impl Assignment {
     pub(super) fn step(&self) -> &str {
         self.attempt.step.as_str()
+    }
+
+    /// Returns the file with the first answer of a person, or an empty text.
+    pub(super) fn manual_result(&self) -> &str {
+        self.answers.first().map_or("", |answer| &answer.path)
     }
 }
 
@@ -63,7 +78,7 @@ pub(super) fn example() -> Assignment {
         checks: "/tmp/a b/checks.json".to_owned(),
         repo: "/home/me/it's mine".to_owned(),
         artifacts_dir: "/home/me/artifacts".to_owned(),
-        manual_input: None,
+        answers: Vec::new(),
         root: "/home/me/root".to_owned(),
         store: "/home/me/store".to_owned(),
         dependencies: Vec::new(),

@@ -38,7 +38,7 @@ const PLACEHOLDERS: [(&str, Value); 9] = [
     ("repo", |assignment| assignment.repo.clone()),
     ("report", |assignment| assignment.report.clone()),
     ("attempt", |assignment| assignment.step_attempt.to_string()),
-    ("manual_input", |assignment| assignment.manual_input.clone().unwrap_or_default()),
+    ("manual_input", |assignment| assignment.manual_result().to_owned()),
 ];
 
 fn known() -> String {

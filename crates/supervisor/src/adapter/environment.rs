@@ -76,7 +76,7 @@ pub fn environment(
     let inherited = caller.into_iter().filter(|(name, _)| pass.allows(name));
     let inherited = inherited.map(|(name, value)| (OsText::from(name), OsText::from(value)));
     let ours = basics(assignment).chain(state(assignment));
-    let ours = ours.chain(upstream(assignment)).chain(loop_back(assignment));
+    let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
     // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
     let explicit = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
@@ -115,7 +115,7 @@ fn basics(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("REPO_DIR", repo.clone()),
         ("PROMPT_PATH", prompt.clone()),
         ("REPORT_PATH", report.clone()),
-        ("MANUAL_RESULT_PATH", assignment.manual_input.clone().unwrap_or_default()),
+        ("MANUAL_RESULT_PATH", assignment.manual_result().to_owned()),
         ("STEP_ATTEMPT", assignment.step_attempt.to_string()),
         ("STEP_ITERATION", assignment.iteration.to_string()),
         ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
@@ -163,6 +163,18 @@ fn upstream(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     })
 }
 
+/// What people answered to the needed steps.
+fn answers(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+    assignment.answers.iter().flat_map(|answer| {
+        let base = format!("DEP_{}", variable_name(&answer.step));
+        [
+            (format!("{base}_APPROVED"), answer.approved.to_string()),
+            (format!("{base}_ANSWER"), answer.text.clone().unwrap_or_default()),
+            (format!("{base}_MANUAL_RESULT_PATH"), answer.path.clone()),
+        ]
+    })
+}
+
 fn variable_name(step: &str) -> String {
     step.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
@@ -172,7 +184,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::ffi::OsStringExt as _;
 
-    use super::super::assignment::{Dependency, example};
+    use super::super::assignment::{Dependency, DependencyAnswer, example};
     use super::*;
 
     fn built(pass: &Pass, set: &[(&str, &str)], assignment: &Assignment) -> BTreeMap<String, String> {
@@ -230,6 +242,24 @@ mod tests {
         assert_eq!((env["RUN_ID"].as_str(), env["CALLBOARD_ATTEMPT"].as_str()), ("f8c1", "code-review#2.1"));
         assert_eq!((env["MANUAL_RESULT_PATH"].as_str(), env["STEP_ATTEMPT"].as_str()), ("", "3"));
         assert!(!env.contains_key("STEP_MODEL"));
+    }
+
+    #[test]
+    fn the_answers_to_needed_steps_have_variables() {
+        let mut assignment = example();
+        assignment.answers = vec![DependencyAnswer {
+            step: "sign-off".to_owned(),
+            approved: true,
+            text: Some("ship it".to_owned()),
+            path: "/a/sign-off.json".to_owned(),
+        }];
+        let env = built(&Pass::AllowList(Vec::new()), &[], &assignment);
+        assert_eq!(env["MANUAL_RESULT_PATH"], "/a/sign-off.json");
+        assert_eq!(env["DEP_SIGN_OFF_MANUAL_RESULT_PATH"], "/a/sign-off.json");
+        assert_eq!(
+            (env["DEP_SIGN_OFF_APPROVED"].as_str(), env["DEP_SIGN_OFF_ANSWER"].as_str()),
+            ("true", "ship it")
+        );
     }
 
     #[test]

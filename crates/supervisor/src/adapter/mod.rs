@@ -11,7 +11,7 @@ mod wrapper;
 
 use serde::{Deserialize, Serialize};
 
-pub use assignment::{Assignment, Dependency};
+pub use assignment::{Assignment, Dependency, DependencyAnswer};
 pub use command::{CommandLine, TemplateError};
 pub use environment::{Pass, environment};
 pub use rehearsal::Rehearsal;

@@ -55,6 +55,11 @@ impl AttemptDir {
         self.0.join("checks.json")
     }
 
+    /// The answer of a person to a step that this one needs.
+    pub fn manual_result(&self, step: &str) -> PathBuf {
+        self.0.join(format!("manual_result__{step}.json"))
+    }
+
     pub fn stdout(&self) -> PathBuf {
         self.0.join("stdout.log")
     }

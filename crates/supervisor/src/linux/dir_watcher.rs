@@ -41,7 +41,7 @@ impl DirWatcher {
     }
 
     /// Watches these files of the directory until they are written and closed, or renamed to their name.
-    pub(crate) fn watch(&self, dir: &Path, files: &[PathBuf]) -> io::Result<DirWatch> {
+    pub fn watch(&self, dir: &Path, files: &[PathBuf]) -> io::Result<DirWatch> {
         let names = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
         let wakeup = Arc::new(Notify::new());
         let mut waiters = self.0.waiters();
@@ -89,7 +89,7 @@ fn concerned<'a>(
 
 /// A watch on some files of one directory, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct DirWatch {
+pub struct DirWatch {
     shared: Arc<Shared>,
     descriptor: i32,
     wakeup: Arc<Notify>,
@@ -98,7 +98,7 @@ pub(crate) struct DirWatch {
 impl DirWatch {
     /// Waits until one of the files has been written. Cancel-safe: a notification is kept until it is consumed. The first
     /// waiter that the runtime wakes reads the events for all others.
-    pub(crate) async fn written(&self) -> io::Result<()> {
+    pub async fn written(&self) -> io::Result<()> {
         loop {
             tokio::select! {
                 biased;

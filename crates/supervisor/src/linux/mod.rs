@@ -10,8 +10,7 @@ mod report_watch;
 
 pub use descriptors::raise_descriptor_limit;
 pub(crate) use descriptors::set_descriptor_limit;
-pub(crate) use dir_watcher::DirWatch;
-pub use dir_watcher::DirWatcher;
+pub use dir_watcher::{DirWatch, DirWatcher};
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub use process_end::ProcessEnd;

@@ -54,7 +54,8 @@ pub(super) fn fact<P: Explored>(before: &Node, fact: &Fact) -> Result<EntryInput
 
 fn reported<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
     let machine = typed::<P>(&before.state.run);
-    let report = P::report(&machine.definition, &step_of::<P>(before, step), &read(verdict));
+    let report =
+        P::report_in(&machine.definition, &machine.state, &step_of::<P>(before, step), &read(verdict));
     let parsed = before.state.run.machine.parse_report(step, &report);
     if parsed != ParsedReport::Verdict(verdict.clone()) {
         let what = format!("{verdict} of `{step}` is read as {parsed:?}");
@@ -65,7 +66,8 @@ fn reported<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Resul
 
 fn answered<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
     let machine = typed::<P>(&before.state.run);
-    let answer = P::answer(&machine.definition, &step_of::<P>(before, step), &read(verdict));
+    let answer =
+        P::answer_in(&machine.definition, &machine.state, &step_of::<P>(before, step), &read(verdict));
     let parsed = before.state.run.machine.parse_answer(step, &answer);
     if parsed.as_ref() != Ok(verdict) {
         let what = format!("{verdict} of `{step}` is read as {parsed:?}");

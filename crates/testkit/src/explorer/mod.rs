@@ -54,6 +54,26 @@ pub trait Explored: Present {
         Answer::Text { text: Self::say_verdict(verdict) }
     }
 
+    /// A report with this verdict, if it depends on the state what a step reports.
+    fn report_in(
+        definition: &Self::Definition,
+        _: &Self::State,
+        step: &Self::Step,
+        verdict: &Self::Verdict,
+    ) -> Report {
+        Self::report(definition, step, verdict)
+    }
+
+    /// An answer with this verdict, if it depends on the state what a step asks.
+    fn answer_in(
+        definition: &Self::Definition,
+        _: &Self::State,
+        step: &Self::Step,
+        verdict: &Self::Verdict,
+    ) -> Answer {
+        Self::answer(definition, step, verdict)
+    }
+
     /// The requests that only this protocol has, whether or not they make sense.
     fn requests(_: &Self::Definition, _: &Self::State) -> Vec<Self::Request> {
         Vec::new()

@@ -76,6 +76,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         max_attempts,
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::Stop,
+        gate_state_file: None,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::workspace::definition;
-use crate::workspace::definition::Limits;
+use crate::workspace::definition::{Approvals, Limits};
 use crate::workspace::worktrees::{self, TreesWanted};
 use crate::workspace::{self, Workspace};
 
@@ -59,8 +59,10 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: flags.on_failure.into(),
+        approvals: Approvals::Asked,
+        gate_state_file: None,
     };
-    let definition = definition::read(&workspace.repo, workflow, limits)?;
+    let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();
     let worktrees =
         worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;

@@ -1,5 +1,6 @@
 //! Progress events in JSON.
 
+use std::path::Path;
 use std::time::Duration;
 
 use protocol::entry::Entry;
@@ -57,6 +58,11 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
         | Change::Dequeued { .. } => None,
     });
     events.collect()
+}
+
+/// Returns the event of a file that could answer a question and does not.
+pub(super) fn no_answer(run: &RunId, question: &str, path: &Path, reason: &str) -> Value {
+    json!({ "event": "no_answer", "run": run, "question": question, "path": path, "reason": reason })
 }
 
 /// Returns the last event of a command, with the result of the run.

@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::super::workflow::PERSON;
+use super::super::workflow::{PERSON, StepCheck};
+use super::checks;
 use super::field;
 use super::grammar::{self, Key};
+use super::loops::{self, LoopDraft};
 use crate::closest;
 use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
 
 /// Keys that are about attempts, which a person does not make.
-pub(super) const ATTEMPT_KEYS: [&str; 3] = ["model", "timeout", "max_attempts"];
+pub(super) const ATTEMPT_KEYS: [&str; 4] = ["model", "timeout", "max_attempts", "checks"];
 
 /// Keys of the specified format that this version refuses, and what each of them would do.
-const UNSUPPORTED_KEYS: [(&str, &str); 5] = [
-    ("gates", "waiting for conditions outside the workflow"),
-    ("human_in_the_loop", "waiting for a person's answer"),
-    ("loop", "repeating a step over a list of items"),
+const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
     ("until_condition", "repeating a step until a condition holds"),
     ("merge_conditions", "conditions for merging"),
 ];
@@ -44,6 +43,10 @@ pub(super) struct StepDraft {
     pub(super) model: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_attempts: Option<NonZeroU32>,
+    pub(super) human_in_the_loop: bool,
+    pub(super) gates: Vec<String>,
+    pub(super) checks: Vec<StepCheck>,
+    pub(super) data_loop: Option<LoopDraft>,
     pub(super) worktree: bool,
 }
 
@@ -140,6 +143,10 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         model: model.map(|model| model.value),
         timeout: get("timeout").and_then(|entry| field::duration(entry, problems)),
         max_attempts: get("max_attempts").and_then(|entry| field::max_attempts(entry, problems)),
+        human_in_the_loop: get("human_in_the_loop").is_some_and(|entry| field::flag(entry, problems)),
+        gates: get("gates").map(|entry| field::conditions(entry, problems)).unwrap_or_default(),
+        checks: get("checks").map(|entry| checks::read(entry, problems)).unwrap_or_default(),
+        data_loop: get("loop").and_then(|entry| loops::read(entry, problems)),
         worktree: get("worktree").is_some_and(|entry| field::flag(entry, problems)),
     })
 }

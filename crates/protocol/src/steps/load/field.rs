@@ -73,6 +73,40 @@ pub(super) fn ids(entry: &Entry, problems: &mut Problems) -> Vec<Located<String>
     }
 }
 
+/// The names of conditions, each once.
+pub(super) fn conditions(entry: &Entry, problems: &mut Problems) -> Vec<String> {
+    const HINT: &str = "`gates` lists names of the file that `--gate-state-file` names, such as `gates: [ci, legal]`; \
+                        what the engine runs itself goes into `checks`";
+    let Value::List(items) = &entry.value.value else {
+        wrong_type(entry, "a list of names", HINT, problems);
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    for item in items {
+        match &item.value {
+            Value::Text(name) if !name.trim().is_empty() => {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+            Value::Text(_)
+            | Value::Null
+            | Value::Bool { .. }
+            | Value::AmbiguousBool(_)
+            | Value::Number { .. }
+            | Value::List(_)
+            | Value::Mapping(_) => {
+                let message = format!(
+                    "an entry of `gates` is {} where the name of a condition is expected",
+                    item.kind()
+                );
+                problems.add(item.pos, Rule::WrongType, message, HINT);
+            }
+        }
+    }
+    names
+}
+
 fn id(key: &str, item: &Node, problems: &mut Problems) -> Option<Located<String>> {
     let hint = match &item.value {
         Value::Text(text) => return Some(Located { value: text.clone(), pos: item.pos }),
@@ -103,15 +137,24 @@ pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Jso
     Map::new()
 }
 
-/// A whole number from 1.
+/// How many attempts a step has.
 pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+    whole_number(entry, MAX_ATTEMPTS_HINT, problems)
+}
+
+/// A whole number from 1.
+pub(super) fn count(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+    whole_number(entry, "write a whole number from 1, such as `3`", problems)
+}
+
+fn whole_number(entry: &Entry, hint: &str, problems: &mut Problems) -> Option<NonZeroU32> {
     let (key, node) = (&entry.key.value, &entry.value);
     match &node.value {
         Value::Number { value, word } => {
             let count = value.as_u64().and_then(|count| u32::try_from(count).ok()).and_then(NonZeroU32::new);
             if count.is_none() {
                 let message = format!("`{key}` is {word}; it must be a whole number from 1");
-                problems.add(node.pos, Rule::BadMaxAttempts, message, MAX_ATTEMPTS_HINT);
+                problems.add(node.pos, Rule::BadMaxAttempts, message, hint);
             }
             return count;
         }
@@ -123,7 +166,7 @@ pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<Non
         | Value::AmbiguousBool(_)
         | Value::Text(_)
         | Value::List(_)
-        | Value::Mapping(_) => wrong_type(entry, "a whole number", MAX_ATTEMPTS_HINT, problems),
+        | Value::Mapping(_) => wrong_type(entry, "a whole number", hint, problems),
     }
     None
 }

@@ -28,6 +28,12 @@ pub enum Kind {
     /// An id that is safe as a file name and in a variable.
     Id,
     Ids,
+    /// A list of names.
+    Names,
+    /// The mapping of a data loop.
+    Loop,
+    /// A list of names and mappings with `run`.
+    Checks,
     Mapping,
     /// A number of seconds, or `1h30m`.
     Time,
@@ -44,7 +50,9 @@ impl Kind {
             Self::Text | Self::AnyText => "text",
             Self::Id => "id",
             Self::Ids => "list of ids",
-            Self::Mapping => "mapping",
+            Self::Names => "list of names",
+            Self::Checks => "list of checks",
+            Self::Mapping | Self::Loop => "mapping",
             Self::Time => "length of time",
             Self::Count => "whole number from 1",
             Self::Flag => "`true` or `false`",
@@ -82,7 +90,7 @@ pub const WORKFLOW: [Key; 4] = [
 ];
 
 /// The keys of a step.
-pub const STEP: [Key; 11] = [
+pub const STEP: [Key; 15] = [
     always(
         "id",
         Kind::Id,
@@ -98,11 +106,7 @@ pub const STEP: [Key; 11] = [
         Kind::Text,
         "The file with the prompt: an absolute path, else looked for by its last part in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository.",
     ),
-    optional(
-        "needs",
-        Kind::Ids,
-        "The steps that must be done before this one starts. Nothing else makes a step wait.",
-    ),
+    optional("needs", Kind::Ids, "The steps that must be done before this one starts."),
     optional(
         "next_on_success",
         Kind::Ids,
@@ -128,6 +132,26 @@ pub const STEP: [Key; 11] = [
         "max_attempts",
         Kind::Count,
         "How many attempts the step has before it fails; `--max-attempts` if left out.",
+    ),
+    optional(
+        "human_in_the_loop",
+        Kind::Flag,
+        "With `true` a person approves the agent's work before the step is done. `--no-pause` skips the wait.",
+    ),
+    optional(
+        "gates",
+        Kind::Names,
+        "Conditions that must hold before the step starts: names that the file of `--gate-state-file` maps to `true`. Without that flag they count as true.",
+    ),
+    optional(
+        "checks",
+        Kind::Checks,
+        "What the engine runs in the step's tree after the agent's report: names of `[checks]` in `callboard.toml`, or mappings with `run` (a list of arguments, or a line for `sh`), and optionally `name` and `timeout`. A red check is a gate failure of a gate, and a failed attempt of any other step.",
+    ),
+    optional(
+        "loop",
+        Kind::Loop,
+        "Repeats the step for each item of a list: `items`, `items_from_step`, `items_from_artifact`, or `with` another step. Optionally `max_iterations`, `item_var`, `index_var` and `parallel`.",
     ),
     optional(
         "worktree",

@@ -24,6 +24,8 @@ pub(super) struct Edges {
     pub(super) needs_incomplete: bool,
     pub(super) next_on_success: Vec<Located<usize>>,
     pub(super) loop_back_to: Option<Located<usize>>,
+    /// The step that a data loop takes its items from, or is paired with.
+    pub(super) loop_source: Option<Located<usize>>,
 }
 
 /// Checks the ids and returns them, with `None` for each that was reported.
@@ -70,7 +72,9 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
         });
         let next_on_success = resolver.list("next_on_success", &step.next_on_success);
         let loop_back_to = resolver.list("loop_back_to", step.loop_back_to.as_slice()).pop();
-        Edges { needs, needs_incomplete, next_on_success, loop_back_to }
+        let source = step.data_loop.as_ref().and_then(|data_loop| data_loop.step());
+        let loop_source = source.and_then(|(key, step)| resolver.list(key, std::slice::from_ref(step)).pop());
+        Edges { needs, needs_incomplete, next_on_success, loop_back_to, loop_source }
     });
     resolved.collect()
 }
@@ -149,7 +153,7 @@ pub(super) fn check_loop_backs(steps: &[StepDraft], edges: &[Edges], problems: &
 }
 
 /// Returns whether a step is an ancestor of another, or may be one: a need that could not be read has its own problem.
-fn is_ancestor(ancestor: usize, of: usize, edges: &[Edges]) -> bool {
+pub(super) fn is_ancestor(ancestor: usize, of: usize, edges: &[Edges]) -> bool {
     let mut seen = vec![false; edges.len()];
     let mut to_visit = vec![of];
     while let Some(index) = to_visit.pop() {
@@ -240,6 +244,6 @@ fn groups(edges: &[Edges]) -> Vec<usize> {
     groups
 }
 
-fn name(steps: &[StepDraft], index: usize) -> &str {
+pub(super) fn name(steps: &[StepDraft], index: usize) -> &str {
     steps[index].id.as_ref().map_or("?", |id| &id.value)
 }

@@ -10,6 +10,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// A block text (`|`) ends with a line break, which the loader removes; hence the `\n*`.
 const ID: &str = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\n*$";
+const VARIABLE: &str = r"^[A-Za-z_][A-Za-z0-9_]*$";
 const NOT_BLANK: &str = r"\S";
 /// Seconds, or each unit at most once from long to short. The lookahead requires at least one unit.
 const TIME: &str = r"^([0-9]+\.?[0-9]*|\.[0-9]+|(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$";
@@ -64,6 +65,42 @@ fn value(kind: Kind) -> Value {
         Kind::AnyText => json!({ "type": "string" }),
         Kind::Id => json!({ "type": "string", "pattern": ID }),
         Kind::Ids => json!({ "type": "array", "items": { "type": "string", "pattern": ID } }),
+        Kind::Names => json!({ "type": "array", "items": { "type": "string", "pattern": NOT_BLANK } }),
+        Kind::Loop => {
+            let sources = ["items", "items_from_step", "items_from_artifact", "with"];
+            let one_of: Vec<_> = sources.iter().map(|source| json!({ "required": [source] })).collect();
+            json!({
+                "type": "object",
+                "additionalProperties": false,
+                "oneOf": one_of,
+                "properties": {
+                    "items": { "type": "array" },
+                    "items_from_step": value(Kind::Id),
+                    "items_from_artifact": value(Kind::Text),
+                    "with": value(Kind::Id),
+                    "max_iterations": value(Kind::Count),
+                    "item_var": { "type": "string", "pattern": VARIABLE },
+                    "index_var": { "type": "string", "pattern": VARIABLE },
+                    "parallel": value(Kind::Count),
+                },
+            })
+        }
+        Kind::Checks => json!({ "type": "array", "items": { "anyOf": [
+            { "type": "string", "pattern": NOT_BLANK },
+            {
+                "type": "object",
+                "required": ["run"],
+                "additionalProperties": false,
+                "properties": {
+                    "run": { "anyOf": [
+                        { "type": "string", "pattern": NOT_BLANK },
+                        { "type": "array", "minItems": 1, "items": { "type": "string" } },
+                    ] },
+                    "name": value(Kind::Text),
+                    "timeout": value(Kind::Time),
+                },
+            },
+        ] } }),
         Kind::Mapping => json!({ "type": "object" }),
         Kind::Time => json!({ "anyOf": [
             { "type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000 },

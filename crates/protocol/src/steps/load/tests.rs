@@ -233,7 +233,8 @@ fn unknown_keys_are_refused_with_a_suggestion() {
         (
             "foo: 1",
             "5:3 [unknown-key] `foo` is not a key of a step (a step has the keys `id`, `agent`, `prompt`, `needs`, \
-             `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`, `worktree`)",
+             `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`, \
+             `human_in_the_loop`, `gates`, `checks`, `loop`, `worktree`)",
         ),
     ] {
         refused(&step_with(line), expected);
@@ -243,9 +244,6 @@ fn unknown_keys_are_refused_with_a_suggestion() {
 #[test]
 fn keys_that_are_not_supported_yet_are_refused() {
     for (key, feature) in [
-        ("gates", "waiting for conditions outside the workflow"),
-        ("human_in_the_loop", "waiting for a person's answer"),
-        ("loop", "repeating a step over a list of items"),
         ("until_condition", "repeating a step until a condition holds"),
         ("merge_conditions", "conditions for merging"),
     ] {
@@ -255,6 +253,27 @@ fn keys_that_are_not_supported_yet_are_refused() {
         );
         refused(&step_with(&format!("{key}: x")), &expected);
     }
+}
+
+#[test]
+fn conditions_are_names_and_a_mapping_gets_the_hint_to_checks() {
+    let gates = |text: &str| load(&step_with(text)).map(|loaded| loaded.workflow.steps[0].gates.clone());
+    assert_eq!(gates("gates: []").unwrap(), [""; 0]);
+    assert_eq!(gates("gates: [ci.tests, legal, legal]").unwrap(), ["ci.tests", "legal"]);
+    for text in ["gates: [{ci.tests: passed}]", "gates: {ci: true}", "gates: ci", "gates: [1]"] {
+        let problems = gates(text).unwrap_err();
+        assert!(problems[0].hint.contains("goes into `checks`"), "{text}: {problems:?}");
+    }
+}
+
+#[test]
+fn a_person_in_the_loop_is_a_flag_and_a_step_of_a_person_has_none() {
+    let asks = |text: &str| load(&step_with(text)).map(|loaded| loaded.workflow.steps[0].human_in_the_loop);
+    assert!(asks("human_in_the_loop: true").unwrap());
+    assert!(!asks("human_in_the_loop: false").unwrap());
+    assert!(asks("human_in_the_loop: 1").is_err());
+    let text = "steps:\n- {id: a, agent: person, human_in_the_loop: true}\n";
+    assert!(!load(text).unwrap().workflow.steps[0].human_in_the_loop, "it asks at once");
 }
 
 #[test]

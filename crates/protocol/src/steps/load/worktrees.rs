@@ -7,10 +7,7 @@
 use super::draft::StepDraft;
 use crate::StepId;
 use crate::located::{Located, Problems, Rule};
-use crate::steps::workflow::{StepEffect, StepSpec};
-
-/// Shown as the agent of a step that the engine performs.
-const ENGINE: &str = "callboard";
+use crate::steps::workflow::{ENGINE, StepEffect, StepSpec};
 
 const FAST_FORWARD: &str = "fast-forward";
 

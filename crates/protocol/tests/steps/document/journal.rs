@@ -55,6 +55,7 @@ impl Journal {
             max_attempts: NonZeroU32::new(2).unwrap(),
             max_iterations: DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
+            gate_state_file: None,
         });
         let location = RunLocation {
             run: RunId::new("f8c1a491").unwrap(),

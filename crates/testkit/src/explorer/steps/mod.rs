@@ -4,23 +4,26 @@ mod rules;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
+use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::run::TurnStatus;
 use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{
-    Definition, DefinitionSource, OnFailure, PERSON, Request, Status, StepSpec, Steps, Verdict, Workflow,
-    add_effects,
+    DataLoop, Definition, DefinitionSource, Document, ITEMS, ItemsSource, OnFailure, PERSON, Phase, Request,
+    Status, StepCheck, StepSpec, Steps, Verdict, Workflow, add_effects,
 };
-use protocol::{Answer, RunId, StepId, Typed};
+use protocol::{Answer, Protocol as _, RunId, StepId, Typed};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
 /// The marks of `steps`.
 pub const LEGEND: &str =
     "· pending   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the loop-back is pending
-@N after N loop-backs";
+w its conditions hold   k its checks run   a a person is asked about its work   A a person has approved
+@N after N loop-backs   !N its checks have failed N times";
 
 /// A workflow: its steps with their needs, and its gates with their targets.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,23 @@ pub struct Shape {
     pub people: &'static [&'static str],
     /// The steps with a worktree of their own.
     pub worktrees: &'static [&'static str],
+    /// What else the steps have, by their ids.
+    pub extras: &'static [(&'static str, Extra)],
+}
+
+/// What a step has besides its agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// `human_in_the_loop`
+    Approval,
+    /// `gates`
+    Conditions,
+    /// `checks`
+    Checks,
+    /// `loop` with a list, for so many items at once
+    Items(u32),
+    /// `loop` with the items of another step
+    With(&'static str),
 }
 
 impl Shape {
@@ -43,7 +63,19 @@ impl Shape {
     /// Returns the definition, with two attempts per step.
     pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
         let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
+        let has = |id: &str, extra: Extra| self.extras.contains(&(id, extra));
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
+            human_in_the_loop: has(id, Extra::Approval),
+            data_loop: self.extras.iter().filter(|(step, _)| step == id).find_map(|(_, extra)| match extra {
+                Extra::Items(parallel) => Some(DataLoop {
+                    parallel: NonZeroU32::new(*parallel).expect("BUG: at least one item at once"),
+                    ..DataLoop::new(ItemsSource::Artifact("items.json".to_owned()))
+                }),
+                Extra::With(leader) => Some(DataLoop::new(ItemsSource::With(name(leader)))),
+                Extra::Approval | Extra::Conditions | Extra::Checks => None,
+            }),
+            checks: if has(id, Extra::Checks) { vec![StepCheck::Command(check())] } else { Vec::new() },
+            gates: if has(id, Extra::Conditions) { vec!["ci".to_owned()] } else { Vec::new() },
             needs: needs.iter().map(|need| name(need)).collect(),
             worktree: self.worktrees.contains(id),
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
@@ -61,16 +93,38 @@ impl Shape {
             max_attempts: protocol::rules::DEFAULT_MAX_ATTEMPTS,
             max_iterations: NonZeroU32::new(iterations).expect("BUG: a gate runs at least once"),
             on_failure,
+            gate_state_file: Some("/gates.json".to_owned()),
         })
     }
 }
 
+/// The check of every step that has one.
+fn check() -> CheckSpec {
+    CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(1) }
+}
+
+/// Returns the items of the document with their statuses.
+fn items_of(document: &Document) -> impl Iterator<Item = (StepId, Status)> {
+    document.items.iter().map(|(id, item)| (StepId::new(id).expect("BUG: an item has an id"), item.status))
+}
+
 impl Explored for Steps {
-    fn verdicts(definition: &Definition, _: &State, step: &StepId) -> Vec<Verdict> {
+    fn verdicts(definition: &Definition, state: &State, step: &StepId) -> Vec<Verdict> {
+        let phase = state.phase(definition, step);
         let step = definition.step(step);
+        let asks_person = match phase {
+            Phase::Conditions | Phase::Each => return vec![Verdict::Done],
+            Phase::Items => return vec![Verdict::Items(0), Verdict::Items(2)],
+            Phase::Approval | Phase::Answered => true,
+            Phase::Work => step.is_for_person(),
+            Phase::Checks if step.loop_back_to.is_none() => {
+                return vec![Verdict::Done, Verdict::ChecksFailed];
+            }
+            Phase::Checks => false,
+        };
         match step.loop_back_to {
             Some(_) => vec![Verdict::Done, Verdict::GateFailed],
-            None if step.is_for_person() => vec![Verdict::Done, Verdict::Rejected],
+            None if asks_person => vec![Verdict::Done, Verdict::Rejected],
             None => vec![Verdict::Done],
         }
     }
@@ -95,10 +149,40 @@ impl Explored for Steps {
         }
     }
 
-    fn answer(_: &Definition, _: &StepId, verdict: &Verdict) -> Answer {
+    fn report_in(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Report {
+        let mut report = Self::report(definition, step, verdict);
+        if let Verdict::Items(count) = verdict {
+            let items: Vec<_> = (0..*count).collect();
+            report.others.insert(ITEMS.to_owned(), serde_json::json!(items));
+        }
+        if state.phase(definition, step) == Phase::Checks {
+            let result = CheckResult {
+                name: check().name,
+                command: check().command,
+                exit_code: Some(i32::from(*verdict != Verdict::Done)),
+                error: None,
+                duration_ms: 1,
+                tree: None,
+                output_digest: String::new(),
+                output: "one test failed".to_owned(),
+                log: None,
+            };
+            report.others.insert(CHECKS_FIELD.to_owned(), serde_json::json!([result]));
+            report.agent = "callboard".to_owned();
+        }
+        report
+    }
+
+    fn answer_in(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Answer {
         match verdict {
+            Verdict::Done if state.phase(definition, step) == Phase::Conditions => {
+                Answer::Resolve { text: None }
+            }
             Verdict::Done => Answer::Approve,
-            Verdict::GateFailed | Verdict::Rejected => Answer::Reject { reason: "too dark".to_owned() },
+            Verdict::Items(_) => Answer::Resolve { text: None },
+            Verdict::GateFailed | Verdict::Rejected | Verdict::ChecksFailed => {
+                Answer::Reject { reason: "too dark".to_owned() }
+            }
         }
     }
 
@@ -114,6 +198,8 @@ impl Explored for Steps {
             Verdict::Done => "done".to_owned(),
             Verdict::GateFailed => "gate failed".to_owned(),
             Verdict::Rejected => "rejected".to_owned(),
+            Verdict::ChecksFailed => "red".to_owned(),
+            Verdict::Items(count) => format!("{count} items"),
         }
     }
 
@@ -127,15 +213,31 @@ impl Explored for Steps {
         } else if state.failed.contains(step) {
             "✗"
         } else {
-            "·"
+            match state.phases.get(step) {
+                None => "·",
+                Some(Phase::Conditions) => "c",
+                Some(Phase::Work) => "w",
+                Some(Phase::Items) => "i",
+                Some(Phase::Each) => "≡",
+                Some(Phase::Checks) => "k",
+                Some(Phase::Approval) => "a",
+                Some(Phase::Answered) => "A",
+            }
         };
         let sent_back = state.iteration(step);
-        StepNotation { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
+        let mut note = if sent_back > 0 { format!("@{sent_back}") } else { String::new() };
+        if state.failed_checks(step) > 0 {
+            note.push_str(&format!("!{}", state.failed_checks(step)));
+        }
+        StepNotation { mark, note }
     }
 
     fn say_change(change: &ProtocolChange) -> String {
         match change {
             ProtocolChange::Done(step) => format!("{step} done"),
+            ProtocolChange::Items { step, count } => format!("{step} has {count} items"),
+            ProtocolChange::ChecksFailed(step) => format!("checks of {step} failed"),
+            ProtocolChange::Entered { step, phase } => format!("{step} begins {phase:?}"),
             ProtocolChange::Failed(step) => format!("{step} failed"),
             ProtocolChange::GateFailed(step) => format!("gate {step} failed"),
             ProtocolChange::Reset { targets, steps, .. } => {
@@ -150,12 +252,27 @@ impl Explored for Steps {
     }
 
     fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
-        let steps = definition.step_ids().filter_map(|step| {
-            let shown = &document.steps[step.as_str()];
+        let steps = Steps::steps(definition, state);
+        let steps = steps.iter().filter_map(|step| {
+            let Some(shown) = document.step(step.as_str()) else {
+                return Some(format!("`{step}` is not in the document"));
+            };
             let active = run.active_turns.get(step).map(|active| active.status);
-            let expected = if active.is_some_and(TurnStatus::holds_slot) {
+            let phase = state.phase(definition, step);
+            let is_over =
+                state.done.contains(step) || state.failed.contains(step) || state.looping.contains(step);
+            let of_items = (!is_over && phase == Phase::Each).then(|| {
+                let of = |item: &StepId| definition.item_of(item).is_some_and(|(of, _)| of == step);
+                let items: Vec<_> =
+                    items_of(document).filter(|(item, _)| of(item)).map(|(_, status)| status).collect();
+                let statuses = [Status::Failed, Status::WaitingOnHuman, Status::Running];
+                statuses.into_iter().find(|status| items.contains(status)).unwrap_or(Status::Pending)
+            });
+            let expected = if let Some(status) = of_items {
+                status
+            } else if active.is_some_and(TurnStatus::holds_slot) || (phase == Phase::Answered && !is_over) {
                 Status::Running
-            } else if active == Some(TurnStatus::Waiting) {
+            } else if active == Some(TurnStatus::Waiting) && phase != Phase::Conditions {
                 Status::WaitingOnHuman
             } else if state.skipped.contains(step) {
                 Status::Skipped

@@ -8,18 +8,73 @@ use std::collections::BTreeSet;
 use protocol::entry::Input as EntryInput;
 use protocol::run::{Change, Ending, Fact, Request, RunStatus};
 use protocol::steps::decide::{Change as ProtocolChange, State};
-use protocol::steps::{Definition, OnFailure, Steps, Verdict};
+use protocol::steps::{Definition, OnFailure, Phase, Steps, Verdict};
 use protocol::{Outcome, StepId};
 
 use super::super::{Transition, Violation};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
     let mut violations = Vec::new();
+    if definition.has_loops() {
+        data_loops(definition, transition, &mut violations);
+        return violations;
+    }
     begins(definition, transition, &mut violations);
     loops(definition, transition, &mut violations);
-    done_steps(transition, &mut violations);
+    done_steps(definition, transition, &mut violations);
+    phases(definition, transition, &mut violations);
     outcome(definition, transition.state_after(), transition.after.status, &mut violations);
     violations
+}
+
+/// Items start one after the other, up to `parallel` at once; a paired step works on an item after the step it needs; and a
+/// step is done when all its items are.
+fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+    let state = transition.state_after();
+    let group = |step: &StepId| {
+        let spec = definition.step(step);
+        definition.leader(spec).map(|leader| leader.id.clone())
+    };
+    let item =
+        |step: &StepId, number: u32| StepId::new(format!("{step}.{number}")).expect("BUG: it is an id");
+    for attempt in transition.started() {
+        let spec = definition.step(&attempt.step);
+        let number = definition.item_of(&attempt.step).map(|(_, number)| number);
+        for need in &spec.needs {
+            let paired = number.filter(|_| group(need).is_some() && group(need) == group(&spec.id));
+            let needed = paired.map_or_else(|| need.clone(), |number| item(need, number));
+            if !state.done.contains(&needed) && !state.done.contains(need) {
+                let what = format!("`{attempt}` starts before `{needed}` is done");
+                violations.push(Violation::new("a step starts after its needs are done", what));
+            }
+        }
+    }
+    for (leader, count) in &state.loops {
+        let parallel =
+            definition.step(leader).data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
+        let turns = transition.after.active_turns.keys().filter(|step| group(step).as_ref() == Some(leader));
+        // An attempt of a step that was skipped meanwhile ends by itself, and nothing waits for it.
+        let items = turns.filter_map(|step| definition.item_of(step));
+        let items = items.filter(|(step, _)| !state.skipped.contains(*step));
+        let numbers: BTreeSet<_> = items.map(|(_, number)| number).collect();
+        if numbers.len() > parallel as usize {
+            let what = format!("the items {numbers:?} of `{leader}` are worked on at once");
+            violations.push(Violation::new("no more items at once than `parallel`", what));
+        }
+        for step in definition.step_ids().filter(|step| group(step).as_ref() == Some(leader)) {
+            let all = (1..=*count).all(|number| state.done.contains(&item(step, number)));
+            if state.done.contains(step) != all && !state.skipped.contains(step) {
+                let what = format!("`{step}` is done: {}, all its items: {all}", state.done.contains(step));
+                violations.push(Violation::new("a step is done when all its items are", what));
+            }
+        }
+    }
+    let RunStatus::Finished(outcome) = transition.after.status else { return };
+    let all_done = definition.step_ids().all(|step| state.done.contains(step));
+    if (outcome == Outcome::Succeeded) != all_done {
+        let what = format!("{outcome:?}, all is done: {all_done}");
+        violations.push(Violation::new("the outcome matches the steps", what));
+    }
 }
 
 /// A step starts when all its needs are done, and not while a loop-back over it is pending.
@@ -49,7 +104,8 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
         if let Change::Protocol { transition: ProtocolChange::Restarted { steps, .. } } = change {
             restarted.extend(steps.iter().cloned());
         }
-        let Change::Protocol { transition: ProtocolChange::Reset { gates, targets: first, steps } } = change
+        let Change::Protocol { transition: ProtocolChange::Reset { gates, targets: first, steps, .. } } =
+            change
         else {
             continue;
         };
@@ -88,6 +144,49 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
     }
 }
 
+/// An agent starts when the conditions hold, a person is asked after the agent's report, and a finished step has no phase.
+fn phases(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+    let (before, after) = (transition.state_before(), transition.state_after());
+    let mut wrong = |what| violations.push(Violation::new("a step goes through its phases", what));
+    for attempt in transition.started() {
+        let phase = after.phases.get(&attempt.step);
+        if !definition.step(&attempt.step).gates.is_empty() && phase.is_none() {
+            wrong(format!("`{attempt}` starts before its conditions hold"));
+        }
+    }
+    for (step, phase) in &after.phases {
+        let spec = definition.step(step);
+        let from = before.phases.get(step);
+        let is_reached = from == Some(phase)
+            || match phase {
+                Phase::Conditions | Phase::Items | Phase::Each => false,
+                Phase::Work => {
+                    (from.is_none() && !spec.gates.is_empty())
+                        || (from == Some(&Phase::Checks) && after.failed_checks(step) > 0)
+                }
+                Phase::Checks => {
+                    !spec.checks.is_empty()
+                        && (from == Some(&Phase::Work) || (from.is_none() && spec.gates.is_empty()))
+                }
+                Phase::Approval if !spec.checks.is_empty() => from == Some(&Phase::Checks),
+                Phase::Approval => {
+                    spec.human_in_the_loop
+                        && (from == Some(&Phase::Work) || (from.is_none() && spec.gates.is_empty()))
+                }
+                Phase::Answered => {
+                    from == Some(&Phase::Approval)
+                        || (spec.is_for_person() && (from == Some(&Phase::Work) || spec.gates.is_empty()))
+                }
+            };
+        if !is_reached {
+            wrong(format!("`{step}` goes from {from:?} to {phase:?}"));
+        }
+        if after.done.contains(step) || after.failed.contains(step) || after.looping.contains(step) {
+            wrong(format!("`{step}` is over, and in {phase:?}"));
+        }
+    }
+}
+
 /// Returns the verdict of a report or an answer, and its step.
 fn verdict<'a>(transition: &'a Transition<'_, Steps>) -> Option<(&'a StepId, Verdict)> {
     match &transition.entry.input {
@@ -105,20 +204,49 @@ fn verdict<'a>(transition: &'a Transition<'_, Steps>) -> Option<(&'a StepId, Ver
     }
 }
 
-/// A step is done by a report, an approval or a skip, and stays so until a loop-back. A rejection that cannot loop back
-/// fails it.
-fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+/// A step is done by its last report, after an approval, or by a skip, and stays so until a loop-back. A rejection that
+/// cannot loop back fails it.
+fn done_steps(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (transition.state_before(), transition.state_after());
     let mut done = before.done.clone();
+    let phase = |step: &StepId| before.phases.get(step).copied();
     match verdict(transition) {
         Some((step, Verdict::Done)) => {
-            done.insert(step.clone());
+            let spec = definition.step(step);
+            // Only a report ends a step at once: after the answer of a person a transition of its own does.
+            let waits = phase(step).is_none() && !spec.gates.is_empty();
+            let is_checked = spec.checks.is_empty() || phase(step) == Some(Phase::Checks);
+            if !waits && is_checked && !spec.is_for_person() && !spec.human_in_the_loop {
+                done.insert(step.clone());
+            }
         }
         Some((step, Verdict::Rejected)) if !after.failed.contains(step) => {
             let what = format!("`{step}` was rejected and has not failed");
             violations.push(Violation::new("a rejection without a loop-back fails the step", what));
         }
-        Some((_, Verdict::Rejected | Verdict::GateFailed)) | None => {}
+        Some((step, Verdict::ChecksFailed)) => {
+            let attempts = definition.max_attempts(step).get();
+            let failures = before.failed_checks(step) + 1;
+            if after.failed.contains(step) != (failures >= attempts) {
+                let what = format!("the checks of `{step}` failed {failures} times of {attempts}");
+                violations.push(Violation::new("red checks cost an attempt", what));
+            }
+        }
+        Some((_, Verdict::Rejected | Verdict::GateFailed | Verdict::Items(_))) | None => {}
+    }
+    let ends = matches!(
+        transition.after.status,
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_)
+    );
+    let is_deferred = matches!(transition.entry.input, EntryInput::Deferred);
+    // A transition completes the first approved step; the end of the run completes all of them.
+    let approved = before.phases.iter().filter(|(_, phase)| **phase == Phase::Answered);
+    let approved: Vec<_> = approved.map(|(step, _)| step.clone()).collect();
+    let completed = approved.iter().filter(|step| after.done.contains(*step));
+    done.extend(completed.filter(|_| is_deferred || ends).cloned());
+    if ends && let Some(step) = approved.iter().find(|step| after.phases.contains_key(*step)) {
+        let what = format!("`{step}` is approved, and the run ends");
+        violations.push(Violation::new("an approved step is done when the run ends", what));
     }
     match &transition.entry.input {
         EntryInput::Request { request: Request::Skip { step }, .. } => {

@@ -1,9 +1,9 @@
 //! The explored workflows: every relation between steps, up to six of them.
 
-use testkit::explorer::steps::Shape;
+use testkit::explorer::steps::{Extra, Shape};
 
 pub(crate) const ONE: Shape =
-    Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[], worktrees: &[] };
+    Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[], worktrees: &[], extras: &[] };
 
 pub(crate) const LINE: Shape = Shape {
     name: "line",
@@ -11,10 +11,17 @@ pub(crate) const LINE: Shape = Shape {
     gates: &[],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
-pub(crate) const PAIR: Shape =
-    Shape { name: "pair", steps: &[("a", &[]), ("b", &[])], gates: &[], people: &[], worktrees: &[] };
+pub(crate) const PAIR: Shape = Shape {
+    name: "pair",
+    steps: &[("a", &[]), ("b", &[])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+    extras: &[],
+};
 
 pub(crate) const FORK: Shape = Shape {
     name: "fork and join",
@@ -22,6 +29,7 @@ pub(crate) const FORK: Shape = Shape {
     gates: &[],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 pub(crate) const JOIN: Shape = Shape {
@@ -30,6 +38,7 @@ pub(crate) const JOIN: Shape = Shape {
     gates: &[],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 pub(crate) const GATE: Shape = Shape {
@@ -38,6 +47,7 @@ pub(crate) const GATE: Shape = Shape {
     gates: &[("review", "code")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// `docs` may be running when `review` loops back to `code`; `plan` is above both, and `ship` needs both.
@@ -53,6 +63,7 @@ pub(crate) const SIBLING: Shape = Shape {
     gates: &[("review", "code")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 pub(crate) const NESTED: Shape = Shape {
@@ -61,6 +72,7 @@ pub(crate) const NESTED: Shape = Shape {
     gates: &[("review", "code"), ("accept", "plan")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// Both gates may fail before either loop-back; one target is above the other.
@@ -70,6 +82,7 @@ pub(crate) const GATHERED: Shape = Shape {
     gates: &[("near", "code"), ("far", "plan")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 pub(crate) const UNRELATED: Shape = Shape {
@@ -78,6 +91,7 @@ pub(crate) const UNRELATED: Shape = Shape {
     gates: &[("g", "a"), ("h", "x")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// `far` is not reset by `near`, but resets `near`.
@@ -87,6 +101,7 @@ pub(crate) const CROSSED: Shape = Shape {
     gates: &[("near", "code"), ("far", "plan")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 pub(crate) const SIX: Shape = Shape {
@@ -102,6 +117,7 @@ pub(crate) const SIX: Shape = Shape {
     gates: &[("test", "code"), ("review", "plan")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// Three branches with a gate each, all needed at the end.
@@ -122,6 +138,7 @@ pub(crate) const WIDE: Shape = Shape {
     gates: &[("test-a", "a"), ("test-b", "b"), ("test-c", "plan"), ("review", "plan")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// A line of gates, each looping back further.
@@ -141,6 +158,7 @@ pub(crate) const DEEP: Shape = Shape {
     gates: &[("c", "b"), ("e", "d"), ("g", "a"), ("last", "f")],
     people: &[],
     worktrees: &[],
+    extras: &[],
 };
 
 /// A person approves what `code` did, or sends it back; another person allows the release.
@@ -150,6 +168,7 @@ pub(crate) const APPROVAL: Shape = Shape {
     gates: &[("approve", "code")],
     people: &["approve", "release"],
     worktrees: &[],
+    extras: &[],
 };
 
 /// A person approves one step, and sends it back.
@@ -159,11 +178,18 @@ pub(crate) const APPROVED_GATE: Shape = Shape {
     gates: &[("approve", "code")],
     people: &["approve"],
     worktrees: &[],
+    extras: &[],
 };
 
 /// A feature in a worktree of its own: a merge follows it, and the fast-forward of the run.
-pub(crate) const WORKTREE: Shape =
-    Shape { name: "worktree", steps: &[("code", &[])], gates: &[], people: &[], worktrees: &["code"] };
+pub(crate) const WORKTREE: Shape = Shape {
+    name: "worktree",
+    steps: &[("code", &[])],
+    gates: &[],
+    people: &[],
+    worktrees: &["code"],
+    extras: &[],
+};
 
 /// Two features in worktrees of their own, side by side. A merge that fails loops back to its feature only.
 pub(crate) const WORKTREES: Shape = Shape {
@@ -172,6 +198,7 @@ pub(crate) const WORKTREES: Shape = Shape {
     gates: &[],
     people: &[],
     worktrees: &["a", "b"],
+    extras: &[],
 };
 
 /// A gate after the merge sends the feature back, which is merged again.
@@ -181,6 +208,7 @@ pub(crate) const REVIEWED_WORKTREE: Shape = Shape {
     gates: &[("review", "code")],
     people: &[],
     worktrees: &["code"],
+    extras: &[],
 };
 
 /// Asked to start again at each of its steps.
@@ -190,4 +218,105 @@ pub(crate) const RESTART: Shape = Shape {
     gates: &[("b", "a")],
     people: &[],
     worktrees: &[],
+    extras: &[],
+};
+
+/// A person approves the work of an agent, or sends it back.
+pub(crate) const IN_THE_LOOP: Shape = Shape {
+    name: "human in the loop",
+    steps: &[("code", &[]), ("review", &["code"]), ("ship", &["review"])],
+    gates: &[("review", "code")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("review", Extra::Approval)],
+};
+
+/// A person approves the work of an agent beside another step, and cannot send it back.
+pub(crate) const APPROVED_FORK: Shape = Shape {
+    name: "approved fork",
+    steps: &[("a", &[]), ("b", &[]), ("c", &["a"])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+    extras: &[("a", Extra::Approval)],
+};
+
+/// A step waits for conditions, and then for a person.
+pub(crate) const CONDITIONS: Shape = Shape {
+    name: "conditions",
+    steps: &[("code", &[]), ("ship", &["code"]), ("tell", &["code"])],
+    gates: &[("ship", "code")],
+    people: &["tell"],
+    worktrees: &[],
+    extras: &[("ship", Extra::Conditions), ("ship", Extra::Approval), ("tell", Extra::Conditions)],
+};
+
+/// Checks judge the work of an agent, which works again if one is red.
+pub(crate) const CHECKED: Shape = Shape {
+    name: "checks",
+    steps: &[("code", &[]), ("docs", &[]), ("ship", &["code"])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Checks)],
+};
+
+/// Checks of a gate send the work back, and a person approves it afterwards.
+pub(crate) const CHECKED_GATE: Shape = Shape {
+    name: "checked gate",
+    steps: &[("code", &[]), ("test", &["code"]), ("ship", &["test"])],
+    gates: &[("test", "code")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("test", Extra::Checks), ("test", Extra::Approval)],
+};
+
+/// A step for each item, one after the other.
+pub(crate) const ITEMS: Shape = Shape {
+    name: "items",
+    steps: &[("plan", &[]), ("code", &["plan"]), ("ship", &["code"])],
+    gates: &[("ship", "plan")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Items(1))],
+};
+
+/// Two paired steps; the second sends an item back.
+pub(crate) const PAIRED: Shape = Shape {
+    name: "paired items",
+    steps: &[("code", &[]), ("review", &["code"]), ("ship", &["review"])],
+    gates: &[("review", "code")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Items(1)), ("review", Extra::With("code"))],
+};
+
+/// Two items at once, with approvals.
+pub(crate) const PARALLEL: Shape = Shape {
+    name: "parallel items",
+    steps: &[("code", &[]), ("ship", &["code"])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Items(2)), ("code", Extra::Approval)],
+};
+
+/// Asked to start again at steps that checks and people judge.
+pub(crate) const RESTARTED_PHASES: Shape = Shape {
+    name: "restart of phases",
+    steps: &[("code", &[]), ("ship", &["code"])],
+    gates: &[],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Checks), ("ship", Extra::Approval)],
+};
+
+/// Asked to start again at each step of a data loop.
+pub(crate) const RESTARTED_ITEMS: Shape = Shape {
+    name: "restart of items",
+    steps: &[("code", &[]), ("review", &["code"])],
+    gates: &[("review", "code")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("code", Extra::Items(1)), ("review", Extra::With("code"))],
 };

@@ -7,8 +7,9 @@ use testkit::explorer::{Limits, Scene, Slots};
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
-    APPROVAL, APPROVED_GATE, CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, RESTART,
-    REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WORKTREE, WORKTREES,
+    APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE, GATHERED,
+    IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART, RESTARTED_ITEMS,
+    RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WORKTREE, WORKTREES,
 };
 use super::{ITERATIONS, POLICIES, scene};
 
@@ -50,6 +51,54 @@ fn every_state_keeps_the_rules() {
     expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
     let about = "`steps`: 18 shapes of workflows, three policies, one slot and all";
     expect_section("exploration.md", "counts of steps", &sum(about, &explored));
+}
+
+#[test]
+fn every_state_of_steps_with_phases_keeps_the_rules() {
+    let shapes = [
+        (&IN_THE_LOOP, 2),
+        (&APPROVED_FORK, 1),
+        (&CONDITIONS, 0),
+        (&CHECKED, 1),
+        (&CHECKED_GATE, 1),
+        (&RESTARTED_PHASES, 1),
+    ];
+    let mut scenes: Vec<(Scene<Steps>, Limits)> = Vec::new();
+    for (shape, requests) in shapes {
+        for policy in POLICIES {
+            scenes.push((scene(shape, policy, Slots::All), Limits::with_requests(requests)));
+        }
+    }
+    let explored = explore_all(&scenes);
+    expect_file("protocols/steps/phases.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let about = "`steps` with people, conditions and checks: 6 shapes of workflows, three policies";
+    expect_section("exploration.md", "counts of phases", &sum(about, &explored));
+}
+
+#[test]
+fn every_state_of_data_loops_keeps_the_rules() {
+    let scenes = data_loops(&[(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1)]);
+    let explored = explore_all(&scenes);
+    expect_file("protocols/steps/data-loops.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let about = "`steps` with data loops: 3 shapes of workflows, three policies";
+    expect_section("exploration.md", "counts of data loops", &sum(about, &explored));
+}
+
+#[test]
+fn every_state_of_paired_data_loops_keeps_the_rules() {
+    let scenes = data_loops(&[(&PAIRED, 1)]);
+    let explored = explore_all(&scenes);
+    expect_file("protocols/steps/paired-loops.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let about = "`steps` with paired data loops: 1 shape of workflows, three policies";
+    expect_section("exploration.md", "counts of paired data loops", &sum(about, &explored));
+}
+
+fn data_loops(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
+    let scenes = shapes.iter().flat_map(|(shape, requests)| {
+        let limits = Limits::with_requests(*requests);
+        POLICIES.map(|policy| (scene(shape, policy, Slots::All), limits))
+    });
+    scenes.collect()
 }
 
 /// After a request of another client, an engine starts queued steps in an entry of its own, and may be killed before.

@@ -268,14 +268,14 @@ fn problems_of_workflows_are_shown_at_their_position() {
       |
       = hint: name a step that comes before `a`: one of its `needs`, or of theirs
     ");
-    assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, human_in_the_loop: true}}\n")), @"
-    error[not-supported-yet]: `human_in_the_loop` (waiting for a person's answer) is not supported yet
+    assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, until_condition: true}}\n")), @"
+    error[not-supported-yet]: `until_condition` (repeating a step until a condition holds) is not supported yet
      --> wf.yaml:2:40
       |
-    2 |   - {id: a, agent: x, prompt: wf.yaml, human_in_the_loop: true}
-      |                                        ^^^^^^^^^^^^^^^^^
+    2 |   - {id: a, agent: x, prompt: wf.yaml, until_condition: true}
+      |                                        ^^^^^^^^^^^^^^^
       |
-      = hint: remove `human_in_the_loop` if the workflow makes sense without it
+      = hint: remove `until_condition` if the workflow makes sense without it
     ");
     assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: ../a, {step}}}\n")), @"
     error[unsafe-id]: `../a` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-`

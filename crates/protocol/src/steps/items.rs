@@ -1,0 +1,82 @@
+//! The items of a data loop: where they are read from, and what an attempt is told about its item.
+
+use serde_json::{Value, json};
+
+use super::definition::Definition;
+use super::document::Document;
+use super::step::Verdict;
+use super::workflow::{DataLoop, ItemsSource, StepSpec};
+use crate::StepId;
+use crate::prompt::fenced;
+use crate::report::Report;
+use crate::rules::{Effect, ParsedReport};
+
+/// The effect that reads the items, and the field of its report.
+pub const ITEMS: &str = "items";
+
+/// Returns the effect that reads the items of a step.
+pub(super) fn effect(document: &Document, step: &StepSpec) -> Option<Effect> {
+    let arguments = match &step.data_loop.as_ref()?.source {
+        ItemsSource::Items(items) => json!({ "items": items }),
+        ItemsSource::Artifact(path) => json!({ "artifact": path }),
+        ItemsSource::Step(from) => {
+            let artifacts = document.step(from.as_str()).map(|step| step.artifacts.as_slice());
+            json!({ "step": from, "artifact": artifacts.and_then(<[String]>::first) })
+        }
+        ItemsSource::With(_) => return None,
+    };
+    Some(Effect { name: ITEMS, arguments })
+}
+
+pub(super) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
+    match listed(step, report) {
+        Some(items) => match u32::try_from(items.len()) {
+            Ok(count) => ParsedReport::Verdict(Verdict::Items(count)),
+            Err(_) => ParsedReport::Invalid("there are too many items".to_owned()),
+        },
+        None => ParsedReport::Invalid("the report has no list `items`".to_owned()),
+    }
+}
+
+/// Returns the items of a report, cut to `max_iterations`.
+pub(super) fn listed(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
+    let items = report.others.get(ITEMS)?.as_array()?;
+    let most = step.data_loop.as_ref().and_then(|data_loop| data_loop.max_iterations);
+    let most = most.map_or(usize::MAX, |most| most.get() as usize);
+    Some(items.iter().take(most).cloned().collect())
+}
+
+/// Returns the data loop, the item, its number and how many there are, if the id is that of an item.
+fn item<'a>(
+    definition: &'a Definition,
+    document: &'a Document,
+    id: &StepId,
+) -> Option<(&'a DataLoop, &'a Value, u32, usize)> {
+    let (step, number) = definition.item_of(id)?;
+    let step = definition.step(step);
+    let items = &document.progress.get(definition.leader(step)?.id.as_str())?.items;
+    let value = items.get(usize::try_from(number - 1).ok()?)?;
+    Some((step.data_loop.as_ref()?, value, number, items.len()))
+}
+
+/// Returns the prompt of a step, with the item if it is one.
+pub(super) fn prompt(definition: &Definition, document: &Document, id: &StepId) -> String {
+    let prompt = definition.prompt(id);
+    match item(definition, document, id) {
+        None => prompt.to_owned(),
+        Some((_, value, number, count)) => {
+            let value = serde_json::to_string_pretty(value).unwrap_or_default();
+            format!("{}\n\n## Item {number} of {count}\n\n{}", prompt.trim_end(), fenced("json", &value))
+        }
+    }
+}
+
+/// Returns the variables with the item and its index, from 0.
+pub(super) fn variables(definition: &Definition, document: &Document, id: &StepId) -> Vec<(String, String)> {
+    let Some((data_loop, value, number, _)) = item(definition, document, id) else { return Vec::new() };
+    let name = |var: &str| format!("LOOP_{}", var.to_ascii_uppercase());
+    vec![
+        (name(&data_loop.item_var), value.to_string()),
+        (name(&data_loop.index_var), (number - 1).to_string()),
+    ]
+}

@@ -1,0 +1,72 @@
+//! The phases of a step: what the engine does with it, one after the other, from its conditions to the approval.
+//!
+//! Each phase is a turn of the step, and the phase decides what works on that turn. A step with nothing but an agent has one
+//! phase. A step with a data loop has no work of its own: its items have.
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::Definition;
+use super::workflow::ItemsSource;
+use crate::StepId;
+use crate::rules::StepKind;
+
+/// Where a step is between its needs and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It waits until the conditions in `gates` hold.
+    Conditions,
+    /// The engine reads the items of its data loop.
+    Items,
+    /// Its items are worked on. It has no turn.
+    Each,
+    /// Its agent works on it; or a person, or the engine.
+    Work,
+    /// The engine runs its checks.
+    Checks,
+    /// A person is asked about the agent's work (`human_in_the_loop`).
+    Approval,
+    /// A person has approved. A transition of its own completes the step.
+    Answered,
+}
+
+impl Definition {
+    /// Returns the phases of a step or an item in their order.
+    fn phases(&self, id: &StepId) -> impl Iterator<Item = Phase> {
+        let step = self.step(id);
+        let is_item = self.item_of(id).is_some();
+        let source = step.data_loop.as_ref().filter(|_| !is_item).map(|data_loop| &data_loop.source);
+        let repeats = source.is_some();
+        let is_paired = matches!(source, Some(ItemsSource::With(_)));
+        let all = [
+            (!is_item && !step.gates.is_empty(), Phase::Conditions),
+            (repeats && !is_paired, Phase::Items),
+            (repeats, Phase::Each),
+            (!repeats, Phase::Work),
+            (!repeats && !step.checks.is_empty(), Phase::Checks),
+            (!repeats && step.human_in_the_loop, Phase::Approval),
+            (!repeats && (step.human_in_the_loop || step.is_for_person()), Phase::Answered),
+        ];
+        all.into_iter().filter(|(has, _)| *has).map(|(_, phase)| phase)
+    }
+
+    /// Returns the phase that begins when all needs are done.
+    pub fn first_phase(&self, id: &StepId) -> Phase {
+        self.phases(id).next().expect("BUG: every step has a phase")
+    }
+
+    /// Returns the phase after this one; `None` if the step is done then.
+    pub fn phase_after(&self, id: &StepId, phase: Phase) -> Option<Phase> {
+        self.phases(id).find(|other| *other > phase)
+    }
+
+    /// Returns what works on the step in this phase.
+    pub fn kind_in(&self, id: &StepId, phase: Phase) -> StepKind {
+        match phase {
+            Phase::Conditions | Phase::Approval | Phase::Answered => StepKind::Person,
+            Phase::Items | Phase::Each => StepKind::Effect,
+            Phase::Work => self.step(id).kind(),
+            Phase::Checks => StepKind::Command,
+        }
+    }
+}

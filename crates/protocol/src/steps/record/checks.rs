@@ -1,0 +1,108 @@
+//! The checks of a step.
+
+use serde_json::Map;
+
+use super::{Parts, progress, step};
+use crate::brief::Finding;
+use crate::checks::{self, CheckResult};
+use crate::entry::{Entry, Evidence, Input};
+use crate::report::{Expected, Report};
+use crate::run::{Ending, Exit, Fact};
+use crate::steps::document::{Document, Status, StepDocument, findings_part};
+use crate::steps::phase::Phase;
+use crate::steps::workflow::ENGINE;
+use crate::steps::{Steps, Verdict};
+use crate::{RunId, Stamp, StepId};
+
+/// Records that a check is red and the agent works again, with the output of the check in its prompt.
+pub(super) fn record_red_checks(
+    document: &mut Document,
+    id: &StepId,
+    entry: &Entry<Steps>,
+    evidence: Option<&Evidence>,
+    parts: &mut Parts,
+) {
+    let progress = progress(document, id, parts);
+    progress.phase = Some(Phase::Work);
+    progress.failed_checks += 1;
+    let findings = check_finding(document, id, entry, evidence).into_iter().collect();
+    document.findings.insert(id.to_string(), findings);
+    parts.touch(findings_part(id.as_str()));
+    let step = step(document, id, parts);
+    step.status = Status::Pending;
+    step.last_error = Some(red_checks(evidence));
+}
+
+/// Returns the red checks in one line: `test failed: exit code 101`.
+pub(super) fn red_checks(evidence: Option<&Evidence>) -> String {
+    let summaries: Vec<_> = red_results(evidence).iter().map(CheckResult::summary).collect();
+    if summaries.is_empty() { "a check failed".to_owned() } else { summaries.join("; ") }
+}
+
+pub(super) fn red_results(evidence: Option<&Evidence>) -> Vec<CheckResult> {
+    let report = evidence.and_then(|evidence| evidence.report.as_ref());
+    let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
+    results.into_iter().filter(|result| !result.passed()).collect()
+}
+
+/// Returns the red checks as a finding, with the end of their output.
+pub(super) fn check_finding(
+    document: &Document,
+    id: &StepId,
+    entry: &Entry<Steps>,
+    evidence: Option<&Evidence>,
+) -> Option<Finding> {
+    let results = red_results(evidence);
+    if results.is_empty() {
+        return None;
+    }
+    let expected = Expected {
+        run_id: RunId::new(&document.head.run_id).ok()?,
+        step_id: id.clone(),
+        agent: ENGINE.to_owned(),
+    };
+    let mut report = Report::completed(&expected, entry.at, Map::new());
+    report.gate_failure = true;
+    report.logs = results
+        .iter()
+        .map(|result| {
+            let (summary, command) = (result.summary(), result.command_line());
+            format!("{summary}\ncommand: {command}\n{}", result.output.trim_end())
+        })
+        .collect();
+    Some(Finding { from: id.to_string(), report_path: String::new(), report })
+}
+
+/// Records the end of something that the engine did for a step. The results of the agent stay, and its log grows.
+pub(super) fn record_own_end(step: &mut StepDocument, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
+    step.ended_at = Some(at);
+    let error = evidence.and_then(|evidence| evidence.error.clone());
+    match exit {
+        Exit::Reported => {
+            let report = evidence.and_then(|evidence| evidence.report.as_ref());
+            step.logs.extend(report.into_iter().flat_map(|report| report.logs.iter().cloned()));
+            step.status = Status::Completed;
+            step.last_error = None;
+        }
+        Exit::Exhausted => {
+            step.status = Status::Failed;
+            step.last_error = Some(error.unwrap_or_else(|| "It was interrupted too often".to_owned()));
+        }
+        Exit::WillRetry { .. }
+        | Exit::Drained
+        | Exit::Interrupted { .. }
+        | Exit::Stopped
+        | Exit::Released => {
+            step.status = Status::Pending;
+            step.last_error = error.or(step.last_error.take());
+        }
+    }
+}
+
+/// Whether the entry has red checks of a step that is not a gate.
+pub(super) fn is_red(entry: &Entry<Steps>) -> bool {
+    matches!(
+        &entry.input,
+        Input::Fact { fact: Fact::Ended { ending: Ending::Reported(Verdict::ChecksFailed), .. }, .. }
+    )
+}

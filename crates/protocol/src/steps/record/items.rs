@@ -1,0 +1,164 @@
+//! The items of data loops. The file shows their step, the parts of the document have each of them.
+
+use super::{Parts, progress, step};
+use crate::entry::{Entry, Evidence};
+use crate::run::Change;
+use crate::steps::definition::Definition;
+use crate::steps::document::{
+    Document, Status, StepDocument, findings_part, gate_part, item_part, progress_part,
+};
+use crate::steps::loops::item_id;
+use crate::steps::phase::Phase;
+use crate::steps::{Steps, items};
+use crate::{Stamp, StepId};
+
+/// Records the items of a step, for it and the steps that are paired with it.
+pub(super) fn record_items(
+    definition: &Definition,
+    document: &mut Document,
+    id: &StepId,
+    count: u32,
+    at: Stamp,
+    evidence: Option<&Evidence>,
+    parts: &mut Parts,
+) {
+    let leader = definition.step(id);
+    let report = evidence.and_then(|evidence| evidence.report.as_ref());
+    let listed = report.and_then(|report| items::listed(leader, report)).unwrap_or_default();
+    let progress = progress(document, id, parts);
+    progress.phase = Some(Phase::Each);
+    progress.items = listed;
+    for paired in definition.paired(leader) {
+        for number in 1..=count {
+            let item = item_id(&paired.id, number);
+            parts.touch(item_part(item.as_str()));
+            document.items.insert(item.to_string(), StepDocument::pending());
+        }
+        let step = step(document, &paired.id, parts);
+        if step.status == Status::Skipped {
+            continue;
+        }
+        step.status = Status::Pending;
+        step.started_at = Some(at);
+        step.ended_at = None;
+        step.attempts = 1;
+    }
+}
+
+/// Gives a step with a data loop the results of its items.
+pub(super) fn collect_results(
+    definition: &Definition,
+    document: &mut Document,
+    id: &StepId,
+    at: Stamp,
+    parts: &mut Parts,
+) {
+    let is_loop = definition.item_of(id).is_none() && definition.step(id).data_loop.is_some();
+    if !is_loop {
+        return;
+    }
+    let done: Vec<_> = items_of(document, id).cloned().collect();
+    let step = step(document, id, parts);
+    step.artifacts.clear();
+    step.logs.clear();
+    for item in done {
+        let new = item.artifacts.into_iter().filter(|artifact| !step.artifacts.contains(artifact));
+        let new: Vec<_> = new.collect();
+        step.artifacts.extend(new);
+        step.logs.extend(item.logs);
+        step.metrics.extend(item.metrics);
+        step.report_path = item.report_path.or(step.report_path.take());
+    }
+    step.started_at = step.started_at.or(Some(at));
+    step.last_error = None;
+    step.manual_input_path = None;
+    step.status = Status::Running;
+}
+
+/// Shows in the step of each item that the entry is about what its items do.
+pub(super) fn record_parents(
+    definition: &Definition,
+    document: &mut Document,
+    entry: &Entry<Steps>,
+    parts: &mut Parts,
+) {
+    if document.items.is_empty() {
+        return;
+    }
+    let mut parents: Vec<&StepId> = Vec::new();
+    for change in &entry.changes {
+        let ids: Vec<&StepId> = match change {
+            Change::Started { attempt, .. }
+            | Change::StopRequested { attempt, .. }
+            | Change::Ended { attempt, .. } => vec![&attempt.step],
+            Change::Waiting { step } | Change::Answered { step } | Change::Dequeued { step } => vec![step],
+            Change::Protocol { transition } => transition.steps().collect(),
+            Change::Status { .. } | Change::Queued { .. } | Change::BackoffElapsed { .. } => Vec::new(),
+        };
+        let of = ids.into_iter().filter_map(|id| definition.item_of(id)).map(|(step, _)| step);
+        for parent in of {
+            if !parents.contains(&parent) {
+                parents.push(parent);
+            }
+        }
+    }
+    for parent in parents {
+        record_parent(document, parent, entry.at, parts);
+    }
+}
+
+fn record_parent(document: &mut Document, id: &StepId, at: Stamp, parts: &mut Parts) {
+    let is_over = |status| matches!(status, Status::Completed | Status::Skipped);
+    if document.steps.get(id.as_str()).is_none_or(|step| is_over(step.status)) {
+        return;
+    }
+    let first = |status: Status| items_of(document, id).find(|item| item.status == status);
+    let (status, from) = if let Some(failed) = first(Status::Failed) {
+        (Status::Failed, Some(failed.clone()))
+    } else if let Some(waiting) = first(Status::WaitingOnHuman) {
+        (Status::WaitingOnHuman, Some(waiting.clone()))
+    } else if first(Status::Running).is_some() {
+        (Status::Running, None)
+    } else {
+        (Status::Pending, None)
+    };
+    let step = step(document, id, parts);
+    step.status = status;
+    step.started_at = step.started_at.or(Some(at));
+    step.ended_at = (status == Status::Failed).then_some(at);
+    step.last_error = from.as_ref().and_then(|item| item.last_error.clone());
+    step.manual_input_path = from.and_then(|item| item.manual_input_path);
+}
+
+/// Returns the items of a step in their order.
+fn items_of<'a>(document: &'a Document, id: &'a StepId) -> impl Iterator<Item = &'a StepDocument> {
+    (1..).map_while(move |number| document.items.get(item_id(id, number).as_str()))
+}
+
+/// Removes items whose list is read again.
+pub(super) fn forget_items(document: &mut Document, ids: &[StepId], parts: &mut Parts) {
+    for id in ids {
+        let id = id.as_str();
+        document.items.remove(id);
+        parts.touch(item_part(id));
+        if document.progress.remove(id).is_some() {
+            parts.touch(progress_part(id));
+        }
+        if document.findings.remove(id).is_some() {
+            parts.touch(findings_part(id));
+        }
+        if document.gates.remove(id).is_some() {
+            parts.touch(gate_part(id));
+        }
+    }
+}
+
+/// Opens steps again of which some items are done again.
+pub(super) fn reopen(document: &mut Document, ids: &[StepId], parts: &mut Parts) {
+    for id in ids {
+        progress(document, id, parts).phase = Some(Phase::Each);
+        let step = step(document, id, parts);
+        step.status = Status::Pending;
+        step.ended_at = None;
+    }
+}

@@ -1,0 +1,70 @@
+//! Reads the items of a data loop.
+
+use std::fs;
+use std::path::Path;
+
+use protocol::RunLocation;
+use protocol::steps::ITEMS;
+use serde_json::{Map, Value, json};
+
+use super::effect::{EffectOrder, PerformEffect};
+
+/// Reads the list that the arguments give: `items` themselves, or the file `artifact`, which has a JSON list or an object with
+/// a list `items`. It changes nothing, so it may be repeated.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadItems;
+
+impl PerformEffect for ReadItems {
+    fn find(&self, _: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+        Ok(None)
+    }
+
+    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+        let arguments = &order.arguments;
+        let items = match (&arguments["items"], &arguments["artifact"]) {
+            (Value::Array(items), _) => items.clone(),
+            (_, Value::String(artifact)) => read(order, artifact)?,
+            (_, _) => {
+                let step = arguments["step"].as_str().unwrap_or("?");
+                return Err(format!("the items come from `{step}`, which reported no artifact"));
+            }
+        };
+        let line = match items.len() {
+            1 => "1 item".to_owned(),
+            count => format!("{count} items"),
+        };
+        match json!({ ITEMS: items, "logs": [line] }) {
+            Value::Object(fields) => Ok(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Err("BUG: an object is not one".to_owned())
+            }
+        }
+    }
+}
+
+fn read(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
+    let tree = order.trees.as_ref().map(|trees| trees.path(None));
+    let tree = tree.as_deref().unwrap_or(&order.repo_dir);
+    // Files of the run's directory are in the repository, all others in the tree.
+    let root = if format!("/{artifact}").starts_with(RunLocation::EXCLUDED) { &order.repo_dir } else { tree };
+    let path = root.join(artifact);
+    let unusable = |why: String| format!("the items in `{}` are unusable: {why}", shown(&path));
+    let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| unusable(format!("it is not JSON: {error}")))?;
+    match value {
+        Value::Array(items) => Ok(items),
+        Value::Object(mut fields) => match fields.remove(ITEMS) {
+            Some(Value::Array(items)) => Ok(items),
+            Some(_) => Err(unusable("its field `items` is not a list".to_owned())),
+            None => Err(unusable("it is an object without `items`".to_owned())),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Err(unusable("it is neither a list nor an object with `items`".to_owned()))
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

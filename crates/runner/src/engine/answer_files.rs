@@ -1,0 +1,188 @@
+//! Answer files: while a step waits, a file may answer it. The engine watches the file and commits the answer.
+//!
+//! A file for a single question is renamed after the question before its answer is committed. So it answers once, and an
+//! engine that is killed in between finds it again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Author, Evidence};
+use protocol::run::{Fact, TurnStatus};
+use protocol::{Answer, AnswerFile, StepId, Turn};
+use supervisor::DirWatch;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::{Engine, EngineError};
+use crate::engine::Notice;
+
+/// A question of a step.
+type QuestionId = (StepId, Turn);
+
+/// The files that are watched, one for each question that has one.
+#[derive(Debug)]
+pub(super) struct AnswerFiles {
+    watched: BTreeMap<QuestionId, Watched>,
+    sender: mpsc::UnboundedSender<QuestionId>,
+    written: mpsc::UnboundedReceiver<QuestionId>,
+}
+
+/// The task that waits for writes. It ends with this value.
+#[derive(Debug)]
+struct Watched(AbortHandle);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Default for AnswerFiles {
+    fn default() -> Self {
+        let (sender, written) = mpsc::unbounded_channel();
+        Self { watched: BTreeMap::new(), sender, written }
+    }
+}
+
+impl AnswerFiles {
+    /// Waits until the file of a question is written. Cancel-safe.
+    pub(super) async fn written(&mut self) -> QuestionId {
+        self.written.recv().await.expect("BUG: the sender lives as long as the receiver")
+    }
+}
+
+impl Engine<'_> {
+    /// Watches the answer files of questions that are new, reads them, and forgets those of closed questions.
+    pub(super) async fn watch_answer_files(&mut self) -> Result<(), EngineError> {
+        if self.views.repo_missing() {
+            return Ok(());
+        }
+        let waiting = self.journal.state.run.waiting_steps();
+        let waiting: Vec<_> = waiting.map(|(step, turn)| (step.clone(), turn)).collect();
+        self.answer_files.watched.retain(|question, _| waiting.contains(question));
+        for question in waiting {
+            if self.answer_files.watched.contains_key(&question) {
+                continue;
+            }
+            let Some(file) = self.journal.machine().answer_file(&question.0) else { continue };
+            let watched = watch(&self.dir_watcher, &file).map_err(|error| error.to_string());
+            let sender = self.answer_files.sender.clone();
+            let id = question.clone();
+            let watch = watched.as_ref().err().cloned();
+            let task = tokio::spawn(async move {
+                let Ok(watch) = watched else { return };
+                while watch.written().await.is_ok() && sender.send(id.clone()).is_ok() {}
+            });
+            self.answer_files.watched.insert(question.clone(), Watched(task.abort_handle()));
+            if let Some(reason) = watch {
+                self.notice_no_answer(
+                    &question,
+                    &file,
+                    &format!("its directory cannot be watched: {reason}"),
+                );
+            }
+            self.read_answer_file(&question).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directories for answers, before a view names them. What cannot be made is reported when it is watched.
+    pub(super) fn make_answer_dirs(&self) {
+        let machine = self.journal.machine();
+        for (step, _) in self.journal.state.run.waiting_steps() {
+            if let Some(AnswerFile::Single(path)) = machine.answer_file(step)
+                && let Some(directory) = Path::new(&path).parent()
+            {
+                let _ = fs::create_dir_all(directory);
+            }
+        }
+    }
+
+    /// Reads the file of a question and commits its answer, if it has one.
+    pub(super) async fn read_answer_file(&mut self, question: &QuestionId) -> Result<(), EngineError> {
+        let (step, turn) = question;
+        let active = self.journal.state.run.active_turns.get(step);
+        let is_open =
+            active.is_some_and(|active| active.turn == *turn && active.status == TurnStatus::Waiting);
+        let Some(file) = self.journal.machine().answer_file(step).filter(|_| is_open) else { return Ok(()) };
+        let answer = match self.find_answer(question, &file) {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ok(()),
+            Err(reason) => {
+                self.notice_no_answer(question, &file, &reason);
+                return Ok(());
+            }
+        };
+        let verdict = match self.journal.machine().parse_answer(step, &answer) {
+            Ok(verdict) => verdict,
+            Err(reason) => {
+                self.notice_no_answer(question, &file, &reason);
+                return Ok(());
+            }
+        };
+        let by = self.author_of(&file);
+        let fact = Fact::Answered { step: step.clone(), turn: *turn, verdict };
+        let evidence = Evidence { answer: Some(answer), ..Evidence::default() };
+        self.absorb_from(Some(by), fact, Some(evidence)).await
+    }
+
+    fn find_answer(&self, (step, turn): &QuestionId, file: &AnswerFile) -> Result<Option<Answer>, String> {
+        let machine = self.journal.machine();
+        let read = |path: &Path| match read(path)? {
+            None => Ok(None),
+            Some(text) => machine.parse_answer_file(step, &text),
+        };
+        let path = Path::new(file.path());
+        match file {
+            AnswerFile::Shared(_) => read(path),
+            AnswerFile::Single(_) => {
+                let taken = taken_path(path, *turn);
+                if let Some(answer) = read(&taken)? {
+                    return Ok(Some(answer));
+                }
+                let Some(_) = read(path)? else { return Ok(None) };
+                fs::rename(path, &taken).map_err(|error| format!("it cannot be moved aside: {error}"))?;
+                read(&taken)
+            }
+        }
+    }
+
+    /// Returns the author of an answer in a file: the file, because who wrote it is not known.
+    fn author_of(&self, file: &AnswerFile) -> Author {
+        let path = Path::new(file.path());
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() }
+    }
+
+    fn notice_no_answer(&mut self, (step, turn): &QuestionId, file: &AnswerFile, reason: &str) {
+        let path = PathBuf::from(file.path());
+        self.observer.notice(Notice::NoAnswer { step, turn: *turn, path, reason });
+    }
+}
+
+/// Watches a file. The directory for answers is made, so that it can be watched.
+fn watch(watcher: &supervisor::DirWatcher, file: &AnswerFile) -> io::Result<DirWatch> {
+    let path = Path::new(file.path());
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    match file {
+        AnswerFile::Single(_) => fs::create_dir_all(directory)?,
+        AnswerFile::Shared(_) => {}
+    }
+    watcher.watch(directory, &[path.to_owned()])
+}
+
+/// Reads a file; `None` if there is none.
+fn read(path: &Path) -> Result<Option<String>, String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("it cannot be read: {error}")),
+    }
+}
+
+/// Returns the path of a file that was taken as the answer of a turn: `r1__ship.2.json`.
+fn taken_path(path: &Path, turn: Turn) -> PathBuf {
+    path.with_extension(format!("{turn}.json"))
+}
