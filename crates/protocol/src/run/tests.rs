@@ -6,8 +6,7 @@ use std::num::NonZeroU32;
 use super::*;
 use crate::machine::{Typed, json};
 use crate::rules::{Outcome, Protocol as _, RunLocation};
-use crate::steps::decide::State;
-use crate::steps::{Definition, DefinitionSource, OnFailure, StepSpec, Steps, Verdict, Workflow};
+use crate::steps::{Definition, DefinitionSource, OnFailure, State, StepSpec, Steps, Verdict, Workflow};
 use crate::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
 
 fn step(id: &str) -> StepId {

@@ -1,44 +1,16 @@
 //! The transition table of `steps`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, OnFailure};
 use super::loops::{self, ResetSet};
 use super::phase::Phase;
+use super::state::{Change, State};
 use super::step::Verdict;
 use crate::StepId;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
-
-/// Which steps are done, failed or to be repeated.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct State {
-    /// Completed or skipped steps, on which others may depend.
-    pub done: BTreeSet<StepId>,
-    /// Those of `done` that were skipped.
-    pub skipped: BTreeSet<StepId>,
-    pub failed: BTreeSet<StepId>,
-    /// Failed gates whose loop-back is pending.
-    pub looping: BTreeSet<StepId>,
-    /// How many loop-backs have reset each step. Steps without any are left out.
-    pub iterations: BTreeMap<StepId, u32>,
-    /// The step at which the run is to start again, until no attempt is alive there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarting: Option<StepId>,
-    /// The phase of each step that has left its first one and is not finished.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub phases: BTreeMap<StepId, Phase>,
-    /// How often the checks of each step have failed since it was ready. Each counts as a failed attempt.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub failed_checks: BTreeMap<StepId, u32>,
-    /// How many items each step with a data loop has, once they are known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub loops: BTreeMap<StepId, u32>,
-    /// Items that had failed and are to be worked on after all, in this order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub taken_up: Vec<StepId>,
-}
 
 /// What only a `steps` run can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,185 +18,6 @@ pub struct State {
 pub enum Request {
     /// Do this step and everything after it again, whatever their status.
     StartAt(StepId),
-}
-
-/// One transition of the state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    Done(StepId),
-    /// The step begins its next phase.
-    Entered {
-        step: StepId,
-        phase: Phase,
-    },
-    Failed(StepId),
-    /// A check of the step failed, and its agent works again.
-    ChecksFailed(StepId),
-    /// The step completed, and its report says that the gate failed.
-    GateFailed(StepId),
-    /// The loop-back of these gates to these targets. All of `steps` are to be done again.
-    Reset {
-        gates: Vec<StepId>,
-        targets: Vec<StepId>,
-        steps: Vec<StepId>,
-        /// Items that vanish, because their list is read again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        items: Vec<StepId>,
-        /// Steps with data loops of which only some items are to be done again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        reopened: Vec<StepId>,
-    },
-    /// The items of the step are known, and worked on.
-    Items {
-        step: StepId,
-        count: u32,
-    },
-    Retried(StepId),
-    Skipped(StepId),
-    /// A user wants the run to start again at this step.
-    RestartRequested(StepId),
-    /// These steps are as in a new run: the one named, everything after it, and what had failed elsewhere.
-    Restarted {
-        from: StepId,
-        steps: Vec<StepId>,
-        /// Items that vanish, because their list is read again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        items: Vec<StepId>,
-    },
-}
-
-impl Change {
-    /// Returns every step that the change names.
-    pub(super) fn steps(&self) -> impl Iterator<Item = &StepId> {
-        let (one, many): (Option<&StepId>, [&[StepId]; 5]) = match self {
-            Self::Done(step)
-            | Self::Failed(step)
-            | Self::GateFailed(step)
-            | Self::Retried(step)
-            | Self::Skipped(step)
-            | Self::ChecksFailed(step)
-            | Self::Items { step, .. }
-            | Self::Entered { step, .. }
-            | Self::RestartRequested(step) => (Some(step), [&[]; 5]),
-            Self::Restarted { from, steps, items } => (Some(from), [steps, items, &[], &[], &[]]),
-            Self::Reset { gates, targets, steps, items, reopened } => {
-                (None, [gates, targets, steps, items, reopened])
-            }
-        };
-        one.into_iter().chain(many.into_iter().flatten())
-    }
-}
-
-impl State {
-    pub fn iteration(&self, step: &StepId) -> u32 {
-        self.iterations.get(step).copied().unwrap_or(0)
-    }
-
-    /// Returns the phase of a step that is not finished.
-    pub fn phase(&self, definition: &Definition, step: &StepId) -> Phase {
-        self.phases.get(step).copied().unwrap_or_else(|| definition.first_phase(step))
-    }
-
-    /// Returns the steps that a person has approved and that are not done yet.
-    pub fn answered(&self) -> impl Iterator<Item = &StepId> {
-        self.phases.iter().filter(|(_, phase)| **phase == Phase::Answered).map(|(step, _)| step)
-    }
-
-    /// Returns how often the checks of a step have failed since it was ready.
-    pub fn failed_checks(&self, step: &StepId) -> u32 {
-        self.failed_checks.get(step).copied().unwrap_or(0)
-    }
-
-    /// Ends the phases of a step.
-    fn leave(&mut self, step: &StepId) {
-        self.phases.remove(step);
-        self.failed_checks.remove(step);
-    }
-
-    /// Ends the failure of a step. An item is then behind the items that are worked on.
-    fn take_up(&mut self, step: &StepId) {
-        if self.failed.remove(step) && !self.loops.is_empty() {
-            self.taken_up.retain(|other| other != step);
-            self.taken_up.push(step.clone());
-        }
-    }
-
-    /// Makes a step as in a new run, except for its iterations.
-    fn undo(&mut self, step: &StepId) {
-        self.take_up(step);
-        for set in [&mut self.done, &mut self.skipped, &mut self.looping] {
-            set.remove(step);
-        }
-        self.loops.remove(step);
-        self.leave(step);
-    }
-
-    /// Removes items whose list is read again.
-    fn forget_items(&mut self, items: &[StepId]) {
-        for item in items {
-            self.undo(item);
-            self.iterations.remove(item);
-        }
-        self.taken_up.retain(|step| !items.contains(step));
-    }
-
-    pub(super) fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Done(step) => {
-                self.leave(step);
-                self.done.insert(step.clone());
-            }
-            Change::Entered { step, phase } => {
-                self.phases.insert(step.clone(), *phase);
-            }
-            Change::ChecksFailed(step) => {
-                self.phases.insert(step.clone(), Phase::Work);
-                *self.failed_checks.entry(step.clone()).or_insert(0) += 1;
-            }
-            Change::Failed(step) => {
-                self.leave(step);
-                self.failed.insert(step.clone());
-            }
-            Change::GateFailed(step) => {
-                self.leave(step);
-                self.looping.insert(step.clone());
-            }
-            Change::Items { step, count } => {
-                self.phases.insert(step.clone(), Phase::Each);
-                self.loops.insert(step.clone(), *count);
-            }
-            Change::Reset { steps, items, reopened, .. } => {
-                for step in reopened {
-                    self.done.remove(step);
-                    self.skipped.remove(step);
-                    self.phases.insert(step.clone(), Phase::Each);
-                }
-                self.forget_items(items);
-                for step in steps {
-                    self.undo(step);
-                    *self.iterations.entry(step.clone()).or_insert(0) += 1;
-                }
-            }
-            Change::Retried(step) => self.take_up(step),
-            Change::Skipped(step) => {
-                self.leave(step);
-                self.take_up(step);
-                self.looping.remove(step);
-                self.done.insert(step.clone());
-                self.skipped.insert(step.clone());
-            }
-            Change::RestartRequested(step) => self.restarting = Some(step.clone()),
-            Change::Restarted { steps, items, .. } => {
-                self.restarting = None;
-                self.forget_items(items);
-                for step in steps {
-                    self.undo(step);
-                    self.iterations.remove(step);
-                }
-            }
-        }
-    }
 }
 
 /// Decides about the request to start again at a step.

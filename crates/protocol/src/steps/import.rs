@@ -6,10 +6,11 @@
 use serde_json::Value;
 
 use super::check::check;
-use super::decide::{self, Change, State};
+use super::decide;
 use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
 use super::phase::Phase;
+use super::state::{Change, State};
 use crate::StepId;
 use crate::rules::{ImportRefusal, Move};
 

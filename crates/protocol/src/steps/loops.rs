@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use super::decide::{Change, State, is_unfinished};
+use super::decide::is_unfinished;
 use super::definition::{Definition, OnFailure};
 use super::phase::Phase;
+use super::state::{Change, State};
 use super::workflow::StepSpec;
 use crate::StepId;
 

@@ -18,18 +18,20 @@ mod people;
 mod phase;
 mod present;
 mod record;
+mod state;
 mod step;
 pub mod workflow;
 
 use std::num::NonZeroU32;
 
 pub use check::{check, check_document};
-pub use decide::{Change, Request, State};
+pub use decide::Request;
 pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use items::ITEMS;
 pub use load::add_effects;
 pub use phase::Phase;
+pub use state::{Change, State};
 pub use step::Verdict;
 pub use workflow::{DataLoop, ItemsSource, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow};
 

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use self::answers::{answer_line, forget_answer, is_rejected, record_answer, record_wait, rejection};
 use self::checks::{check_finding, is_red, record_own_end, record_red_checks, red_checks, red_results};
-use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::{
     Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
     progress_part, step_part,
 };
 use super::phase::Phase;
+use super::state::Change as ProtocolChange;
 use super::{Steps, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};

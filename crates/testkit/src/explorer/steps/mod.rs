@@ -10,10 +10,10 @@ use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::run::TurnStatus;
-use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{
-    DataLoop, Definition, DefinitionSource, Document, ITEMS, ItemsSource, OnFailure, PERSON, Phase, Request,
-    Status, StepCheck, StepSpec, Steps, Verdict, Workflow, add_effects,
+    Change as ProtocolChange, DataLoop, Definition, DefinitionSource, Document, ITEMS, ItemsSource,
+    OnFailure, PERSON, Phase, Request, State, Status, StepCheck, StepSpec, Steps, Verdict, Workflow,
+    add_effects,
 };
 use protocol::{Answer, Protocol as _, RunId, StepId, Typed};
 

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use protocol::entry::Input as EntryInput;
 use protocol::run::{Change, Ending, Fact, Request, RunStatus};
-use protocol::steps::decide::{Change as ProtocolChange, State};
-use protocol::steps::{Definition, OnFailure, Phase, Steps, Verdict};
+use protocol::steps::{Change as ProtocolChange, Definition, OnFailure, Phase, State, Steps, Verdict};
 use protocol::{Outcome, StepId};
 
 use super::super::{Transition, Violation};
