@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use self::answers::{answer_line, forget_answer, is_rejected, record_answer, record_wait, rejection};
-use self::checks::{check_finding, is_red, record_own_end, record_red_checks, red_checks, red_results};
+use self::checks::{check_finding, is_red, record_own_end, record_red_checks, red_checks};
 use super::definition::Definition;
 use super::document::{
     Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
@@ -213,14 +213,15 @@ fn record_transition(
             }
         }
         ProtocolChange::GateFailed(id) => {
+            let phase = document.phase(definition, id);
             record_phase(document, id, None, parts);
             let report_path = report_path(document, id);
             let step = step(document, id, parts);
             complete(step, entry.at);
-            step.last_error = Some(gate_failure(evidence));
+            step.last_error = Some(gate_failure(phase, evidence));
             let reported = evidence.and_then(|evidence| evidence.report.clone());
             let finding = match reported {
-                Some(_) if !red_results(evidence).is_empty() => check_finding(document, id, entry, evidence),
+                Some(_) if phase == Phase::Checks => check_finding(document, id, entry, evidence),
                 Some(report) => Some(Finding { from: id.to_string(), report_path, report }),
                 None => rejection(document, id, entry, evidence),
             };
@@ -230,6 +231,7 @@ fn record_transition(
             }
         }
         ProtocolChange::Failed(id) => {
+            let phase = document.phase(definition, id);
             record_phase(document, id, None, parts);
             if is_rejected(entry) {
                 let findings = rejection(document, id, entry, evidence).into_iter().collect();
@@ -251,7 +253,7 @@ fn record_transition(
                 }
                 let executions = step.iteration_count + 1;
                 step.last_error =
-                    Some(format!("{} (execution {executions}, the last)", gate_failure(evidence)));
+                    Some(format!("{} (execution {executions}, the last)", gate_failure(phase, evidence)));
             }
         }
         ProtocolChange::Reset { gates, targets, steps, items, reopened } => {
@@ -302,12 +304,13 @@ fn complete(step: &mut StepDocument, at: Stamp) {
     }
 }
 
-fn gate_failure(evidence: Option<&Evidence>) -> String {
-    let reported =
-        evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
-    if !red_results(evidence).is_empty() {
+/// Says why a gate failed. A report of checks counts in their phase only: a merge reports checks of its own.
+fn gate_failure(phase: Phase, evidence: Option<&Evidence>) -> String {
+    if phase == Phase::Checks {
         return format!("Gate failure: {}", red_checks(evidence));
     }
+    let reported =
+        evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
     let why = reported.map(String::as_str).or_else(|| evidence?.answer.as_ref()?.text());
     format!("Gate failure: {}", why.unwrap_or("no reason was given"))
 }

@@ -39,7 +39,7 @@ pub(super) fn red_checks(evidence: Option<&Evidence>) -> String {
     if summaries.is_empty() { "a check failed".to_owned() } else { summaries.join("; ") }
 }
 
-pub(super) fn red_results(evidence: Option<&Evidence>) -> Vec<CheckResult> {
+fn red_results(evidence: Option<&Evidence>) -> Vec<CheckResult> {
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
     let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
     results.into_iter().filter(|result| !result.passed()).collect()
