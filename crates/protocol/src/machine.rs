@@ -55,6 +55,7 @@ pub trait Machine: Debug + Send + Sync {
     // Steps.
     fn steps(&self) -> Vec<StepId>;
     fn has_step(&self, step: &StepId) -> bool;
+    fn items(&self, step: &StepId) -> Vec<StepId>;
     fn step_kind(&self, step: &StepId) -> StepKind;
     fn step_status(&self, step: &StepId) -> StepStatus;
     fn failed_steps(&self) -> Vec<StepId>;
@@ -231,6 +232,10 @@ impl<P: Present> Machine for Typed<P> {
 
     fn has_step(&self, step: &StepId) -> bool {
         P::step(&self.definition, &self.state, step).is_some()
+    }
+
+    fn items(&self, step: &StepId) -> Vec<StepId> {
+        P::items(&self.definition, &self.state, &self.step(step)).iter().map(P::step_id).collect()
     }
 
     fn step_kind(&self, step: &StepId) -> StepKind {

@@ -259,6 +259,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     /// Returns the step with this id, if the run has it.
     fn step(definition: &Self::Definition, state: &Self::State, id: &StepId) -> Option<Self::Step>;
     fn step_id(step: &Self::Step) -> StepId;
+    /// Returns the steps that are items of this one. They are skipped with it.
+    fn items(_definition: &Self::Definition, _state: &Self::State, _step: &Self::Step) -> Vec<Self::Step> {
+        Vec::new()
+    }
     /// Returns what works on the step.
     fn step_kind(_definition: &Self::Definition, _state: &Self::State, _step: &Self::Step) -> StepKind {
         StepKind::Agent

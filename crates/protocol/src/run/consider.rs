@@ -231,14 +231,15 @@ fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Ref
         StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
         StepStatus::Unfinished | StepStatus::Failed => {}
     }
-    let is_queued = match run.active_turns.get(step) {
-        Some(active) if active.status.holds_slot() => return Err(Refusal::Running(step.to_string())),
-        Some(_) => true,
-        None => false,
-    };
+    let mut queued = run.machine.items(step);
+    queued.push(step.clone());
+    queued.retain(|step| run.active_turns.contains_key(step));
+    if let Some(running) = queued.iter().find(|step| run.active_turns[*step].status.holds_slot()) {
+        return Err(Refusal::Running(running.to_string()));
+    }
     reopen(run, decision)?;
-    if is_queued {
-        decision.apply(run, Change::Dequeued { step: step.clone() });
+    for step in queued {
+        decision.apply(run, Change::Dequeued { step });
     }
     decide(run, Event::Skipped { step: step.clone() }, decision);
     settle(run, decision);

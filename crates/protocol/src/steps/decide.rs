@@ -85,10 +85,6 @@ fn consider_event(
 ) -> Move<Change, StepId> {
     match event {
         Event::Opened => Move { changes: Vec::new(), next: Next::Queue(startable(definition, state)) },
-        // The step of the item was skipped meanwhile: what becomes of the item does not matter.
-        Event::Reported { step, .. } | Event::Exhausted { step } if is_moot(definition, state, &step) => {
-            done(definition, state, Change::Skipped(step))
-        }
         Event::Reported { step, verdict } => match verdict {
             Verdict::Done => phase_done(definition, state, step),
             Verdict::GateFailed => gate_failed(definition, state, step),
@@ -129,11 +125,6 @@ fn skipped_with_loops(definition: &Definition, state: &State, step: StepId) -> M
     changes.push(Change::Skipped(step));
     let state = after(state, &changes);
     done_with_loops(definition, changes, state)
-}
-
-/// Returns whether the step of an item is done without it.
-fn is_moot(definition: &Definition, state: &State, id: &StepId) -> bool {
-    definition.item_of(id).is_some_and(|(step, _)| state.done.contains(step))
 }
 
 /// Begins the next phase of a step, or completes it.

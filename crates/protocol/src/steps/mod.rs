@@ -100,12 +100,15 @@ impl Protocol for Steps {
     }
 
     fn steps(definition: &Definition, state: &State) -> Vec<StepId> {
-        let steps = definition.workflow().steps.iter();
-        let with_items = steps.flat_map(|step| {
-            let items = loops::items(definition, state, step);
-            std::iter::once(step.id.clone()).chain(items.filter(|_| step.data_loop.is_some()))
-        });
-        with_items.collect()
+        let steps = definition.step_ids();
+        steps.flat_map(|id| std::iter::once(id.clone()).chain(Self::items(definition, state, id))).collect()
+    }
+
+    fn items(definition: &Definition, state: &State, id: &StepId) -> Vec<StepId> {
+        let step = definition.step(id);
+        // An item has none of its own.
+        let items = (step.id == *id).then(|| loops::items(definition, state, step));
+        items.into_iter().flatten().collect()
     }
 
     fn step(definition: &Definition, state: &State, id: &StepId) -> Option<StepId> {

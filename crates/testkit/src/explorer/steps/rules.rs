@@ -27,7 +27,7 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps
 }
 
 /// Items start one after the other, up to `parallel` at once; a paired step works on an item after the step it needs; and a
-/// step is done when all its items are.
+/// step is done when all its items are. A skip is no exception: no item of a skipped step is still in a turn.
 fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let state = transition.state_after();
     let group = |step: &StepId| {
@@ -52,13 +52,16 @@ fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, viola
         let parallel =
             definition.step(leader).data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
         let turns = transition.after.active_turns.keys().filter(|step| group(step).as_ref() == Some(leader));
-        // An attempt of a step that was skipped meanwhile ends by itself, and nothing waits for it.
-        let items = turns.filter_map(|step| definition.item_of(step));
-        let items = items.filter(|(step, _)| !state.skipped.contains(*step));
-        let numbers: BTreeSet<_> = items.map(|(_, number)| number).collect();
+        let numbers: BTreeSet<_> =
+            turns.filter_map(|step| definition.item_of(step)).map(|(_, number)| number).collect();
         if numbers.len() > parallel as usize {
             let what = format!("the items {numbers:?} of `{leader}` are worked on at once");
             violations.push(Violation::new("no more items at once than `parallel`", what));
+        }
+        let mut active = transition.after.active_turns.keys().filter_map(|step| definition.item_of(step));
+        if let Some((step, number)) = active.find(|(step, _)| state.skipped.contains(*step)) {
+            let what = format!("item {number} of `{step}` is in a turn");
+            violations.push(Violation::new("no item of a skipped step is in a turn", what));
         }
         for step in definition.step_ids().filter(|step| group(step).as_ref() == Some(leader)) {
             let all = (1..=*count).all(|number| state.done.contains(&item(step, number)));
