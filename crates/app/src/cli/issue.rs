@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use protocol::checks::CheckSpec;
 use protocol::issue::{
-    Agent, Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData, Learnings, MAX_QUESTIONS,
-    TrackerSpec, TriageMode,
+    Agent, Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData, MAX_QUESTIONS, TrackerSpec,
+    TriageMode,
 };
 use protocol::steps::load::parse_duration;
 use protocol::{Kind as _, KindOf, Protocol as _, RunId};
+use serde_json::Value;
 use supervisor::git::{self, WorktreeOptions};
 
 use super::block_on;
@@ -205,8 +206,6 @@ impl Arguments {
             return Err(Failure::usage("no check is configured or found, so no change could pass the build")
                 .hint("set `test`, `lint` or `types` in `[checks]` of `callboard.toml`"));
         }
-        let learnings = workspace.location.root().join("learnings.json");
-        let content = learn::read(&learnings).map_err(Failure::usage)?;
         let base = self.base.clone().or_else(|| worktrees.base.clone());
         if base.as_ref() == Some(&branch) {
             return Err(Failure::usage(format!(
@@ -229,8 +228,16 @@ impl Arguments {
             timeout: self.timeout,
             prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
             state_dir: state_dir(workspace)?,
-            learnings: Learnings { path: Some(learnings), content },
+            learnings: learnings(workspace)?,
         })
+    }
+}
+
+/// Reads what earlier runs have learnt. Null if there is nothing.
+pub(super) fn learnings(workspace: &Workspace) -> Result<Value, Failure> {
+    match block_on(workspace.existing_store())? {
+        Some(store) => learn::read(&learn::file(store.local_dir().root())).map_err(Failure::usage),
+        None => Ok(Value::Null),
     }
 }
 

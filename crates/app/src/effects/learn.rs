@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use runner::{EffectOrder, PerformEffect};
 use serde_json::{Map, Value, json};
@@ -18,29 +18,31 @@ pub(super) struct Learn;
 
 impl PerformEffect for Learn {
     fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let Some(path) = order.arguments["path"].as_str() else { return Ok(None) };
-        let content = read(path.as_ref())?;
+        let content = read(&file(&order.mark.store))?;
         let sessions = content["sessions"].as_array().into_iter().flatten();
         let is_there = sessions.into_iter().any(|session| session["key"] == order.key());
         Ok(is_there.then(Map::new))
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let Some(path) = order.arguments["path"].as_str() else { return Ok(Map::new()) };
         if order.rehearsal {
             return Ok(left_out("learnings"));
         }
-        let mut content = read(path.as_ref())?;
+        let path = file(&order.mark.store);
+        let mut content = read(&path)?;
         let mut session = order.arguments["session"].clone();
         session["key"] = order.key().into();
         add(&mut content, session);
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(Path::new(path).parent().unwrap_or(Path::new(".")))?;
-            supervisor::replace_file(path.as_ref(), format!("{content:#}\n").as_bytes())
-        };
-        write().map_err(|error| format!("cannot write `{path}`: {error}"))?;
-        Ok(fields(json!({ "logs": [format!("added to {path}")] })))
+        let shown = path.display();
+        supervisor::replace_file(&path, format!("{content:#}\n").as_bytes())
+            .map_err(|error| format!("cannot write `{shown}`: {error}"))?;
+        Ok(fields(json!({ "logs": [format!("added to {shown}")] })))
     }
+}
+
+/// Returns the file in the local directory of a store.
+pub(crate) fn file(local_dir: &Path) -> PathBuf {
+    local_dir.join("learnings.json")
 }
 
 /// Reads the file; null if there is none.

@@ -46,8 +46,9 @@ pub struct Definition {
     pub prompts: BTreeMap<String, String>,
     /// The directory of `issue-state.json`.
     pub state_dir: String,
-    /// What earlier runs have learnt, and the file that it is in.
-    pub learnings: Learnings,
+    /// The content of `learnings.json` when the run started; null if there was none.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub learnings: Value,
 }
 
 /// An issue as `gh issue view --json number,title,body,labels,url` prints it.
@@ -105,17 +106,6 @@ pub enum Closing {
     ByMerge,
     /// The run, at its end.
     AtOnce,
-}
-
-/// What earlier runs have learnt.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Learnings {
-    /// The file; `None` if nothing is to be remembered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
-    /// Its content when the run started; null if there was none.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub content: Value,
 }
 
 impl Definition {

@@ -39,8 +39,7 @@ use crate::{
 pub use check::check;
 pub use decide::{Cause, Change, Stage, State};
 pub use definition::{
-    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, Learnings, MAX_QUESTIONS, TrackerSpec,
-    TriageMode,
+    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, MAX_QUESTIONS, TrackerSpec, TriageMode,
 };
 pub use document::{
     Document, FILE, Field, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepState, additions, merge,

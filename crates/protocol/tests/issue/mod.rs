@@ -6,7 +6,7 @@ mod runs;
 
 use std::num::NonZeroU32;
 
-use protocol::issue::{Closing, Definition, Issue, IssueData, Learnings, Step, TrackerSpec, TriageMode};
+use protocol::issue::{Closing, Definition, Issue, IssueData, Step, TrackerSpec, TriageMode};
 use protocol::report::{Expected, Report};
 use protocol::{Protocol as _, RunId, RunLocation, Stamp};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn definition() -> Definition {
         timeout: None,
         prompts: std::collections::BTreeMap::new(),
         state_dir: "/repo".to_owned(),
-        learnings: Learnings { path: None, content: serde_json::json!({ "patterns": ["use the switch"] }) },
+        learnings: serde_json::json!({ "patterns": ["use the switch"] }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::issue::{
-    Addressee, Agent, Change, Closing, Definition, Document, Field, Issue, IssueData, Learnings, Pending,
+    Addressee, Agent, Change, Closing, Definition, Document, Field, Issue, IssueData, Pending,
     PipelineStatus, Stage, State, Step, StepState, TrackerSpec, TriageMode, Verdict,
 };
 use protocol::report::{Expected, Report};
@@ -41,7 +41,7 @@ pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Cl
         timeout: None,
         prompts: std::collections::BTreeMap::new(),
         state_dir: "/repo".to_owned(),
-        learnings: Learnings::default(),
+        learnings: Value::Null,
     }
 }
 

@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use protocol::issue::{
-    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, Learnings,
-    MAX_QUESTIONS, TrackerSpec, TriageMode,
+    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, MAX_QUESTIONS,
+    TrackerSpec, TriageMode,
 };
 use protocol::{Kind as _, KindOf, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
-use crate::cli::{block_on, recover};
+use crate::cli::{block_on, issue, recover};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
@@ -89,8 +89,8 @@ fn definition(
     branch: String,
     worktrees: &supervisor::git::WorktreeOptions,
 ) -> Result<Definition, Failure> {
-    let issue = &parsed.issue;
-    let tracker = if issue.url.starts_with("https://github.com/") {
+    let found = &parsed.issue;
+    let tracker = if found.url.starts_with("https://github.com/") {
         TrackerSpec::Gh
     } else {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -99,10 +99,10 @@ fn definition(
     Ok(Definition {
         issue: IssueData {
             number,
-            title: issue.title.clone(),
-            body: issue.original_body.clone(),
-            labels: issue.labels.iter().cloned().map(Label::Name).collect(),
-            url: issue.url.clone(),
+            title: found.title.clone(),
+            body: found.original_body.clone(),
+            labels: found.labels.iter().cloned().map(Label::Name).collect(),
+            url: found.url.clone(),
         },
         tracker,
         triage: TriageMode::First,
@@ -117,6 +117,6 @@ fn definition(
         timeout: None,
         prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
         state_dir: workspace.repo_dir()?,
-        learnings: Learnings::default(),
+        learnings: issue::learnings(workspace)?,
     })
 }

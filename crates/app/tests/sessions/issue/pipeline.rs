@@ -153,7 +153,7 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
 }
 
 #[test]
-fn embedded_without_a_remote_the_run_completes_unpushed() {
+fn without_a_remote_the_run_completes_unpushed() {
     let issue = Issue::new();
     issue.scene.git(&["remote", "remove", "origin"]);
     let session = issue.start(&["--no-triage", "--close"]);

@@ -82,10 +82,7 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
             json!({ "tracker": tracker, "number": number, "body": comment(definition, document) }),
         ),
         Step::Close => ("issue-close", json!({ "tracker": tracker, "number": number })),
-        Step::Learn => (
-            "issue-learn",
-            json!({ "path": definition.learnings.path, "session": session(definition, document) }),
-        ),
+        Step::Learn => ("issue-learn", json!({ "session": session(definition, document) })),
         Step::Triage
         | Step::Analyst
         | Step::Writer

@@ -82,8 +82,8 @@ fn context(definition: &Definition, document: &Document, step: Step, agent: Agen
         });
         show("Changed files, new ones included", "text", &files.collect::<Vec<_>>().join("\n"));
     }
-    if matches!(agent, Agent::Analyst | Agent::Writer) && !definition.learnings.content.is_null() {
-        show("What earlier runs have learnt", "json", &format!("{:#}", definition.learnings.content));
+    if matches!(agent, Agent::Analyst | Agent::Writer) && !definition.learnings.is_null() {
+        show("What earlier runs have learnt", "json", &format!("{:#}", definition.learnings));
     }
     if !document.engine.decisions.is_empty() {
         show("What a person decided", "text", &document.engine.decisions.join("\n"));
