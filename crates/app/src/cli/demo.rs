@@ -47,7 +47,7 @@ pub(super) struct Arguments {
 }
 
 /// How long each agent sleeps after its start and before its end, on a terminal.
-const PACE: Duration = Duration::from_millis(250);
+const AGENT_PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // An agent that runs the demo would kill and adopt processes under the mark of its own attempt.
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let printer = Printer { paced };
     block_on(async {
         let interrupted = interrupted()?;
-        let sandbox = Sandbox::build(if paced { PACE } else { Duration::ZERO }).await?;
+        let sandbox = Sandbox::build(if paced { AGENT_PAUSE } else { Duration::ZERO }).await?;
         let result = tokio::select! {
             checks = walkthrough::run(&sandbox, &printer) => checks.map(Some),
             () = interrupted => Ok(None),
@@ -67,12 +67,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Ok(Some(checks)) => finish(sandbox, &checks, &arguments),
             Ok(None) => {
                 sandbox.stop_run().await?;
-                leave(sandbox, arguments.keep)?;
+                remove_or_keep(sandbox, arguments.keep)?;
                 output::note("interrupted; the engine and the agents have ended");
                 Ok(Exit::Interrupted)
             }
             Err(failure) => {
-                sandbox.stop_run().await?;
+                // The first failure is the one to tell.
+                let _ = sandbox.stop_run().await;
                 let folder = sandbox.keep();
                 Err(failure.hint(format!("the files are in `{}`", folder.display())))
             }
@@ -88,7 +89,7 @@ fn finish(sandbox: Sandbox, checks: &[Check], arguments: &Arguments) -> Result<E
         return Err(Failure::new(Exit::Failed, format!("{failed} of {} checks failed", checks.len()))
             .hint(format!("the files are in `{}`", folder.display())));
     }
-    leave(sandbox, arguments.keep)?;
+    remove_or_keep(sandbox, arguments.keep)?;
     if !arguments.keep {
         output::data("Run `callboard demo --keep` to keep the folder and look around in it.");
     }
@@ -96,7 +97,7 @@ fn finish(sandbox: Sandbox, checks: &[Check], arguments: &Arguments) -> Result<E
 }
 
 /// Removes the folder, or prints what can be done in it.
-fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
+fn remove_or_keep(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     if !keep {
         return sandbox.remove();
     }
@@ -121,12 +122,12 @@ fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
         signal(kind)
             .map_err(|error| Failure::new(Exit::Bug, "cannot install signal handlers").because(Some(&error)))
     };
-    let mut keyboard = listen(SignalKind::interrupt())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     let mut hangup = listen(SignalKind::hangup())?;
     Ok(async move {
         tokio::select! {
-            _ = keyboard.recv() => {}
+            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
         }

@@ -1,7 +1,7 @@
 //! What each agent may read and update, and what happens to the rest.
 //!
-//! The table is the format's. `pipeline` belongs to the engine: what an agent says about it is dropped, except that triage
-//! and the reviewer may ask for `blocked`. Every agent may add questions, escalations and observations.
+//! The rights are those of the seed. `pipeline` belongs to the engine; triage and the reviewer may ask for the status `blocked`
+//! with a reason. Every agent may add questions, escalations and observations.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::step::{Agent, Step};
 use crate::check::shortened;
 use crate::report::{CopyEdit, Report};
 
-/// The role of an agent in the document.
+/// The role of an agent or of the engine in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Triage,
@@ -26,7 +26,7 @@ pub enum Role {
 pub struct Rights {
     pub reads: &'static [&'static str],
     pub updates: &'static [&'static str],
-    /// What the format lets the agent update, but the engine computes. Dropped without a word.
+    /// What the seed lets the agent update, but the engine computes. Ignored without a message.
     pub derived: &'static [&'static str],
 }
 
@@ -43,7 +43,7 @@ pub const SECTIONS: [&str; 10] = [
     "communication",
     "learnings",
 ];
-/// The members that only the engine writes, besides the sections.
+/// The other members of the document, which only the engine writes.
 const ENGINE_ONLY: [&str; 3] = ["version", "attempts", "callboard"];
 
 impl Role {
@@ -119,7 +119,7 @@ impl Role {
     }
 }
 
-/// Returns the part of the document that a role may read, and its own section.
+/// Returns the part of the document that a role may read or update, with its own questions, escalations and observations.
 pub(super) fn readable(document: &Document, role: Role) -> Value {
     let Rights { reads, updates, .. } = role.rights();
     let shown = document.shown();
@@ -128,17 +128,16 @@ pub(super) fn readable(document: &Document, role: Role) -> Value {
         project(&shown, path, &mut projection);
     }
     let name = role.name();
-    let own = |list: &Value, fields: [&str; 2]| -> Value {
+    let own = |list: &Value, fields: &[&str]| -> Value {
         let items = list.as_array().into_iter().flatten();
         items.filter(|item| fields.iter().any(|field| item[*field] == name)).cloned().collect()
     };
     let communication = &shown["communication"];
     projection["communication"] = json!({
-        "questions": own(&communication["questions"], ["from", "to"]),
-        "escalations": own(&communication["escalations"], ["agent", "agent"]),
+        "questions": own(&communication["questions"], &["from", "to"]),
+        "escalations": own(&communication["escalations"], &["agent"]),
     });
-    projection["learnings"] =
-        json!({ "observations": own(&shown["learnings"]["observations"], ["agent", "agent"]) });
+    projection["learnings"] = json!({ "observations": own(&shown["learnings"]["observations"], &["agent"]) });
     projection
 }
 
@@ -171,40 +170,41 @@ fn project(from: &Value, path: &str, into: &mut Value) {
     }
 }
 
-/// Removes from a report what its step may not say, and takes over the edits of its private copy. Returns what was removed.
+/// Merges the edits of the private copy into the report, and removes what its step may not change. Returns what was removed.
 pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> Vec<String> {
     let Some(role) = Role::of(step) else { return Vec::new() };
     let mut refused = Vec::new();
     let edits = copy_edits(document, role, report, &mut refused);
-    let is_ours = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
-    let mut said = Value::Object(Map::new());
-    merge(&mut said, &edits);
-    let names: Vec<_> = report.others.keys().filter(|name| is_ours(name)).cloned().collect();
+    let is_member = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
+    let mut proposed = Value::Object(Map::new());
+    merge(&mut proposed, &edits);
+    let names: Vec<_> = report.others.keys().filter(|name| is_member(name)).cloned().collect();
     for name in names {
         if let Some(value) = report.others.shift_remove(&name) {
-            merge(&mut said[&name], &value);
+            merge(&mut proposed[&name], &value);
         }
     }
     let shown = document.shown();
-    let mut kept = Map::new();
-    for (name, value) in said.as_object().into_iter().flatten() {
+    let mut permitted = Map::new();
+    for (name, value) in proposed.as_object().into_iter().flatten() {
         let (name, current) = (name.as_str(), &shown[name]);
-        let rest = match name {
+        let part = match name {
             "communication" => communication(document, step, role, value, report, &mut refused),
             "learnings" => observations(current, role, value, &mut refused),
             _ => allowed(role, name, value, current, &mut refused),
         };
-        kept.extend(rest.map(|rest| (name.to_owned(), rest)));
+        permitted.extend(part.map(|part| (name.to_owned(), part)));
     }
-    let mut left = given(document, role);
-    merge(&mut left, &Value::Object(kept.clone()));
+    let original = copy_as_json(document, role);
+    let mut edited = original.clone();
+    merge(&mut edited, &Value::Object(permitted.clone()));
     let has_answer = report.others.contains_key("answer");
-    if !edits.is_null() && (has_answer || !kept.is_empty()) {
-        // What is left of the edits stands for a report.
-        let patch = json_patch::diff(&given(document, role), &left);
+    if !edits.is_null() && (has_answer || !permitted.is_empty()) {
+        // Edits count as a report if some of them are permitted.
+        let patch = json_patch::diff(&original, &edited);
         report.copy_edits.insert(FILE.to_owned(), CopyEdit::Patch(patch));
     }
-    report.others.extend(kept);
+    report.others.extend(permitted);
     if let Step::Answer(_) = step {
         // An answer changes nothing but the question.
         for name in SECTIONS {
@@ -217,29 +217,30 @@ pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> 
 }
 
 /// Returns the private copy of an agent as JSON.
-fn given(document: &Document, role: Role) -> Value {
+fn copy_as_json(document: &Document, role: Role) -> Value {
     serde_json::from_str(&private_copy(document, role)).expect("BUG: a copy is JSON")
 }
 
-/// Returns what the edits of the private copy add to the document. Keeps nothing of them in the report.
+/// Takes the edits of the private copy out of the report and returns what they change.
 fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mut Vec<String>) -> Value {
-    let given = given(document, role);
+    let original = copy_as_json(document, role);
     match report.copy_edits.remove(FILE) {
         Some(CopyEdit::Patch(patch)) => {
-            let mut edited = given.clone();
+            let mut edited = original.clone();
             match json_patch::patch(&mut edited, &patch) {
-                Ok(()) => return additions(&given, &edited).unwrap_or_default(),
+                Ok(()) => return additions(&original, &edited).unwrap_or_default(),
                 Err(error) => refused.push(format!("the edit of `{FILE}` does not apply: {error}")),
             }
         }
         Some(CopyEdit::Unreadable(why)) => refused.push(format!("`{FILE}` cannot be read: {why}")),
-        Some(CopyEdit::Text(_)) => refused.push(format!("`{FILE}` is no JSON any more")),
+        Some(CopyEdit::Text(_)) => refused.push(format!("`{FILE}` is not JSON any more")),
         Some(CopyEdit::Deleted) | None => {}
     }
     Value::Null
 }
 
-/// Returns what the role may say about a path; `None` if that is nothing. What is as it was is not said.
+/// Returns the part of a value that the role may set at a path; `None` if that is nothing. An unchanged value is left out,
+/// unless the role may update it: repeating its own section is a report.
 fn allowed(
     role: Role,
     path: &str,
@@ -256,9 +257,9 @@ fn allowed(
         return None;
     }
     let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let is_split = updates.iter().chain(derived).any(below) || (path == "pipeline" && role.may_block());
+    let has_finer_rights = updates.iter().chain(derived).any(below) || path == "pipeline";
     match value.as_object() {
-        Some(members) if is_split || path == "pipeline" => {
+        Some(members) if has_finer_rights => {
             let inside = members.iter().filter_map(|(name, value)| {
                 let rest = allowed(role, &format!("{path}.{name}"), value, &current[name], refused)?;
                 Some((name.clone(), rest))
@@ -277,7 +278,7 @@ fn allowed(
     }
 }
 
-/// Returns the questions and escalations that the report adds. Reads the answer to a question from the document's own field.
+/// Returns the questions and escalations that the report adds. An answer in `questions` becomes the report's field `answer`.
 fn communication(
     document: &Document,
     step: Step,

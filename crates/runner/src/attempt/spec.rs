@@ -149,7 +149,7 @@ impl AttemptSpec {
         let Some(trees) = &self.trees else { return Ok(()) };
         let worktree = self.brief.worktree.as_ref();
         copies::collect(&self.dir, &trees.path(worktree))?;
-        trees.take_out_copies(worktree, &self.attempt)?;
+        trees.discard_copies(worktree, &self.attempt)?;
         if self.kind == StepKind::Command {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl AttemptSpec {
     /// Takes the private copies of an attempt that was not started out of its worktree. May block.
     pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
         let Some(trees) = &self.trees else { return Ok(()) };
-        trees.take_out_copies(self.brief.worktree.as_ref(), &self.attempt)
+        trees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
     }
 
     /// Adds what git knows about the attempt's branch to its report, if the protocol named the branch. What the report says
@@ -198,7 +198,7 @@ impl AttemptSpec {
         if let Some(trees) = &self.trees {
             let (worktree, copies) = (self.brief.worktree.as_ref(), &self.brief.copies);
             let paths: Vec<_> = copies.iter().map(|copy| copy.path.as_str()).collect();
-            trees.list_copies(worktree, &self.attempt, &paths)?;
+            trees.record_copies(worktree, &self.attempt, &paths)?;
             copies::write(&self.dir, &trees.path(worktree), copies)?;
         }
         let launch = self.prepare(profile, git)?;

@@ -18,13 +18,14 @@ use super::spec::{AttemptSpec, NotStarted, Provenance};
 use crate::engine::{NoProfile, until};
 use crate::error_chain::with_causes;
 
-/// How the process of an attempt ended.
+/// How the process of an attempt ended. A shim claims an attempt before it starts the agent; once the claim is void, no shim
+/// can start it.
 #[derive(Debug)]
 pub(crate) enum ProcessEnd {
     Ended(AttemptEnd),
-    /// Its shim ended before it claimed the attempt, and the claim is void.
+    /// Its shim ended before it claimed the attempt.
     Unclaimed,
-    /// The attempt could not be prepared, or no shim could be spawned, and the claim is void.
+    /// The attempt could not be prepared, or no shim could be spawned.
     NotStarted(String),
     /// It ended, and what it left in its worktree cannot be committed.
     NotCommitted(String),
@@ -82,12 +83,12 @@ pub enum WatchFailed {
 pub(crate) struct TaskHandle(mpsc::UnboundedSender<Shutdown>);
 
 impl TaskHandle {
-    /// Returns the handle of a task that has ended.
+    /// Returns a handle without a task.
     pub(super) fn ended() -> Self {
         Self(mpsc::unbounded_channel().0)
     }
 
-    /// Returns the handle of an effect, which may stop where it can.
+    /// Returns the handle of an effect. `stop` asks it to stop at a point where that is safe.
     pub(super) fn of_effect(stop: Stop) -> Self {
         let (sender, mut shutdowns) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -114,7 +115,7 @@ pub(crate) fn spawn_task(
     let span = tracing::info_span!("attempt", id = %attempt);
     let task = async move {
         let id = spec.attempt.clone();
-        // Counted from here, so later than the shim's own deadline: the shim is responsible for the timeout.
+        // The shim is responsible for the timeout. This is for a shim that is suspended: it wakes once.
         let wake_shim_at = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
         let mut task = AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at };
         let report_progress = |progress| {
@@ -129,7 +130,7 @@ pub(crate) fn spawn_task(
             Err(WatchFailed::NoProfile(missing)) => AttemptEvent::NoProfile(missing),
             Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
         };
-        // If the engine is gone, the next one finds the fact on disk.
+        // If the engine is gone, the next one finds the end on disk.
         let _ = events.send(event);
     };
     tokio::spawn(task.instrument(span));
@@ -145,9 +146,9 @@ enum Progress {
 struct AttemptTask {
     spec: Arc<AttemptSpec>,
     shutdowns: mpsc::UnboundedReceiver<Shutdown>,
-    /// When an attempt that has reported is stopped.
+    /// The deadline for the process to exit after a valid report.
     linger_deadline: Option<Instant>,
-    /// When the shim is woken: one that has not enforced the timeout by then may be stopped (SIGSTOP).
+    /// When the shim is woken: one that has not enforced the timeout by then may be suspended (SIGSTOP).
     wake_shim_at: Option<Instant>,
 }
 
@@ -162,9 +163,9 @@ impl AttemptTask {
                 Some(shutdown) = self.shutdowns.recv() => {
                     handle.request_stop(shutdown)?;
                 }
-                news = handle.next() => match news? {
+                event = handle.next() => match event? {
                     HandleEvent::ReportWritten => {
-                        self.check_report();
+                        self.set_linger_deadline();
                         if supervisor::partial::has_partial(&self.spec.dir) {
                             report_progress(Progress::PartialReport);
                         }
@@ -201,7 +202,7 @@ impl AttemptTask {
         if self.kill_unclaimed().await? {
             return Ok(Some(ProcessEnd::Ended(AttemptEnd::Vanished)));
         }
-        let prepared = self.blocking(AttemptSpec::prepare_tree).await;
+        let prepared = self.run_blocking(AttemptSpec::prepare_tree).await;
         match prepared.map_err(NotStarted::from).and_then(|git| self.spec.start(handle, git)) {
             Ok(()) => Ok(None),
             Err(NotStarted::NoProfile(missing)) => Err(WatchFailed::NoProfile(missing)),
@@ -217,28 +218,29 @@ impl AttemptTask {
 
     /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
     async fn commit_tree(&self, end: AttemptEnd) -> ProcessEnd {
-        match self.blocking(AttemptSpec::commit_tree).await {
+        match self.run_blocking(AttemptSpec::commit_tree).await {
             Ok(()) => ProcessEnd::Ended(end),
             Err(error) => ProcessEnd::NotCommitted(with_causes(&error)),
         }
     }
 
-    /// Takes the private copies out of the worktree, because the attempt was not started.
+    /// Removes the private copies from the worktree, because the attempt was not started.
     async fn discard_copies(&self) {
-        if let Err(error) = self.blocking(AttemptSpec::discard_copies).await {
+        if let Err(error) = self.run_blocking(AttemptSpec::discard_copies).await {
             // They are not committed in any case.
             tracing::warn!(error = with_causes(&error), "private copies are left in the worktree");
         }
     }
 
-    /// Runs git in a thread of its own.
-    async fn blocking<T: Send + 'static>(&self, action: fn(&AttemptSpec) -> T) -> T {
+    /// Runs an action in a thread for blocking work.
+    async fn run_blocking<T: Send + 'static>(&self, action: fn(&AttemptSpec) -> T) -> T {
         let spec = Arc::clone(&self.spec);
-        tokio::task::spawn_blocking(move || action(&spec)).await.expect("BUG: git has panicked")
+        tokio::task::spawn_blocking(move || action(&spec))
+            .await
+            .expect("BUG: an action on the worktree has panicked")
     }
 
-    /// Returns whether processes of an attempt without a claim were alive: its files may have been removed. Kills
-    /// them.
+    /// Kills processes of an attempt that has no claim, because its files were removed. Returns whether there were any.
     async fn kill_unclaimed(&self) -> Result<bool, WatchFailed> {
         match self.spec.provenance {
             Provenance::New => Ok(false),
@@ -252,8 +254,8 @@ impl AttemptTask {
         }
     }
 
-    /// Sets the deadline for the process to exit after a valid report.
-    fn check_report(&mut self) {
+    /// Sets the deadline for the process to exit, if its report is valid.
+    fn set_linger_deadline(&mut self) {
         if let Collected::Valid(..) = collect(&self.spec.dir, &self.spec.expected) {
             self.linger_deadline.get_or_insert_with(|| Instant::now() + self.spec.linger_timeout);
         }

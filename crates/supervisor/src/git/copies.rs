@@ -1,7 +1,7 @@
-//! Private copies in a worktree: files that do not belong to git.
+//! Private copies: files of the run's document that an attempt finds in its worktree, and that are never committed.
 //!
-//! Several attempts may work in one worktree, so what one has left is committed while another edits its copies. The list of
-//! all copies in a worktree is in the run's state directory.
+//! Several attempts may work in one worktree, so the changes of one are committed while another edits its copies. The run's
+//! state directory has a list of the copies of each attempt.
 
 use std::fs;
 use std::io;
@@ -16,9 +16,9 @@ use crate::atomic_file::replace_file;
 use crate::attempt::copies;
 
 impl RunTrees {
-    /// Lists files of a worktree as private copies of an attempt. They are not committed until they are
-    /// [taken out](Self::take_out_copies).
-    pub fn list_copies(
+    /// Records files of a worktree as private copies of an attempt. They are not committed until they are
+    /// [discarded](Self::discard_copies). Without a name, the worktree is that of the run.
+    pub fn record_copies(
         &self,
         worktree: Option<&Worktree>,
         attempt: &AttemptId,
@@ -34,9 +34,9 @@ impl RunTrees {
             .map_err(io_error(&list))
     }
 
-    /// Takes the private copies of an attempt out of its worktree, even if it has staged them. A file that the branch has
+    /// Removes the private copies of an attempt from its worktree, even if it has staged them. A file that the branch has
     /// gets the content that it has there.
-    pub fn take_out_copies(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
+    pub fn discard_copies(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
         let tree = worktree.into();
         let (path, list) = (self.tree_path(tree), self.list_dir(tree).join(attempt.to_string()));
         let paths = read_list(&list).map_err(io_error(&list))?;
@@ -48,27 +48,42 @@ impl RunTrees {
             let git = Git::locked(&path, &lock);
             for file in &paths {
                 if git.check(["cat-file", "-e", &format!("HEAD:{file}")])?.is_some() {
-                    git.run(["checkout", "--quiet", "HEAD", "--", &literal(file)])?;
+                    git.run(["checkout", "--quiet", "HEAD", "--", &literal_pathspec(file)])?;
                     continue;
                 }
-                git.run(["rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", &literal(file)])?;
+                git.run([
+                    "rm",
+                    "-r",
+                    "--quiet",
+                    "--cached",
+                    "--ignore-unmatch",
+                    "--",
+                    &literal_pathspec(file),
+                ])?;
                 copies::remove(&path, file).map_err(io_error(&path.join(file)))?;
             }
         }
         fs::remove_file(&list).map_err(io_error(&list))
     }
 
-    /// Makes the index forget the private copies of all attempts that work in the tree.
+    /// Resets the private copies of all attempts that work in the tree to `HEAD`, in the index.
     pub(super) fn unstage_copies(&self, tree: Tree<'_>, git: &Git) -> Result<(), TreeError> {
-        let list = self.list_dir(tree);
-        let mut reset = ["reset", "--quiet", "--"].map(str::to_owned).to_vec();
-        for entry in fs::read_dir(&list).into_iter().flatten() {
-            let entry = entry.map_err(io_error(&list))?;
-            reset.extend(read_list(&entry.path()).map_err(io_error(&list))?.iter().map(|path| literal(path)));
+        let dir = self.list_dir(tree);
+        let lists = match fs::read_dir(&dir) {
+            Ok(lists) => lists,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(io_error(&dir)(error)),
+        };
+        let mut paths = Vec::new();
+        for list in lists {
+            let list = list.map_err(io_error(&dir))?.path();
+            paths
+                .extend(read_list(&list).map_err(io_error(&list))?.iter().map(|path| literal_pathspec(path)));
         }
-        if reset.len() > 3 {
-            git.run(reset)?;
+        if paths.is_empty() {
+            return Ok(());
         }
+        git.run([["reset", "--quiet", "--"].map(str::to_owned).as_slice(), &paths].concat())?;
         Ok(())
     }
 
@@ -87,7 +102,7 @@ fn read_list(file: &Path) -> io::Result<Vec<String>> {
     }
 }
 
-fn literal(path: &str) -> String {
+fn literal_pathspec(path: &str) -> String {
     format!(":(literal,top){path}")
 }
 

@@ -264,8 +264,8 @@ fn private_copies_are_not_committed_and_are_taken_out_of_a_worktree() {
     let tree = trees.prepare(None).unwrap();
     let attempt = |id: &str| AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) };
     let (one, other) = (attempt("a"), attempt("b"));
-    trees.list_copies(None, &one, &["state/*.json", "staged.json", "page.txt", "absent.json"]).unwrap();
-    trees.list_copies(None, &other, &["other.json"]).unwrap();
+    trees.record_copies(None, &one, &["state/*.json", "staged.json", "page.txt", "absent.json"]).unwrap();
+    trees.record_copies(None, &other, &["other.json"]).unwrap();
     fs::create_dir(tree.join("state")).unwrap();
     for file in ["state/*.json", "state/a.json", "staged.json", "page.txt", "work.txt", "other.json"] {
         fs::write(tree.join(file), "edited\n").unwrap();
@@ -277,14 +277,14 @@ fn private_copies_are_not_committed_and_are_taken_out_of_a_worktree() {
     assert_eq!(git(&tree, &["show", "HEAD:page.txt"]), "head\nbody");
     git(&tree, &["add", "staged.json"]);
     for _ in 0..2 {
-        trees.take_out_copies(None, &one).unwrap();
+        trees.discard_copies(None, &one).unwrap();
     }
     assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody\n");
     assert_eq!(git(&tree, &["status", "--porcelain"]), "?? other.json", "another attempt edits it");
     let before = git(&tree, &["rev-parse", "HEAD"]);
     trees.commit(None, &one).unwrap();
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "there is nothing to commit");
-    trees.take_out_copies(None, &other).unwrap();
+    trees.discard_copies(None, &other).unwrap();
     assert_eq!(git(&tree, &["status", "--porcelain"]), "");
 }
 

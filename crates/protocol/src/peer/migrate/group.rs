@@ -59,7 +59,7 @@ pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKe
                 cycle.fragments.push(Fragment { key, value, part, archived });
             }
             Key::Meta(prefix) => groups.add_meta(key, value, &prefix),
-            Key::Other(why) => groups.skipped.push(SkippedKey::new(key, value, why)),
+            Key::Ignored(why) => groups.skipped.push(SkippedKey::new(key, value, why)),
         }
     }
     groups.number()

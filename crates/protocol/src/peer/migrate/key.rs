@@ -21,15 +21,15 @@ pub(super) enum Key {
     /// What is known about all cycles of a prefix.
     Meta(Prefix),
     Cycle(CycleKey),
-    /// Part of no cycle, and why.
-    Other(String),
+    /// Not about a cycle, and why.
+    Ignored(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CycleKey {
     pub(super) prefix: Prefix,
     pub(super) number: u64,
-    /// A copy of the cycle's own keys, which count more.
+    /// An archived copy: the keys of the cycle itself take precedence.
     pub(super) archived: bool,
     pub(super) part: Part,
 }
@@ -61,7 +61,7 @@ pub(super) enum Part {
 #[derive(Debug, Clone, Copy)]
 enum Suffix {
     Meta,
-    Pointer,
+    CurrentCycle,
     Cycle(u64, Part),
 }
 
@@ -69,18 +69,22 @@ const SEPARATORS: [char; 2] = ['.', ':'];
 
 /// Parses a key of a dump.
 pub(super) fn parse(key: &str) -> Key {
-    let other = |why: &str| Key::Other(why.to_owned());
-    let unknown = || other("no format has such a key");
+    let ignored = |why: &str| Key::Ignored(why.to_owned());
+    let unknown = || ignored("no format has such a key");
     let Some(rest) = key.strip_prefix("peer").and_then(|rest| rest.strip_prefix(SEPARATORS)) else {
-        return other("not a key of a cycle");
+        return ignored("not a key of a cycle");
     };
     let (head, rest) = rest.split_once(SEPARATORS).unwrap_or((rest, ""));
     match head {
         "global" if rest == "next_cycle" => {
-            other("a counter; the next number is found by listing the cycles")
+            ignored("a counter; the next number is found by listing the cycles")
         }
         // `split` expects a separator before the suffix.
-        "global" => split(&format!(".{rest}"), |_| Ok(Prefix::Global)).unwrap_or_else(unknown),
+        "global" => split(&format!(".{rest}"), |name| match name {
+            "" => Ok(Prefix::Global),
+            _ => Err("no format has such a key".to_owned()),
+        })
+        .unwrap_or_else(unknown),
         "spec" => split(rest, |name| {
             SpecName::normalized(name)
                 .map(Prefix::Spec)
@@ -88,27 +92,28 @@ pub(super) fn parse(key: &str) -> Key {
         })
         .unwrap_or_else(unknown),
         "instruction" => split(rest, |name| Ok(Prefix::Instruction(name.to_owned()))).unwrap_or_else(unknown),
-        "context" => other("existed only while a cycle ran"),
-        "locks" => other("a lock"),
-        "commit" => other("the plan of a commit, not a cycle"),
-        "events" => other("an event; the documents have its content"),
+        "context" => ignored("existed only while a cycle ran"),
+        "locks" => ignored("a lock"),
+        "commit" => ignored("the plan of a commit, not a cycle"),
+        "events" => ignored("an event; the documents have its content"),
         _ => unknown(),
     }
 }
 
 /// Splits a name from the rightmost known suffix.
 fn split(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> Option<Key> {
-    let ends = rest.rmatch_indices(SEPARATORS).map(|(end, _)| end);
-    let (name, suffix) = ends.filter_map(|end| Some((&rest[..end], suffix(&rest[end + 1..])?))).next()?;
-    let live = SEPARATORS.iter().find_map(|separator| name.strip_suffix(&format!("{separator}archive")));
-    Some(match (prefix(live.unwrap_or(name)), suffix) {
-        (Err(why), _) => Key::Other(why),
+    let mut ends = rest.rmatch_indices(SEPARATORS).map(|(end, _)| end);
+    let (name, suffix) = ends.find_map(|end| Some((&rest[..end], suffix(&rest[end + 1..])?)))?;
+    let archived_name =
+        SEPARATORS.iter().find_map(|separator| name.strip_suffix(&format!("{separator}archive")));
+    Some(match (prefix(archived_name.unwrap_or(name)), suffix) {
+        (Err(why), _) => Key::Ignored(why),
         (Ok(prefix), Suffix::Meta) => Key::Meta(prefix),
-        (Ok(_), Suffix::Pointer) => {
-            Key::Other("a pointer to the newest cycle, which is found by listing them".to_owned())
+        (Ok(_), Suffix::CurrentCycle) => {
+            Key::Ignored("a pointer to the newest cycle, which is found by listing them".to_owned())
         }
         (Ok(prefix), Suffix::Cycle(number, part)) => {
-            Key::Cycle(CycleKey { prefix, number, archived: live.is_some(), part })
+            Key::Cycle(CycleKey { prefix, number, archived: archived_name.is_some(), part })
         }
     })
 }
@@ -117,7 +122,7 @@ fn suffix(text: &str) -> Option<Suffix> {
     let tokens: Vec<_> = text.split(SEPARATORS).collect();
     match tokens[..] {
         ["meta"] => Some(Suffix::Meta),
-        ["cycle", "current"] => Some(Suffix::Pointer),
+        ["cycle", "current"] => Some(Suffix::CurrentCycle),
         ["cycle", number, ref part @ ..] => {
             let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;
             Some(Suffix::Cycle(number, self::part(part)?))
@@ -159,11 +164,11 @@ mod tests {
                 let archived = if archived { " archived" } else { "" };
                 format!("{prefix:?} {number} {part:?}{archived}")
             }
-            Key::Other(why) => why,
+            Key::Ignored(why) => why,
         }
     }
 
-    /// The table of the formats, row by row.
+    /// One row for each form of a key in the earlier formats.
     #[test]
     fn every_old_key_is_parsed_with_either_separator() {
         for (key, expected) in [
@@ -188,6 +193,7 @@ mod tests {
             ("peer.locks.create-spec.a", "a lock"),
             ("peer.commit.2025.08.13.19.00", "the plan of a commit, not a cycle"),
             ("peer.events.peer.spec.a.cycle.1", "an event; the documents have its content"),
+            ("peer.global.junk.cycle.1", "no format has such a key"),
             ("peer.spec.a.cycle.0", "no format has such a key"),
             ("peer.spec.a.cycle.1.strange.part", "no format has such a key"),
             ("peers.spec.a.cycle.1", "not a key of a cycle"),

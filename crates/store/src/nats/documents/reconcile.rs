@@ -61,14 +61,14 @@ impl CurrentRun {
     }
 }
 
-/// What a document's key holds, compared with the journal.
+/// The entry at a document's key, compared with the journal.
 enum SlotState {
     /// The journal has every commit.
     Copied(Box<DocumentSlot>),
     Uncopied(Uncopied),
 }
 
-/// A commit that the journal did not have when it was read. Another process may have copied it changes.
+/// A commit that the journal did not have when it was read. Another process may have copied it since.
 enum Uncopied {
     /// The next commit, and its bucket.
     Next(Box<DocumentEntry>, String),
@@ -79,7 +79,7 @@ enum Uncopied {
 impl Session {
     /// Reads a run, and writes copies that are missing.
     pub(in crate::nats) async fn reconcile(&self, run: &RunId) -> Result<CurrentRun, Unavailable> {
-        // No back-off here: a pause only loses the next race. Bounded by the outage timeout.
+        // Without a back-off, which would make it likelier to lose against the next writer. Bounded by the outage timeout.
         let mut deadline = None;
         let mut check_deadline = || {
             let now = Instant::now();
