@@ -11,18 +11,15 @@ pub mod checks;
 mod closest;
 pub mod cycle;
 pub mod depth;
-mod document;
 pub mod edit;
 pub mod entry;
 pub mod ids;
 pub mod issue;
-mod kind;
 pub mod located;
 mod machine;
 pub mod peer;
 mod people;
 pub mod present;
-pub mod prompt;
 pub mod report;
 pub mod rules;
 pub mod run;
@@ -30,11 +27,10 @@ pub mod steps;
 pub mod team;
 pub mod time;
 
+pub use brief::prompt;
 pub use closest::closest;
-pub use document::Document;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
-pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
-pub use machine::{Machine, Typed};
+pub use machine::{Document, KINDS, Kind, KindInfo, KindOf, Kinds, Machine, Typed};
 pub use people::{Answer, AnswerFile, BadItemId, ItemId, ItemKind, OpenItem, Question};
 pub use rules::{
     Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol, RecordError,

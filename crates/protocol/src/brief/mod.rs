@@ -1,5 +1,7 @@
 //! The brief: all that one attempt is given, as data. The runner turns it into files and environment variables.
 
+pub mod prompt;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 

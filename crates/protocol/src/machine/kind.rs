@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::document::Document;
-use crate::machine::{Machine, Typed};
+use super::{Document, Machine, Typed};
 use crate::present::{FileFormat, Line, Present};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;

@@ -4,6 +4,9 @@
 //! is compiled per protocol. Verdicts, changes, edits and requests cross the boundary as JSON: they are small, and the
 //! journal stores them as JSON anyway.
 
+mod document;
+mod kind;
+
 use std::any::Any;
 use std::fmt::Debug;
 use std::num::NonZeroU32;
@@ -14,10 +17,8 @@ use serde_json::value::{self, RawValue};
 use serde_json::{Map, Value};
 
 use crate::brief::Brief;
-use crate::document::Document;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
-use crate::kind::{Kind, KindOf};
 use crate::people::{Answer, AnswerFile, OpenItem, Question};
 use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepSummary};
 use crate::report::Report;
@@ -27,6 +28,9 @@ use crate::rules::{
 };
 use crate::run::Refusal;
 use crate::{RunId, Stamp, StepId};
+
+pub use document::Document;
+pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
 
 /// Definition, state and document of one run, whatever its protocol. The functions are those of [`Protocol`] and
 /// [`Present`]. Steps are named by their ids; a step that the run does not have is a bug of the caller.
