@@ -6,6 +6,7 @@ mod dump;
 mod issue;
 mod peer;
 mod report;
+mod steps;
 
 use std::fs::File;
 use std::io::Read;
@@ -25,11 +26,14 @@ use crate::present::run_status;
 use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Import a run from an archive that `export` wrote, an issue's state, or cycles from a dump of older formats
+/// Import a run: an archive that `export` wrote, the files of another program, or cycles from a dump of older formats
 ///
 /// The whole archive is checked first: digests, paths, and that each entry follows from the one before. It is imported whole
 /// or not at all. Its views then show this repository, and its journal says where it came from. An unfinished run waits for
 /// `resume`; attempts that were running when it was exported count as interrupted.
+///
+/// A directory with a `run_state.json`, or that file, becomes a run of its workflow, which is searched in the repository by its
+/// name and steps. Of a torn file the whole steps are taken, and what was lost is named. A step that was running starts again.
 ///
 /// With `--peer`, imports cycles of `peer` that were stored before version 2, in any of their formats, from a dump of their
 /// store or from the bucket itself. Without `--write`, only prints what each cycle would become. Cycles that were imported
@@ -40,6 +44,8 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard import f8c1a491.callboard.tar
   callboard import f8c1a491.callboard.tar --as from-the-server
   zstd -dc run.tar.zst | callboard import -
+  callboard import .agents/runs/f8c1a491        # a run of another program, with its workflow
+  callboard import .agents/runs/f8c1a491 --workflow flows/release.yaml
   callboard import issue-state.json             # the state of an issue, also as state.json
   callboard import .workflow/.cycle/cycle-v1-20260122T100000-abc123.json
   callboard import --peer dump.jsonl            # print what the cycles would become
@@ -47,7 +53,7 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard import --peer keys/ --json
   callboard import --peer nats://127.0.0.1:4222 --write --delete-old")]
 pub(super) struct Arguments {
-    /// The archive; `-` for standard input
+    /// The archive, directory or file; `-` for an archive on standard input
     #[arg(required_unless_present = "peer")]
     file: Option<PathBuf>,
 
@@ -67,6 +73,9 @@ pub(super) struct Arguments {
     location: LocationArgs,
 
     #[command(flatten)]
+    steps: steps::StepsFlags,
+
+    #[command(flatten)]
     peer: peer::PeerFlags,
 }
 
@@ -84,6 +93,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
+    if let Some(view) = steps::view(file)? {
+        return steps::run(&workspace, &view, &arguments.steps, name);
+    }
     if let Some(document) = issue::read(file) {
         return issue::run(&workspace, file, document, name);
     }

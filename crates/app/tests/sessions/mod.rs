@@ -15,6 +15,7 @@ mod data_loops;
 mod demo;
 mod doctor;
 mod failing;
+mod foreign_runs;
 mod formats;
 mod graphs;
 mod hardening;

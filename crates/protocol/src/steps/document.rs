@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use super::definition::Definition;
 use super::phase::Phase;
+use super::time::Time;
+use crate::StepId;
 use crate::brief::{Finding, GivenAnswer};
-use crate::{Stamp, StepId};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,8 +65,8 @@ pub struct Head {
     pub repo_dir: String,
     pub reports_dir: String,
     pub manual_inputs_dir: String,
-    pub created_at: Stamp,
-    pub updated_at: Stamp,
+    pub created_at: Time,
+    pub updated_at: Time,
 }
 
 /// One step.
@@ -75,11 +76,11 @@ pub struct StepDocument {
     pub attempts: u32,
     pub iteration_count: u32,
     pub report_path: Option<String>,
-    pub started_at: Option<Stamp>,
-    pub ended_at: Option<Stamp>,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
     pub last_error: Option<String>,
     pub artifacts: Vec<String>,
-    /// Values are texts, even if they are numbers, as the format requires.
+    /// Values are texts, even if they are numbers, as the format requires. Those of an imported step stay as they were.
     pub metrics: Map<String, Value>,
     pub logs: Vec<String>,
     pub manual_input_path: Option<String>,

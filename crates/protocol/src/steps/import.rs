@@ -11,8 +11,9 @@ use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
 use super::phase::Phase;
 use super::state::{Change, State};
-use crate::StepId;
+use crate::check::Violation;
 use crate::rules::{ImportRefusal, Move};
+use crate::{Stamp, StepId};
 
 /// How `record` begins the error of a failed gate.
 const GATE_FAILURE: &str = "Gate failure";
@@ -24,7 +25,8 @@ pub(super) fn import(
     definition: &Definition,
     document: &Value,
 ) -> Result<Move<Change, StepId>, ImportRefusal> {
-    let violations = check(document);
+    let violations: Vec<_> =
+        check(document).into_iter().filter(|found| !is_harmless(document, found)).collect();
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
@@ -50,6 +52,27 @@ pub(super) fn import(
     changes.iter().for_each(|change| state.apply(change));
     Ok(Move { next: decide::next(definition, &state), changes })
 }
+
+/// Returns whether a run can be made of the document all the same. Other programs store metrics and artifacts as reported,
+/// leave out the microseconds of a time if there are none, and leave fields empty that a status requires.
+fn is_harmless(document: &Value, found: &Violation) -> bool {
+    match found.rule {
+        "bad-time" => {
+            let time = document.pointer(&found.pointer).and_then(Value::as_str);
+            time.is_some_and(|time| time.parse::<Stamp>().is_ok())
+        }
+        rule => HARMLESS.contains(&rule),
+    }
+}
+
+const HARMLESS: [&str; 6] = [
+    "metric-not-text",
+    "artifact-not-relative",
+    "running-without-start",
+    "waiting-without-input-path",
+    "ended-without-end",
+    "failed-without-error",
+];
 
 fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     let steps = || definition.step_ids().map(|id| (id, &document.steps[id.as_str()]));
@@ -90,21 +113,22 @@ fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) 
 pub(super) fn copy_steps(document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
     document.head.created_at = found.head.created_at;
+    document.head.updated_at = found.head.updated_at;
     document.unknown = found.unknown;
     for (id, mut step) in found.steps {
         let Some(slot) = document.steps.get_mut(&id) else { continue };
-        match step.status {
-            Status::Running | Status::WaitingOnHuman => {
+        match (slot.status, step.status) {
+            // The run asks again.
+            (Status::WaitingOnHuman, _) => {
+                step.status = slot.status;
+                step.manual_input_path = slot.manual_input_path.take();
+                step.started_at = step.started_at.or(slot.started_at);
+            }
+            (_, Status::Running | Status::WaitingOnHuman) => {
                 step.status = Status::Pending;
                 step.attempts = step.attempts.saturating_sub(1);
             }
-            Status::Pending | Status::Completed | Status::Failed | Status::Skipped => {}
-        }
-        // The run asks again.
-        if slot.status == Status::WaitingOnHuman {
-            step.status = slot.status;
-            step.manual_input_path = slot.manual_input_path.take();
-            step.started_at = slot.started_at;
+            (_, Status::Pending | Status::Completed | Status::Failed | Status::Skipped) => {}
         }
         *slot = step;
     }

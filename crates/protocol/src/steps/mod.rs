@@ -18,8 +18,10 @@ mod people;
 mod phase;
 mod present;
 mod record;
+mod salvage;
 mod state;
 mod step;
+mod time;
 pub mod workflow;
 
 use std::num::NonZeroU32;
@@ -31,8 +33,10 @@ pub use document::{Document, Status, StepDocument};
 pub use items::ITEMS;
 pub use load::add_effects;
 pub use phase::Phase;
+pub use salvage::{Completed, complete, salvage};
 pub use state::{Change, State};
 pub use step::Verdict;
+pub use time::Time;
 pub use workflow::{DataLoop, ItemsSource, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow};
 
 use crate::brief::Brief;

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::loops;
 use super::workflow::ENGINE;
-use super::{Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Verdict};
+use super::{
+    Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
+};
 use crate::present::{Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::rules::Never;
 use crate::{RunId, Stamp, StepId};
@@ -41,7 +43,7 @@ impl Present for Steps {
     }
 
     fn created_at(document: &Document) -> Stamp {
-        document.head.created_at
+        document.head.created_at.stamp()
     }
 
     fn step_summary(document: &Document, step: &StepId) -> StepSummary {
@@ -54,8 +56,8 @@ impl Present for Steps {
             kind: kind(step.status),
             attempts: step.attempts,
             loop_backs: step.iteration_count,
-            started_at: step.started_at,
-            ended_at: step.ended_at,
+            started_at: step.started_at.map(Time::stamp),
+            ended_at: step.ended_at.map(Time::stamp),
             error: step.last_error.clone(),
             note: skipped.map(|why| why.strip_prefix("Skipped ").unwrap_or(why).to_owned()),
         }

@@ -31,8 +31,8 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -
         repo_dir: location.worktree.as_ref().unwrap_or(&location.repo_dir).clone(),
         reports_dir: layout::reports_dir(location),
         manual_inputs_dir: layout::manual_inputs_dir(location),
-        created_at: at,
-        updated_at: at,
+        created_at: at.into(),
+        updated_at: at.into(),
     };
     let steps = definition.step_ids().map(|id| (id.to_string(), StepDocument::pending())).collect();
     Document {
@@ -48,11 +48,11 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -
 
 /// Applies an entry to the document and returns the parts that changed.
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Steps>) -> Vec<String> {
-    document.head.updated_at = entry.at;
+    document.head.updated_at = entry.at.into();
     let mut parts = Parts(vec![HEAD.to_owned()]);
     let evidence = match &entry.input {
         Input::Opened { .. } => {
-            document.head.created_at = entry.at;
+            document.head.created_at = entry.at.into();
             definition.step_ids().for_each(|id| parts.0.push(step_part(id.as_str())));
             None
         }
@@ -271,7 +271,7 @@ fn record_transition(
             record_phase(document, id, None, parts);
             let step = step(document, id, parts);
             step.status = Status::Skipped;
-            step.ended_at = Some(entry.at);
+            step.ended_at = Some(entry.at.into());
             step.last_error = None;
             step.blocked_by_loop = None;
             step.logs = vec![skipped_because(entry)];
@@ -300,7 +300,7 @@ fn record_transition(
 fn complete(step: &mut StepDocument, at: Stamp) {
     if step.status == Status::Running {
         step.status = Status::Completed;
-        step.ended_at = Some(at);
+        step.ended_at = Some(at.into());
     }
 }
 
@@ -374,7 +374,7 @@ fn reset(
 fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
     step.status = Status::Running;
     step.attempts = counted_attempt;
-    step.started_at = Some(at);
+    step.started_at = Some(at.into());
     step.ended_at = None;
     step.blocked_by_loop = None;
     step.artifacts.clear();
@@ -389,7 +389,7 @@ fn record_end(
     evidence: Option<&Evidence>,
     at: Stamp,
 ) {
-    step.ended_at = Some(at);
+    step.ended_at = Some(at.into());
     if let Some(report) = evidence.and_then(|evidence| evidence.report.as_ref()) {
         step.report_path = Some(report_path);
         step.artifacts.clone_from(&report.artifacts);

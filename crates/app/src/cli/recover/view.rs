@@ -150,7 +150,7 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
 }
 
 /// Returns the number of turns of each step, from the view and from the directories of its attempts.
-fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
+pub(in crate::cli) fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
         let iterations = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);

@@ -75,7 +75,7 @@ pub(super) fn check_finding(
 
 /// Records the end of something that the engine did for a step. The results of the agent stay, and its log grows.
 pub(super) fn record_own_end(step: &mut StepDocument, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
-    step.ended_at = Some(at);
+    step.ended_at = Some(at.into());
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
         Exit::Reported => {

@@ -39,7 +39,7 @@ pub(super) fn record_items(
             continue;
         }
         step.status = Status::Pending;
-        step.started_at = Some(at);
+        step.started_at = Some(at.into());
         step.ended_at = None;
         step.attempts = 1;
     }
@@ -69,7 +69,7 @@ pub(super) fn collect_results(
         step.metrics.extend(item.metrics);
         step.report_path = item.report_path.or(step.report_path.take());
     }
-    step.started_at = step.started_at.or(Some(at));
+    step.started_at = step.started_at.or(Some(at.into()));
     step.last_error = None;
     step.manual_input_path = None;
     step.status = Status::Running;
@@ -124,8 +124,8 @@ fn record_parent(document: &mut Document, id: &StepId, at: Stamp, parts: &mut Pa
     };
     let step = step(document, id, parts);
     step.status = status;
-    step.started_at = step.started_at.or(Some(at));
-    step.ended_at = (status == Status::Failed).then_some(at);
+    step.started_at = step.started_at.or(Some(at.into()));
+    step.ended_at = (status == Status::Failed).then_some(at.into());
     step.last_error = from.as_ref().and_then(|item| item.last_error.clone());
     step.manual_input_path = from.and_then(|item| item.manual_input_path);
 }

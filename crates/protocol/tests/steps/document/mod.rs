@@ -39,7 +39,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
     let mut journal = Journal::open(&[("a", &[], None)]);
     let a = journal.step("a");
     assert_eq!(
-        (a.status, a.attempts, a.started_at.map(|at| at.as_micros())),
+        (a.status, a.attempts, a.started_at.map(|at| at.stamp().as_micros())),
         (Status::Running, 1, Some(1_000_000))
     );
 
@@ -64,7 +64,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
         (vec!["PLAN.md".to_owned()], vec!["did it".to_owned()])
     );
     assert_eq!(a.metrics["lines"], "245");
-    assert_eq!(journal.document().head.updated_at.as_micros(), 4_000_000);
+    assert_eq!(journal.document().head.updated_at.stamp().as_micros(), 4_000_000);
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! Imports `.agents/runs/ID`, which another program wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use protocol::steps::{Completed, DEFAULT_ITERATIONS, OnFailure, Status, Steps, complete, load, salvage};
+use protocol::{Kind as _, KindOf, RunId, RunLocation};
+use runner::{RunOptions, RunSpec, ViewImport};
+use serde_json::Value;
+
+use crate::cli::{block_on, recover};
+use crate::control::views;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::definition::{self, Approvals, Limits};
+use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::{self, Workspace};
+
+const VIEW: &str = "run_state.json";
+
+/// The flags for a `run_state.json`: what it does not contain.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "For a directory with `run_state.json`")]
+pub(super) struct StepsFlags {
+    /// The workflow of the run [default: the one in the repository with its name and steps]
+    #[arg(long, value_name = "FILE", conflicts_with = "peer")]
+    workflow: Option<PathBuf>,
+
+    /// The number of iterations of a gate [default: 4]
+    #[arg(long, value_name = "N", conflicts_with = "peer")]
+    max_iterations: Option<NonZeroU32>,
+
+    /// The file with the conditions in `gates`
+    #[arg(long, value_name = "FILE", conflicts_with = "peer")]
+    gate_state_file: Option<PathBuf>,
+}
+
+/// Returns the `run_state.json` that is meant; `None` if it is another file.
+pub(super) fn view(file: &Path) -> Result<Option<PathBuf>, Failure> {
+    if !file.is_dir() {
+        return Ok(file.file_name().is_some_and(|name| name == VIEW).then(|| file.to_owned()));
+    }
+    let view = file.join(VIEW);
+    if view.exists() {
+        return Ok(Some(view));
+    }
+    let what = format!("`{}` has no `{VIEW}`", file.display());
+    Err(Failure::usage(what).hint("name the directory of a run: `.agents/runs/ID`"))
+}
+
+/// Imports the file as a run, which `resume` continues.
+pub(super) fn run(
+    workspace: &Workspace,
+    view: &Path,
+    flags: &StepsFlags,
+    name: Option<RunId>,
+) -> Result<Exit, Failure> {
+    let text = fs::read(view)
+        .map_err(|error| Failure::usage(format!("cannot read `{}`", view.display())).because(Some(&error)))?;
+    let found = salvage(&String::from_utf8_lossy(&text));
+    let run = name.map_or_else(|| run_id(view, &found), Ok)?;
+    let workflow = match &flags.workflow {
+        Some(workflow) => workflow.clone(),
+        None => search_workflow(&workspace.repo, &found)?,
+    };
+    let limits = Limits {
+        max_attempts: workspace.config.max_attempts.value,
+        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        on_failure: OnFailure::Stop,
+        approvals: Approvals::Asked,
+        gate_state_file: flags.gate_state_file.clone(),
+    };
+    let definition = definition::read(workspace, &workflow, limits)?;
+    let worktrees = definition.workflow().has_worktrees();
+    let worktrees =
+        worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
+    let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
+    let location = RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree };
+    let now = workspace.clock.now();
+    let Completed { document, lost } = complete(&definition, &location, now, found);
+    let options = RunOptions {
+        location,
+        workdir: workspace.repo.clone(),
+        profile: None,
+        env: Vec::new(),
+        checks: if worktrees.is_some() { workspace.checks() } else { Vec::new() },
+        worktrees,
+        roles: BTreeMap::new(),
+    };
+    let kind = KindOf::<Steps>::STATIC;
+    definition::exclude_views(&workspace.repo, kind.info())?;
+    let turns = recover::turns(workspace, &run, &document);
+    let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
+    let started_again = running_steps(&document);
+    let import = ViewImport { path: view.display().to_string(), document, turns };
+    let (status, set_aside) = block_on(async {
+        let store = workspace.store().await?;
+        let imported =
+            runner::import_document(Some(&store), &workspace::person(), now, kind, spec, import).await;
+        let status = imported.map_err(|error| recover::rebuild_failure(view, &run, &error))?;
+        Ok::<_, Failure>((status, views::write(workspace, &store, &run).await?))
+    })?;
+    output::data(&run);
+    output::message(format_args!(
+        "imported `{}` with the workflow `{}`; run status: {}",
+        view.display(),
+        workflow.display(),
+        run_status::label(status).1
+    ));
+    if !lost.is_empty() {
+        output::note(format_args!("the file was torn; lost and now as in a new run: {}", lost.join(", ")));
+    }
+    if !started_again.is_empty() {
+        output::note(format_args!(
+            "was running and will start again: {}; stop its agents first if they are alive",
+            started_again.join(", ")
+        ));
+    }
+    for (view, backup) in set_aside.into_iter().flatten() {
+        output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
+    }
+    output::note(format_args!("run `callboard resume {run}` to continue it"));
+    Ok(Exit::Success)
+}
+
+/// Returns the id in the file; if it is lost, the name of its directory.
+fn run_id(view: &Path, found: &Value) -> Result<RunId, Failure> {
+    let directory = || {
+        let view = view.canonicalize().ok()?;
+        Some(view.parent()?.file_name()?.to_str()?.to_owned())
+    };
+    let id = found["run_id"].as_str().map(str::to_owned).or_else(directory).unwrap_or_default();
+    RunId::new(&id).map_err(|error| {
+        Failure::usage(format!("`{}` has no valid `run_id`", view.display()))
+            .because(Some(&error))
+            .hint("add `--as NAME` to name the run")
+    })
+}
+
+/// Where workflows are searched, relative to the repository.
+const FOLDERS: [&str; 5] = ["", "workflows", "flows", ".agents", ".agents/workflows"];
+
+/// Returns the one workflow of the repository with the name and the steps of the document.
+fn search_workflow(repo: &Path, found: &Value) -> Result<PathBuf, Failure> {
+    let mut fitting: Vec<_> = FOLDERS.iter().flat_map(|folder| workflow_files(&repo.join(folder))).collect();
+    fitting.retain(|file| fits(file, found));
+    fitting.sort();
+    let name = found["workflow_name"].as_str().map_or_else(String::new, |name| format!(" `{name}`"));
+    let what = match fitting.as_slice() {
+        [file] => return Ok(file.clone()),
+        [] => format!("no workflow{name} with the steps of the run was found"),
+        several => {
+            let names: Vec<_> = several.iter().map(|file| format!("`{}`", file.display())).collect();
+            format!("several workflows fit the run: {}", names.join(", "))
+        }
+    };
+    Err(Failure::usage(what).hint("add `--workflow FILE` to name the workflow that the run was started with"))
+}
+
+fn workflow_files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_yaml = |file: &PathBuf| file.extension().is_some_and(|name| name == "yaml" || name == "yml");
+    files.filter(is_yaml).collect()
+}
+
+/// Returns whether the workflow has the name of the run, and all steps that are left of it.
+fn fits(file: &Path, found: &Value) -> bool {
+    let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::examine(&text).workflow) else {
+        return false;
+    };
+    let steps: BTreeSet<_> = workflow.steps.iter().map(|step| step.id.as_str()).collect();
+    let mut of_run = found["steps"].as_object().into_iter().flat_map(|steps| steps.keys());
+    found["workflow_name"].as_str().is_none_or(|name| name == workflow.name)
+        && of_run.all(|id| steps.contains(id.as_str()))
+}
+
+fn running_steps(document: &Value) -> Vec<String> {
+    let steps = document["steps"].as_object().into_iter().flatten();
+    let running = steps.filter(|(_, step)| step["status"] == Status::Running.as_str());
+    running.map(|(id, _)| format!("`{id}`")).collect()
+}

@@ -1,0 +1,142 @@
+//! `import .agents/runs/ID`: runs of another program, with its seventeen fields per step.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::Scene;
+
+use crate::sessions::{scene, status};
+
+const WORKFLOW: &str = "\
+name: delivery
+steps:
+  - {id: plan, agent: coder, prompt: task.md}
+  - {id: code, agent: coder, prompt: task.md, needs: [plan]}
+  - {id: approval, agent: coder, prompt: task.md, needs: [code], human_in_the_loop: true}
+  - {id: ship, agent: coder, prompt: task.md, needs: [approval]}
+";
+
+/// A step as the other program stores it.
+fn step(status: &str, more: &Value) -> Value {
+    let mut step = json!({
+        "status": status, "attempts": 1, "iteration_count": 0, "report_path": null,
+        "started_at": "2025-01-15T14:30:05Z", "ended_at": null, "last_error": null,
+        "artifacts": [], "metrics": {}, "logs": [], "manual_input_path": null, "blocked_by_loop": null,
+        "notified_failure": false, "notified_human_input": false, "loop_index": 0, "loop_items": null,
+        "loop_completed": false,
+    });
+    step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    step
+}
+
+/// A run of the other program that waits for a person, with its workflow.
+fn foreign() -> (Scene, Value) {
+    let scene = scene();
+    scene.write("workflows/delivery.yaml", WORKFLOW);
+    scene.write("workflows/other.yaml", &WORKFLOW.replace("delivery", "other"));
+    let run_dir = scene.repo().join(".agents/runs/f8c1a491");
+    let path = |name: &str| run_dir.join(name).to_str().unwrap().to_owned();
+    let pending = step("PENDING", &json!({"attempts": 0, "started_at": null}));
+    let document = json!({
+        "run_id": "f8c1a491", "workflow_name": "delivery", "repo_dir": scene.repo(),
+        "reports_dir": path("reports"), "manual_inputs_dir": path("manual_inputs"),
+        "created_at": "2025-01-15T14:30:00Z", "updated_at": "2025-01-15T14:35:22.789012Z",
+        "steps": {
+            "plan": step("COMPLETED", &json!({
+                "report_path": path("reports/f8c1a491__plan.json"), "ended_at": "2025-01-15T14:32:18.000001Z",
+                "artifacts": ["PLAN.md"], "metrics": {"duration_ms": 1200, "cost_usd": 0.25, "model": "opus"},
+            })),
+            "code": step("COMPLETED", &json!({"ended_at": "2025-01-15T14:34:00Z", "attempts": 2})),
+            "approval": step("WAITING_ON_HUMAN", &json!({
+                "manual_input_path": path("manual_inputs/f8c1a491__approval.json"), "notified_human_input": true,
+            })),
+            "ship": pending,
+        },
+    });
+    scene.write(".agents/runs/f8c1a491/run_state.json", &serde_json::to_string_pretty(&document).unwrap());
+    (scene, document)
+}
+
+fn import(scene: &Scene) -> testkit::Session {
+    scene.callboard(&["import", ".agents/runs/f8c1a491"]).run()
+}
+
+#[test]
+fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
+    let (scene, document) = foreign();
+    let imported = import(&scene);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(imported.stderr.contains("workflows/delivery.yaml"), "{}", imported.transcript());
+    assert_eq!(scene.callboard(&["export", "f8c1a491", "--documents", "out"]).run().code, 0);
+    let exported = fs::read_to_string(scene.repo().join("out/.agents/runs/f8c1a491/run_state.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), document);
+    assert_eq!(import(&scene).code, 3, "it exists now");
+
+    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    assert_eq!(inbox[0]["step"], "approval", "{inbox:#}");
+    assert_eq!(scene.callboard(&["answer", "f8c1a491/approval", "approve"]).run().code, 0);
+    let resumed = scene.with_agent(&["resume", "f8c1a491"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.agent_log().started(), ["ship#1.1"]);
+    let metrics = |step: &str| scene.document("f8c1a491")["steps"][step]["metrics"].clone();
+    assert_eq!(metrics("plan"), document["steps"]["plan"]["metrics"]);
+    let again = scene.with_agent(&["retry", "f8c1a491", "--from", "plan", "--exit-when-waiting"]).run();
+    assert_eq!(again.code, 4, "{}", again.transcript());
+    assert_eq!(metrics("plan"), json!({"lines": "3"}), "metrics of a step that ran again are texts");
+}
+
+#[test]
+fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
+    let (scene, _) = foreign();
+    let view = scene.view("f8c1a491");
+    let text = fs::read_to_string(&view).unwrap();
+    let torn = &text[..text.find("\"approval\": {").unwrap() + 200];
+    fs::write(&view, torn).unwrap();
+    let imported = import(&scene);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(
+        imported.stderr.contains("lost and now as in a new run: step `approval`, step `ship`"),
+        "{}",
+        imported.transcript()
+    );
+    let document = scene.document("f8c1a491");
+    assert_eq!(
+        ["plan", "code", "approval"].map(|step| status(&document, step).to_owned()),
+        ["COMPLETED", "COMPLETED", "PENDING"]
+    );
+    let resumed = scene.with_agent(&["resume", "f8c1a491", "--exit-when-waiting"]).run();
+    assert_eq!(resumed.code, 4, "{}", resumed.transcript());
+    assert_eq!(scene.agent_log().started(), ["approval#1.1"]);
+}
+
+#[test]
+fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
+    let (scene, _) = foreign();
+    fs::write(scene.view("f8c1a491"), "").unwrap();
+    let refused = import(&scene);
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("several workflows fit the run"), "{}", refused.transcript());
+    let flags = ["import", ".agents/runs/f8c1a491", "--workflow", "workflows/delivery.yaml"];
+    let imported = scene.callboard(&flags).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(imported.stderr.contains("lost and now as in a new run: `run_id`"), "{}", imported.transcript());
+}
+
+#[test]
+fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
+    let (scene, mut document) = foreign();
+    document["steps"]["approval"] = step("PENDING", &json!({"attempts": 0, "started_at": null}));
+    document["steps"]["code"] = step("RUNNING", &json!({}));
+    scene.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
+    let imported = import(&scene);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(
+        imported.stderr.contains("was running and will start again: `code`"),
+        "{}",
+        imported.transcript()
+    );
+    assert_eq!(status(&scene.document("f8c1a491"), "code"), "PENDING");
+    let refused = scene.callboard(&["import", "workflows"]).run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("has no `run_state.json`"), "{}", refused.transcript());
+}
