@@ -40,6 +40,14 @@ impl EngineLock {
         self.epoch
     }
 
+    /// Returns the lease, on a backend that has leases.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        match &self.hold {
+            Hold::File(_) => None,
+            Hold::Lease(lease) => Some(lease),
+        }
+    }
+
     /// Releases the lock and waits until other machines can see it. Dropping the lock releases it, too; but if the
     /// process ends right afterwards, the message may not be sent, and other machines wait for the lease to expire.
     pub async fn release(self) {

@@ -176,6 +176,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.engine_holder(run).await
     }
 
+    /// Removes the run of the lock if it is still at `position`: journal, document, snapshots and outbox. Blobs stay, because
+    /// runs share them. The epoch stays, so that an old engine is fenced if the name is used again.
+    async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError>;
+
     /// Follows the journal after a revision, across processes.
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError>;
 }

@@ -8,7 +8,7 @@ use crate::output::{self, BOLD, styled};
 /// The group of each command. Commands that this build does not have are skipped.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "peer", "team", "cycle", "issue", "demo"]),
-    ("Control", &["resume", "pause", "stop", "retry", "skip", "extend", "inbox", "answer"]),
+    ("Control", &["resume", "pause", "stop", "retry", "skip", "extend", "inbox", "answer", "rm"]),
     ("Inspect", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report", "ask", "escalate", "check-signals"]),
     ("Files", &["check", "checks", "export", "import", "recover"]),

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use protocol::run::RunStatus;
+use protocol::steps::Steps;
 use protocol::steps::load::parse_duration;
-use protocol::{Progress, Stamp};
+use protocol::{Progress, Protocol as _, RunLocation, Stamp};
 use runner::Summary;
 use serde::Serialize;
 use store::{AnyStore, RunRow};
@@ -113,6 +115,8 @@ struct Listed<'a> {
     engine: EnginePresence,
     /// Whether the store is shared with other hosts.
     shared: bool,
+    /// The directory of its files, if it was deleted.
+    deleted_dir: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -141,6 +145,9 @@ struct JsonSummary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a BTreeSet<String>>,
     updated_at: Stamp,
+    /// Whether the directory of its files was deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    files_deleted: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -161,6 +168,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         summary: workspace::summary(row),
         engine,
         shared,
+        deleted_dir: deleted_dir(row, engine),
     });
     let mut listed: Vec<_> = listed.filter(|listed| arguments.matches(listed, now)).collect();
     // The sort is stable: of equal runs, and of unreadable ones, the older comes first.
@@ -189,7 +197,28 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         writeln!(text, "{}", listed.line(width, now)).expect("BUG: writing to a string failed");
     }
     output::raw(&text);
+    for listed in &listed {
+        if let Some(directory) = &listed.deleted_dir {
+            let run = &listed.row.run;
+            output::note(format_args!(
+                "the files of run `{run}` in `{directory}` are gone, the run is not: `callboard show {run}` shows it, `callboard rm {run}` removes it"
+            ));
+        }
+    }
     Ok(Exit::Success)
+}
+
+/// Returns the directory of a run of a workflow, if it should be in this repository and is not. An engine may be about to make it.
+fn deleted_dir(row: &RunRow, engine: EnginePresence) -> Option<String> {
+    let summary = workspace::summary(row)?;
+    if row.protocol != Steps::NAME
+        || engine == EnginePresence::Alive
+        || !Path::new(&summary.repo_dir).is_dir()
+    {
+        return None;
+    }
+    let location = RunLocation { run: row.run.clone(), repo_dir: summary.repo_dir, worktree: None };
+    Some(location.run_dir()).filter(|directory| !Path::new(directory).exists())
 }
 
 /// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
@@ -276,6 +305,7 @@ impl Listed<'_> {
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
                 updated_at: summary.updated_at,
+                files_deleted: self.deleted_dir.is_some(),
             }),
             problem: self.summary.is_none().then(|| self.problem()),
         }

@@ -33,6 +33,7 @@ mod rehearse_script;
 mod report;
 mod resume;
 mod retry;
+mod rm;
 mod run;
 mod schema;
 mod show;
@@ -85,6 +86,7 @@ enum Command {
     Retry(retry::Arguments),
     Skip(skip::Arguments),
     Extend(extend::Arguments),
+    Rm(rm::Arguments),
     Inbox(inbox::Arguments),
     Answer(answer::Arguments),
     Ls(ls::Arguments),
@@ -177,6 +179,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Retry(arguments) => retry::run(arguments),
         Command::Skip(arguments) => skip::run(arguments),
         Command::Extend(arguments) => extend::run(arguments),
+        Command::Rm(arguments) => rm::run(arguments),
         Command::Inbox(arguments) => inbox::run(arguments),
         Command::Answer(arguments) => answer::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),

@@ -108,9 +108,11 @@ async fn open(
     let opened = runner::open(store, &workspace.clock, kind, workspace::person(), spec).await;
     match opened {
         Ok(_) => Ok(()),
-        Err(error @ OpenError::Exists(_)) => Err(Failure::new(Exit::Refused, error).hint(format!(
-            "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"
-        ))),
+        Err(error @ OpenError::Exists(_)) => Err(Failure::new(Exit::Refused, error)
+            .hint(format!(
+                "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"
+            ))
+            .hint(format!("run `callboard rm {run}` to remove it first"))),
         Err(OpenError::StoreSpec(error)) => Err(error.into()),
         Err(OpenError::Commit(error)) => Err(error.into()),
     }

@@ -29,6 +29,7 @@ mod protocols;
 mod recovering;
 mod rehearsing;
 mod removed_store;
+mod removing;
 mod reporting;
 mod resuming;
 mod roles;

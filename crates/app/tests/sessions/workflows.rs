@@ -124,6 +124,7 @@ fn an_existing_name_is_refused() {
     error: a run named `trial` exists already
 
     hint: run `callboard resume trial` to continue it, or choose another name with `--run-id`
+    hint: run `callboard rm trial` to remove it first
     [exit 3]
     ");
 }

@@ -223,6 +223,10 @@ impl Store for NatsStore {
         Ok(self.session().await?.lease_holder(run).await?)
     }
 
+    async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError> {
+        self.session().await?.remove_run(lock, position).await
+    }
+
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
         let session = Arc::clone(self.session().await?);
         Ok(Watch::subscribe(session, run.clone(), after).await?.into())

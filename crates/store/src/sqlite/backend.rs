@@ -189,6 +189,17 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError> {
+        let (run, epoch) = (lock.run().clone(), lock.epoch());
+        match self
+            .blocking(move |database| database.write(|tx| write::remove_run(tx, &run, position, epoch)))
+            .await
+        {
+            Ok(outcome) => outcome,
+            Err(failure) => Err(CommitError::Unavailable(failure.into())),
+        }
+    }
+
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
         Ok(Watch::subscribe(self.clone(), run.clone(), after)?.into())
     }

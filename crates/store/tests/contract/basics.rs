@@ -432,6 +432,45 @@ pub(crate) async fn an_engine_waits_for_a_one_shot<B: Backend>(backend: B) {
     assert_eq!(waiting.await.unwrap().unwrap().0, 2);
 }
 
+pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backend: B) {
+    let (store, run, other) = (backend.store(), run("removed"), super::run("other"));
+    let digest = store.put_blobs(vec![b"shared".to_vec()]).await.unwrap().remove(0);
+    let whole = |run, position, entry| Commit {
+        parts: vec![part("document", entry)],
+        outbox: vec![item("pending", "{}")],
+        views: vec![mark("run_state.json", 1)],
+        snapshot: Some("state".to_owned()),
+        ..change(run, position, entry)
+    };
+    let stale = store.commit(whole(&run, Position::absent(), "first")).await.unwrap();
+    store.commit(whole(&other, Position::absent(), "other")).await.unwrap();
+    let newest = store.commit(change(&run, stale, "second")).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
+    let conflict = store.remove_run(&lock, stale).await.unwrap_err();
+    assert!(matches!(conflict, CommitError::Conflict { .. }), "{conflict}");
+    assert_eq!(store.newest(&run).await.unwrap(), Some(Revision(2)), "nothing was removed");
+
+    store.remove_run(&lock, newest).await.unwrap();
+    let epoch = lock.epoch();
+    lock.release().await;
+    for store in [&store, &backend.store()] {
+        assert_eq!(store.load(&run).await.unwrap(), None);
+        assert_eq!(store.entries(&run, Revision(0)).await.unwrap(), []);
+        assert_eq!(store.parts_at(&run, Revision(9)).await.unwrap(), []);
+        let runs = store.runs().await.unwrap();
+        assert_eq!(runs.iter().map(|row| &row.run).collect::<Vec<_>>(), [&other]);
+        assert_eq!(store.blob(&digest).await.unwrap().as_deref(), Some(&b"shared"[..]));
+    }
+    let late = store.commit(change(&run, newest, "late")).await.unwrap_err();
+    assert!(matches!(late, CommitError::Conflict { .. }), "{late}");
+    let again = store.commit(change(&run, Position::absent(), "again")).await.unwrap();
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), [(1, "again")]);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().outbox, []);
+    assert!(store.lock_engine(&run).await.unwrap().epoch() > epoch, "an engine of the removed run is fenced");
+    store.commit(change(&run, again, "more")).await.unwrap();
+    backend.verify();
+}
+
 pub(crate) async fn a_watch_continues_a_dropped_one<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("resumed"));
     let mut watch = backend.store().watch(&run, Revision(0)).await.unwrap();

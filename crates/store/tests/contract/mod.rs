@@ -82,6 +82,7 @@ macro_rules! contract_suite {
             basics::an_engine_lock_is_released_when_it_is_dropped,
             basics::every_client_sees_the_engine,
             basics::an_engine_waits_for_a_one_shot,
+            basics::a_removed_run_is_gone_and_its_name_is_free,
             basics::a_watch_continues_a_dropped_one,
             basics::a_cancelled_wait_loses_nothing,
             processes::sixteen_writers_lose_and_duplicate_nothing,

@@ -114,6 +114,10 @@ impl Store for FaultyStore {
         Ok(loaded)
     }
 
+    async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError> {
+        self.store.remove_run(lock, position).await
+    }
+
     async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
         self.store.catch_up(run, position).await
     }

@@ -77,6 +77,17 @@ impl StreamHandle {
         self.check_identity().await.and(answer)
     }
 
+    /// Removes the messages of a subject up to a sequence, and no later ones: the request may arrive late.
+    pub(in crate::nats) async fn purge_through(
+        &self,
+        subject: String,
+        sequence: u64,
+    ) -> Result<(), RequestFailure> {
+        let purge = self.stream.purge().filter(subject).sequence(sequence + 1);
+        let purge = async { purge.await.map_err(|error| RequestFailure::from_request(error, &self.name)) };
+        self.verified(purge).await.map(drop)
+    }
+
     /// Returns a back-off for reads that are not retried by [`StreamHandle::retry_read`].
     pub(in crate::nats) fn read_backoff(&self, doing: &'static str) -> Backoff {
         self.outages.reads(&self.name).backoff(doing)

@@ -55,6 +55,10 @@ impl RunCache {
         if runs.get(run)?.head.token() == token { runs.remove(run) } else { None }
     }
 
+    pub(super) fn forget(&self, run: &RunId) {
+        lock(&self.runs).remove(run);
+    }
+
     pub(in crate::nats) fn get(&self, run: &RunId) -> Option<RunTip> {
         lock(&self.runs).get(run).cloned()
     }

@@ -8,7 +8,7 @@ use super::records::subject;
 use crate::RunWriteError;
 use crate::commit::{Position, Token};
 use crate::error::{CommitError, EngineLockError};
-use crate::nats::connection::{RequestFailure, Session};
+use crate::nats::connection::Session;
 use crate::run_writer::BufferedRun;
 use crate::{ExternalWrite, KvEntry, Tenure};
 
@@ -67,12 +67,7 @@ impl Session {
             if !last.head.has_commits() {
                 break;
             }
-            // Only up to what was read: the request may arrive late, when the run exists.
-            let purge = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
-            let purge = async {
-                purge.await.map_err(|error| RequestFailure::from_request(error, &self.journal.name))
-            };
-            if let Err(failure) = self.journal.verified(purge).await {
+            if let Err(failure) = self.journal.purge_through(subject(run), last.sequence).await {
                 outage.wait(failure).await?;
             }
         }

@@ -13,6 +13,7 @@ mod index;
 mod message;
 mod read;
 mod records;
+mod remove;
 mod resolve;
 mod trailer;
 mod watch;

@@ -122,6 +122,33 @@ fn write_views(tx: &Transaction<'_>, run: i64, views: &[ViewMark]) -> rusqlite::
     Ok(())
 }
 
+/// Removes a run, but not its epoch.
+pub(crate) fn remove_run(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    expected: Position,
+    held: Epoch,
+) -> rusqlite::Result<Result<(), CommitError>> {
+    let by = run_epoch(tx, run)?;
+    if by > held {
+        return Ok(Err(CommitError::Fenced { held, by }));
+    }
+    let head = head(tx, run)?;
+    let found = head.as_ref().map_or(Position::absent(), |head| head.position);
+    if found.token != expected.token {
+        let (run, expected) = (run.clone(), expected.revision);
+        return Ok(Err(CommitError::Conflict { run, expected, found: found.revision }));
+    }
+    let Some(Head { id, .. }) = head else { return Ok(Ok(())) };
+    // Recovery reads every page: the rows of a removed run must not come back.
+    tx.execute_batch("PRAGMA secure_delete = ON")?;
+    for table in ["entries", "parts", "snapshots", "outbox", "views"] {
+        tx.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [id])?;
+    }
+    tx.execute("DELETE FROM runs WHERE id = ?1", [id])?;
+    Ok(Ok(()))
+}
+
 pub(crate) fn mark_views(
     tx: &Transaction<'_>,
     run: &RunId,

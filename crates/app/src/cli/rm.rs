@@ -1,0 +1,141 @@
+//! `callboard rm RUN`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use protocol::run::RunStatus;
+use runner::Journal;
+use store::{AnyStore, EngineLockError, Tenure};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::control;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::{self, LocationArgs, Workspace};
+
+/// Remove a run with its journal, attempts and files
+///
+/// Only a run that has ended or was stopped is removed. Its name can then be used again. Worktrees with changes that are found
+/// nowhere else stay, and so do branches and files that another program has changed. On a shared store, files on other machines
+/// stay.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard rm f8c1a491
+  callboard stop f8c1a491 && callboard rm f8c1a491
+  callboard export f8c1a491 && callboard rm f8c1a491   # keep an archive")]
+pub(super) struct Arguments {
+    /// The whole name of the run
+    run: String,
+
+    #[command(flatten)]
+    location: LocationArgs,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    control::refuse_agents_without_run("remove a run")?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    block_on(async {
+        let store = workspace.store_with(&arguments.run).await?;
+        // A prefix would be too easy to mistype.
+        let run = workspace::name_of_run(&arguments.run)?;
+        if store.protocol(&run).await?.is_none() {
+            return Err(workspace.no_such_run(run.as_str()));
+        }
+        let action = format!("cannot remove run `{run}`");
+        let lock = match store.lock_engine_for(&run, Tenure::OneShot).await {
+            Err(error @ EngineLockError::Held { .. }) => {
+                return Err(Failure::from_error(Exit::Refused, &error)
+                    .while_doing(action)
+                    .hint(format_args!("run `callboard stop {run}` first")));
+            }
+            locked => locked?,
+        };
+        let journal = workspace.load(&store, &run).await?;
+        if let Err(failure) = refuse_unfinished(&journal) {
+            lock.release().await;
+            return Err(failure.while_doing(action));
+        }
+        // Files first: if this is interrupted the run is still there, and can be removed again.
+        let removed = remove_files(&store, &journal).map_err(|failure| failure.while_doing(action));
+        let removed = match removed {
+            Ok(()) => store.remove_run(&lock, journal.position).await.map_err(Failure::from),
+            failed => failed,
+        };
+        lock.release().await;
+        removed?;
+        output::message(format_args!("removed run `{run}`"));
+        Ok(Exit::Success)
+    })
+}
+
+/// Refuses a run that is alive, waits, or would continue with `resume`, unless it was stopped.
+pub(super) fn refuse_unfinished(journal: &Journal) -> Result<(), Failure> {
+    let (run, state) = (&journal.run, &journal.state.run);
+    let stop = format!("run `callboard stop {run}` first");
+    let alive: Vec<_> = state.live_attempts().map(|(attempt, _)| format!("`{attempt}`")).collect();
+    if !alive.is_empty() {
+        let what = format!("its attempts may be alive: {}", alive.join(", "));
+        return Err(Failure::new(Exit::Refused, what).hint(stop));
+    }
+    match state.status {
+        RunStatus::Stopped(_) | RunStatus::Finished(_) => Ok(()),
+        RunStatus::Running if state.is_waiting() => {
+            let what = "it waits for a person";
+            Err(Failure::new(Exit::Refused, what).hint("run `callboard inbox` to see for what").hint(stop))
+        }
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopping(_)
+        | RunStatus::Draining(_)
+        | RunStatus::Finishing(_) => {
+            let what = format!("it is unfinished: {}", run_status::label(state.status).1);
+            Err(Failure::new(Exit::Refused, what).hint(stop))
+        }
+    }
+}
+
+/// Removes the attempts, the views and the worktrees of a run on this machine.
+fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
+    let run = &journal.run;
+    let options = &journal.spec.options;
+    let run_dir = options.location.run_dir();
+    let mut keeps_run_dir = false;
+    for view in journal.document().views() {
+        let path = Path::new(&view.path);
+        if fs::read_to_string(path).is_ok_and(|text| text != view.body) {
+            output::note(format_args!("kept `{}`: another program has changed it", path.display()));
+            keeps_run_dir |= path.starts_with(&run_dir);
+        } else {
+            removed(path, fs::remove_file(path))?;
+        }
+    }
+    if !keeps_run_dir {
+        removed(Path::new(&run_dir), fs::remove_dir_all(&run_dir))?;
+    }
+    if let Some(trees) = options.trees() {
+        let left = trees.remove().map_err(|error| Failure::from_error(Exit::Usage, &error))?;
+        for tree in left {
+            output::note(format_args!("kept the worktree `{}`: it has changes of its own", tree.display()));
+        }
+    }
+    let beside = store.local_dir_beside(Path::new(&options.location.repo_dir));
+    let local_dir = beside.unwrap_or_else(|_| store.local_dir().clone());
+    let log = local_dir.engines_dir().join(format!("{run}.log"));
+    removed(&log, fs::remove_file(&log))?;
+    let attempts = local_dir.attempts_dir().join(run.as_str());
+    removed(&attempts, fs::remove_dir_all(&attempts))
+}
+
+/// Fails if a path was not removed. One that was missing is no error.
+fn removed(path: &Path, result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::new(Exit::Store, format!("cannot remove `{}`", path.display()))
+                .because(Some(&error)))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
