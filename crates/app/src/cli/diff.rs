@@ -65,7 +65,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Prints the differences, grouped by step.
-fn print(found: &[Difference], steps_at: &str) {
+pub(super) fn print(found: &[Difference], steps_at: &str) {
     if found.is_empty() {
         output::note("the revisions do not differ");
     }

@@ -1,10 +1,15 @@
 //! `callboard retry RUN [STEP]`, `callboard retry RUN --from STEP`.
 
-use protocol::KindInfo;
+use std::path::{Path, PathBuf};
+
 use protocol::run::Request;
-use runner::EngineRequest;
+use protocol::steps::Definition;
+use protocol::{KindInfo, RunId};
+use runner::{EngineRequest, RunAt};
+use store::AnyStore;
 
 use super::block_on;
+use super::run::start_at::{self, Changes};
 use crate::config::Flags;
 use crate::control::start_again::start_again;
 use crate::control::{self, ControlRequest};
@@ -12,6 +17,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
+use crate::workspace::definition::{self, Approvals, Limits};
 use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Retry failed steps: one, or all of them
@@ -21,7 +27,8 @@ use crate::workspace::{self, LocationArgs, Workspace};
 #[command(after_help = "Examples:
   callboard retry f8c1a491
   callboard retry f8c1a491 code --reason 'the API is back'
-  callboard retry f8c1a491 --from review     # the step and everything after it, whatever their status")]
+  callboard retry f8c1a491 --from review     # the step and everything after it, whatever their status
+  callboard retry f8c1a491 --from review --workflow wf.yaml --accept-changes")]
 pub(super) struct Arguments {
     /// The run: its name, a unique prefix of it, or the id of its cycle
     run: String,
@@ -32,6 +39,14 @@ pub(super) struct Arguments {
     /// Do this step and everything after it again, whatever their status
     #[arg(long, value_name = "STEP", conflicts_with = "step")]
     from: Option<String>,
+
+    /// With --from: the workflow file, to compare with what the run was started with
+    #[arg(long, value_name = "WORKFLOW", requires = "from")]
+    workflow: Option<PathBuf>,
+
+    /// With --workflow: if it has changed, show how, and continue in a new run with the new version
+    #[arg(long, requires = "workflow")]
+    accept_changes: bool,
 
     /// The reason, for the journal
     #[arg(long, value_name = "TEXT")]
@@ -55,6 +70,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         if let Some(step) = &arguments.from {
             let reason = arguments.reason;
+            let run = match &arguments.workflow {
+                Some(file) => {
+                    let changes = Changes::of_flag(arguments.accept_changes);
+                    let definition = read_again(&workspace, &store, &run, file).await?;
+                    start_at::version(&workspace, &store, run, definition, step, changes).await?
+                }
+                None => run,
+            };
             return start_again(&workspace, &store, &run, step, reason, engine_config, &arguments.engine)
                 .await;
         }
@@ -88,4 +111,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
+}
+
+/// Reads the workflow with the limits that the run was started with.
+async fn read_again(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+    file: &Path,
+) -> Result<Definition, Failure> {
+    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let frozen = start_at::frozen(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
+    let limits = Limits {
+        max_attempts: frozen.max_attempts,
+        max_iterations: frozen.max_iterations,
+        on_failure: frozen.on_failure,
+        approvals: Approvals::Asked,
+        gate_state_file: frozen.gate_state_file.map(PathBuf::from),
+    };
+    definition::read(workspace, file, limits)
 }

@@ -1,12 +1,14 @@
 //! `callboard run WORKFLOW`.
 
-mod start_at;
+mod accept;
+pub(super) mod start_at;
 
 use std::path::PathBuf;
 
 use protocol::KindOf;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
 
+use self::start_at::Changes;
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
@@ -46,6 +48,10 @@ pub(super) struct Arguments {
     /// Start the newest run of this workflow again, at this step; --run-id names another run
     #[arg(long, value_name = "STEP")]
     start_at_step: Option<String>,
+
+    /// With --start-at-step: if the workflow or a prompt has changed, show how, and continue in a new run with the new version
+    #[arg(long, requires = "start_at_step")]
+    accept_changes: bool,
 
     /// The number of attempts of each step that does not set its own [default: 2]
     #[arg(long, value_name = "N")]
@@ -171,7 +177,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let definition = definition::read(&workspace, &file, limits)?;
     if let Some(step) = &arguments.start_at_step {
         let run_id = arguments.run_id.as_deref();
-        return block_on(start_at::run(&workspace, &start, definition, run_id, step));
+        let changes = Changes::of_flag(arguments.accept_changes);
+        return block_on(start_at::run(&workspace, &start, definition, run_id, step, changes));
     }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;

@@ -62,6 +62,7 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
     error: run `trial` was started with another version: the workflow file, the prompt of `check` changed
 
     hint: run `callboard retry trial --from STEP` to continue with what it was started with
+    hint: add `--accept-changes` to continue with the new version
     hint: leave out `--start-at-step` to start a new run with the new version
     [exit 3]
     ");
@@ -90,4 +91,57 @@ fn a_step_whose_needs_have_not_succeeded_is_no_start() {
       caused by: `code` needs `plan`, which has not succeeded; start at `plan`
     [exit 3]
     ");
+}
+
+#[test]
+fn accepted_changes_are_shown_and_frozen_in_a_run_that_continues_the_old_one() {
+    let scene = finished();
+    let workflow = scene.repo().join("wf.yaml");
+    let text = fs::read_to_string(&workflow).unwrap();
+    fs::write(&workflow, text.replace("id: review,", "id: review, max_attempts: 5,")).unwrap();
+    let flags = ["run", "wf.yaml", "--start-at-step", "code", "--accept-changes"];
+    let again = scene.callboard(&flags).run();
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(again.stdout.starts_with("review\n  + max_attempts: 5\n"), "{}", again.transcript());
+    assert!(again.stderr.contains("run `trial-v2` continues `trial`"), "{}", again.transcript());
+    let steps = scene.document("trial-v2")["steps"].clone();
+    assert_eq!(steps["plan"]["ended_at"], scene.document("trial")["steps"]["plan"]["ended_at"], "kept");
+    assert!(!scene.attempt("trial-v2", "plan", "1.1").exists());
+    assert!(scene.attempt("trial-v2", "review", "1.1").exists());
+    assert_eq!(turns(&scene, "code"), 1, "the old run stays as it is");
+
+    let prompt = scene.repo().join("task.md");
+    fs::write(&prompt, "Do it better.\n").unwrap();
+    let refused = scene.callboard(&["retry", "trial-v2", "--from", "review", "--workflow", "wf.yaml"]).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    let flags = ["retry", "trial-v2", "--from", "review", "--workflow", "wf.yaml", "--accept-changes"];
+    let retried = scene.callboard(&flags).run();
+    assert_eq!(retried.code, 0, "{}", retried.transcript());
+    assert!(retried.stdout.contains("~ prompt text: "), "{}", retried.transcript());
+    assert!(scene.attempt("trial-v3", "review", "1.1").join("prompt.md").exists());
+}
+
+#[test]
+fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
+    let scene = finished();
+    let text = fs::read_to_string(scene.repo().join("wf.yaml")).unwrap();
+    let inserted = text.replace("needs: [code]}", "needs: [test]}");
+    let inserted = format!("{inserted}  - {{agent: coder, prompt: task.md, id: test, needs: [code]}}\n");
+    scene.write("wf.yaml", &inserted);
+    let at =
+        |step: &str| scene.callboard(&["run", "wf.yaml", "--start-at-step", step, "--accept-changes"]).run();
+    let refused = at("review");
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(
+        refused.stderr.contains("`review` needs `test`, which has not succeeded"),
+        "{}",
+        refused.transcript()
+    );
+    assert_eq!(
+        scene.callboard(&["ls", "--json"]).run().json().as_array().unwrap().len(),
+        1,
+        "no run was made"
+    );
+    assert_eq!(at("test").code, 0);
+    assert_eq!(scene.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
 }

@@ -5,10 +5,25 @@ use protocol::{Protocol as _, RunId};
 use runner::RunAt;
 use store::AnyStore;
 
+use super::accept;
 use crate::control::start_again::start_again;
 use crate::engine::{self, start::StartArgs};
 use crate::failure::{Exit, Failure};
 use crate::workspace::{self, Workspace};
+
+/// What happens if the workflow or a prompt is not what the run was started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Changes {
+    Refused,
+    Accepted,
+}
+
+impl Changes {
+    /// Reads `--accept-changes`.
+    pub(in crate::cli) fn of_flag(accept: bool) -> Self {
+        if accept { Self::Accepted } else { Self::Refused }
+    }
+}
 
 /// Starts the run of that name, or the newest run of the workflow, again at the step.
 pub(super) async fn run(
@@ -17,18 +32,36 @@ pub(super) async fn run(
     definition: Definition,
     run_id: Option<&str>,
     step: &str,
+    changes: Changes,
 ) -> Result<Exit, Failure> {
     let store = workspace.store().await?;
     let run = match run_id {
         Some(name) => workspace.resolve(&store, name).await?,
         None => newest(workspace, &store, &definition).await?,
     };
+    let engine_config = engine::engine_config(workspace, start.profiles.overrides()?)?;
+    let run = version(workspace, &store, run, definition, step, changes).await?;
+    start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
+}
+
+/// Returns the run that has this definition: the run itself, or a new one if the changes are accepted.
+pub(in crate::cli) async fn version(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: RunId,
+    definition: Definition,
+    step: &str,
+    changes: Changes,
+) -> Result<RunId, Failure> {
     let run_at = RunAt::load(store.as_ref(), workspace.kinds, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-    refuse_changes(&run_at, definition)?;
-    let overrides = start.profiles.overrides()?;
-    let engine_config = engine::engine_config(workspace, overrides)?;
-    start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
+    match (refuse_changes(&run_at, &definition), changes) {
+        (Ok(()), _) => Ok(run),
+        (Err(failure), Changes::Refused) => Err(failure),
+        (Err(_), Changes::Accepted) => {
+            accept::continue_with(workspace, store, &run_at, definition, step).await
+        }
+    }
 }
 
 /// Returns the newest run of this workflow in this repository.
@@ -49,11 +82,9 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
 }
 
 /// Fails if the workflow or a prompt is not what the run was started with.
-fn refuse_changes(run_at: &RunAt, definition: Definition) -> Result<(), Failure> {
-    let now = DefinitionSource::from(definition);
-    let Ok(frozen) = serde_json::from_str::<DefinitionSource>(run_at.spec.definition.get()) else {
-        return Err(Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)));
-    };
+fn refuse_changes(run_at: &RunAt, definition: &Definition) -> Result<(), Failure> {
+    let now = DefinitionSource::from(definition.clone());
+    let frozen = frozen(run_at)?;
     let changed_prompts: Vec<_> = now
         .prompts
         .iter()
@@ -71,5 +102,12 @@ fn refuse_changes(run_at: &RunAt, definition: Definition) -> Result<(), Failure>
         .hint(format_args!(
             "run `callboard retry {run} --from STEP` to continue with what it was started with"
         ))
+        .hint("add `--accept-changes` to continue with the new version")
         .hint("leave out `--start-at-step` to start a new run with the new version"))
+}
+
+/// Returns what the run was started with.
+pub(in crate::cli) fn frozen(run_at: &RunAt) -> Result<DefinitionSource, Failure> {
+    serde_json::from_str(run_at.spec.definition.get())
+        .map_err(|_| Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)))
 }

@@ -1,0 +1,106 @@
+//! `--accept-changes`: a new run continues an old one with the new version of its workflow.
+
+use std::collections::BTreeMap;
+
+use protocol::steps::{Definition, DefinitionSource, Status, Steps, complete};
+use protocol::{KindOf, RunId, RunLocation, StepId, Turn};
+use runner::{RunAt, RunOptions, RunSpec, ViewImport};
+use serde_json::{Map, Value, json};
+use store::AnyStore;
+
+use super::start_at::frozen;
+use crate::cli::{diff, recover, rm};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::query::difference;
+use crate::workspace::{self, Workspace};
+
+/// Makes a run with the new definition and the document of the old run, which stays as it is. Shows the difference.
+pub(super) async fn continue_with(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run_at: &RunAt,
+    definition: Definition,
+    step: &str,
+) -> Result<RunId, Failure> {
+    let old = &run_at.run;
+    let action = format!("cannot continue run `{old}` with the new version");
+    let refuse = |failure: Failure| failure.while_doing(&action);
+    let journal = workspace.load(store, old).await?;
+    rm::refuse_unfinished(&journal).map_err(refuse)?;
+    let options = &run_at.spec.options;
+    if options.worktrees.is_some() || definition.workflow().has_worktrees() {
+        let what = "it has worktrees, and a new run has worktrees and branches of its own";
+        return Err(refuse(
+            Failure::new(Exit::Refused, what)
+                .hint("leave out `--start-at-step` to start a new run with the new version"),
+        ));
+    }
+    let run = free_name(store, old).await?;
+    let location = RunLocation { run: run.clone(), ..options.location.clone() };
+    let mut document = run_at.machine().document().to_value();
+    if let Some(steps) = document["steps"].as_object_mut() {
+        steps.retain(|id, _| StepId::new(id).is_ok_and(|id| definition.has_step(&id)));
+    }
+    let now = workspace.clock.now();
+    let document = complete(&definition, &location, now, document).document;
+    refuse_unfinished_needs(&definition, &document, step).map_err(refuse)?;
+    diff::print(&difference::between(&shown(&frozen(run_at)?), &shown(&definition.clone().into())), "steps");
+
+    let options = RunOptions { location, ..options.clone() };
+    let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
+    let path = format!("run {old}, revision {}", run_at.revision);
+    let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new() };
+    let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
+    let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;
+    imported.map_err(|error| recover::rebuild_failure(old.as_str().as_ref(), &run, &error))?;
+    output::note(format_args!("run `{run}` continues `{old}` with the new version; `{old}` stays as it is"));
+    Ok(run)
+}
+
+/// Fails if the step is unknown, or needs one that is not done. The new run is not made then.
+fn refuse_unfinished_needs(definition: &Definition, document: &Value, step: &str) -> Result<(), Failure> {
+    let known = StepId::new(step).ok().filter(|id| definition.has_step(id));
+    let id = known.ok_or_else(|| Failure::usage(format!("the new version has no step `{step}`")))?;
+    let is_done = |need: &&StepId| {
+        let status = document["steps"][need.as_str()]["status"].as_str();
+        [Status::Completed, Status::Skipped].iter().any(|done| status == Some(done.as_str()))
+    };
+    match definition.step(&id).needs.iter().find(|need| !is_done(need)) {
+        None => Ok(()),
+        Some(need) => {
+            let what = format!("`{step}` needs `{need}`, which has not succeeded; start at `{need}`");
+            Err(Failure::new(Exit::Refused, what))
+        }
+    }
+}
+
+/// Returns the first name that no run has: `trial-v2`, `trial-v3`.
+async fn free_name(store: &AnyStore, old: &RunId) -> Result<RunId, Failure> {
+    let base = match old.as_str().rsplit_once("-v") {
+        Some((base, number)) if number.parse::<u32>().is_ok() => base,
+        Some(_) | None => old.as_str(),
+    };
+    for number in 2_u32.. {
+        let name = RunId::new(format!("{base}-v{number}"));
+        let name = name.map_err(|error| Failure::usage("the name is too long").because(Some(&error)))?;
+        if store.protocol(&name).await?.is_none() {
+            return Ok(name);
+        }
+    }
+    unreachable!("BUG: there is always another number")
+}
+
+/// Returns the parts of a definition that an author changes, by step.
+fn shown(definition: &DefinitionSource) -> Value {
+    let steps: Map<_, _> = definition
+        .workflow
+        .written_steps()
+        .map(|step| {
+            let mut value = serde_json::to_value(step).expect("BUG: a step is plain data");
+            value["prompt text"] = definition.prompts.get(&step.id).cloned().into();
+            (step.id.to_string(), value)
+        })
+        .collect();
+    json!({ "document": { "steps": steps } })
+}
