@@ -198,8 +198,15 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
                 [] => String::new(),
                 files => format!("\n\nThese files were changed outside of the plan: {}.", files.join(", ")),
             };
+            let claimed = match group.claimed_complete {
+                true => {
+                    "The group comes from an imported store that claims it is complete. Nothing has verified that: run its \
+                     tests, and compare the branch with its tasks.\n\n"
+                }
+                false => "",
+            };
             format!(
-                "Review the group. Report `approved`, or `changes_requested` with issues. Issues of the priority critical or \
+                "{claimed}Review the group. Report `approved`, or `changes_requested` with issues. Issues of the priority critical or \
                  high block; their number must fall from review to review.{note}"
             )
         }
@@ -406,7 +413,8 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
         Step::Group(id, Role::Decision) => {
             let group = document.groups.get(id)?;
             let (Hold::Asks(limit) | Hold::Failed(limit)) = group.hold else { return None };
-            format!("Group {id} ({}): {}. What next?", group.status(), limit_text(limit))
+            let why = group.imported_because.as_deref().filter(|_| limit == Limit::Imported);
+            format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)))
         }
         Step::Pm(PmStep::Decision) => {
             let why = document.run.refusal.as_deref().unwrap_or("there were too many final checks");
@@ -425,6 +433,7 @@ fn limit_text(limit: Limit) -> &'static str {
         Limit::NoProgress => "a review found no fewer blocking issues than the one before",
         Limit::TechLead => "the tech lead has no attempts left",
         Limit::Merge => "its merge could not be tried",
+        Limit::Imported => "the imported store does not say what it needs",
     }
 }
 

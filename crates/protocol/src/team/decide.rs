@@ -63,6 +63,10 @@ pub enum Change {
     Retried {
         step: Step,
     },
+    /// The run was made from a foreign store.
+    Imported {
+        state: State,
+    },
 }
 
 /// Returns where a group goes with this verdict, or `None` if the verdict is not possible there.
@@ -328,6 +332,7 @@ impl State {
                 self.failed.insert(step.clone());
             }
             Change::Retried { step } => self.retry(step),
+            Change::Imported { state } => self.clone_from(state),
         }
     }
 
@@ -402,7 +407,8 @@ impl State {
             | Change::CheckAsked
             | Change::CheckChosen { .. }
             | Change::Accepted
-            | Change::Delivered => true,
+            | Change::Delivered
+            | Change::Imported { .. } => true,
         }
     }
 }

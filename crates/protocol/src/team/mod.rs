@@ -17,6 +17,7 @@ mod copies;
 mod decide;
 mod definition;
 mod document;
+mod import;
 mod plan;
 mod present;
 mod record;
@@ -41,6 +42,7 @@ use crate::{Stamp, StepId};
 pub use decide::{Change, transition};
 pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
 pub use document::{Document, GroupPart, Mailbox, Message, RunWord, StepDocument, StepWord};
+pub use import::{Salvaged, Store, Survey};
 pub use plan::{Criterion, Plan, PlanGroup, Task};
 pub use state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State, TurnsLeft};
 pub use step::{
@@ -150,8 +152,8 @@ impl Protocol for Team {
         brief::effect(document, step)
     }
 
-    fn import(_: &Definition, _: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
-        Err(ImportRefusal::StepsDiffer("a run of `team` cannot be made from one document".to_owned()))
+    fn import(definition: &Definition, document: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+        import::import(definition, document)
     }
 
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {

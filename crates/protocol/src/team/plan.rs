@@ -197,6 +197,11 @@ pub(super) fn branch_name(id: &GroupId, name: &str) -> String {
 }
 
 fn is_branch_name(name: &str) -> bool {
+    name.starts_with("feature/") && is_ref_name(name)
+}
+
+/// Returns whether git takes the name for a branch, and no shell reads it as anything else.
+pub(super) fn is_ref_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
             && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -205,7 +210,7 @@ fn is_branch_name(name: &str) -> bool {
             && !part.contains("..")
             && !std::path::Path::new(part).extension().is_some_and(|end| end.eq_ignore_ascii_case("lock"))
     };
-    name.len() <= 150 && name.strip_prefix("feature/").is_some_and(|rest| rest.split('/').all(is_part))
+    name.len() <= 150 && name.split('/').all(is_part)
 }
 
 fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
@@ -243,7 +248,7 @@ fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<Stri
 }
 
 /// Returns a group that depends on itself.
-fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
+pub(super) fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
     let needs: BTreeMap<&GroupId, &[GroupId]> =
         groups.iter().map(|group| (&group.id, group.depends_on.as_slice())).collect();
     let reaches_itself = |start: &GroupId| {
@@ -364,7 +369,7 @@ fn ordered_phases(
     phases
 }
 
-fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
+pub(super) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
     let mut phases: Vec<Vec<GroupId>> = Vec::new();
     let mut placed: BTreeSet<&GroupId> = BTreeSet::new();
     let own: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
@@ -415,6 +420,23 @@ impl Plan {
                 }
             });
         PlannedWork { groups: groups.collect(), criteria: criteria.collect() }
+    }
+
+    /// Returns which groups must not work at the same time besides their dependencies, with the files that both change.
+    pub(super) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
+        let find = |id: &GroupId| self.groups.iter().find(|group| group.id == *id);
+        let mut overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
+        for planned in self.work(0).groups {
+            let Some(own) = find(&planned.id) else { continue };
+            for other in planned.after.iter().filter(|other| !own.depends_on.contains(other)) {
+                let common = find(other).map(|other| overlap(&own.files_affected, &other.files_affected));
+                overlaps
+                    .entry(planned.id.clone())
+                    .or_default()
+                    .insert(other.clone(), common.unwrap_or_default());
+            }
+        }
+        overlaps
     }
 
     /// Returns the groups by phase, each after those that it depends on.

@@ -246,6 +246,7 @@ impl Present for Team {
             | Change::CheckChosen { .. }
             | Change::Accepted
             | Change::Delivered
+            | Change::Imported { .. }
             | Change::Failed { .. } => None,
         }
     }
@@ -265,6 +266,7 @@ impl Present for Team {
             | Change::CheckChosen { .. }
             | Change::Accepted
             | Change::Delivered
+            | Change::Imported { .. }
             | Change::Failed { .. }
             | Change::Retried { .. } => None,
         }
@@ -291,6 +293,7 @@ impl Present for Team {
             Change::Refused | Change::Accepted => about == Some(Step::Pm(PmStep::Check)),
             Change::CheckAsked | Change::CheckChosen { .. } => about == Some(Step::Pm(PmStep::Decision)),
             Change::Delivered => about == Some(Step::Pm(PmStep::Deliver)),
+            Change::Imported { .. } => false,
             Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
         }
     }

@@ -10,16 +10,16 @@ use super::claims::{self, issues, passed, text, texts};
 use super::decide::Change as TeamChange;
 use super::definition::{Definition, GroupId};
 use super::document::{
-    Blocker, CriterionRecord, DecisionEntry, Document, Feedback, GroupPart, Mailbox, RunWord, StepWord,
-    TestCounts, decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
+    Blocker, DecisionEntry, Document, Feedback, GroupPart, Mailbox, RunWord, StepWord, TestCounts,
+    decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
 };
-use super::plan::{self, Plan};
+use super::import;
 use super::state::{Hold, Stage};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
 use crate::checks;
-use crate::entry::{Entry, Evidence, Input};
+use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
 use crate::run::{Change, Ending, Exit, Fact, RunStatus};
 use crate::{Stamp, Turn};
@@ -42,6 +42,11 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     if is_opened {
         *document = reopened(document, entry.at);
     }
+    let mut touched = BTreeSet::from([run_part()]);
+    if let Input::Recovered { source: RecoverySource::View { document: store, .. } } = &entry.input {
+        import::fill(document, store, entry.at);
+        touched.extend(document.parts());
+    }
     let evidence = entry.input.evidence();
     let (step, verdict) = match &entry.input {
         Input::Fact { fact: Fact::Ended { attempt, ending: Ending::Reported(verdict) }, .. } => {
@@ -62,15 +67,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         (step, fields.unwrap_or_default())
     });
     let statuses = document.plan_statuses();
-    let mut recorder = Recorder {
-        definition,
-        document,
-        at: entry.at,
-        evidence,
-        reported,
-        touched: [run_part()].into(),
-        started: Vec::new(),
-    };
+    let mut recorder =
+        Recorder { definition, document, at: entry.at, evidence, reported, touched, started: Vec::new() };
     if is_opened {
         recorder.touched.insert(plan_part());
     }
@@ -433,7 +431,10 @@ impl Recorder<'_> {
                 group.hold = Hold::Asks(*limit);
             }
             TeamChange::Chosen { group, choice } => self.chosen(group, *choice),
-            TeamChange::CriteriaRan { .. } | TeamChange::CheckAsked | TeamChange::Delivered => {}
+            TeamChange::Imported { .. }
+            | TeamChange::CriteriaRan { .. }
+            | TeamChange::CheckAsked
+            | TeamChange::Delivered => {}
             TeamChange::Refused => {
                 let failing =
                     self.document.plan.criteria.iter().filter(|record| record.passed == Some(false));
@@ -518,8 +519,8 @@ impl Recorder<'_> {
             self.document.groups.insert(group.id.clone(), GroupPart::new(at));
             self.touched.insert(group_part(&group.id));
         }
-        self.overlaps(&plan);
         let shown = &mut self.document.plan;
+        shown.overlaps.extend(plan.overlaps());
         if let Some(old) = split {
             let new: Vec<_> = plan.groups.iter().map(|group| group.id.clone()).collect();
             if let Some(phase) = shown.phases.iter_mut().find(|phase| phase.contains(old)) {
@@ -533,25 +534,9 @@ impl Recorder<'_> {
         shown.groups.extend(plan.groups);
         if is_first {
             (shown.mode, shown.mode_reasoning) = (plan.mode, plan.mode_reasoning);
-            let record = |criterion| CriterionRecord { criterion, passed: None, evidence: None };
-            shown.criteria = plan.criteria.into_iter().map(record).collect();
+            shown.criteria = plan.criteria.into_iter().map(Into::into).collect();
         }
         self.document.run.refusal = None;
-    }
-
-    /// Notes which groups must not work at the same time, and why.
-    fn overlaps(&mut self, plan: &Plan) {
-        for planned in plan.work(0).groups {
-            let files = |id: &GroupId| plan.groups.iter().find(|group| group.id == *id);
-            let Some(own) = files(&planned.id) else { continue };
-            for other in planned.after.iter().filter(|other| !own.depends_on.contains(other)) {
-                let common = files(other)
-                    .map(|other| plan::overlap(&own.files_affected, &other.files_affected))
-                    .unwrap_or_default();
-                let entry = self.document.plan.overlaps.entry(planned.id.clone()).or_default();
-                entry.insert(other.clone(), common);
-            }
-        }
     }
 }
 

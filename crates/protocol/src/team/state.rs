@@ -112,6 +112,8 @@ pub enum Limit {
     TechLead,
     /// The merge could not be tried.
     Merge,
+    /// The imported store does not say what the group needs.
+    Imported,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 mod copies;
 mod documents;
+mod importing;
 mod plans;
 mod table;
 
@@ -31,14 +32,19 @@ fn definition() -> Definition {
 }
 
 impl TeamRun {
-    fn open(definition: Definition) -> Self {
+    /// A run before its first entry.
+    fn blank(definition: Definition) -> Self {
         let location =
             RunLocation { run: RunId::new("r").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
         let at = 1_750_000_000_000_000;
         let document =
             <Team as protocol::Protocol>::open_document(&definition, &location, Stamp::from_micros(at));
         let machine = Typed::<Team>::new(definition, document);
-        let mut run = Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at };
+        Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at }
+    }
+
+    fn open(definition: Definition) -> Self {
+        let mut run = Self::blank(definition);
         let input = protocol::entry::Input::Opened { definition: "none".to_owned() };
         let mut decided = run.state.run.clone();
         let decision = protocol::run::open(&mut decided);
@@ -48,6 +54,10 @@ impl TeamRun {
 
     fn commit(&mut self, input: protocol::entry::Input, mut decision: protocol::run::Decision, mut run: Run) {
         decision.append(protocol::run::start_queued(&mut run, 8));
+        self.append(input, decision);
+    }
+
+    fn append(&mut self, input: protocol::entry::Input, decision: protocol::run::Decision) {
         self.at += 60_000_000;
         let entry = Entry {
             v: protocol::entry::ENTRY_VERSION,

@@ -2,15 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::import::objects;
 use super::super::step::Role;
-use super::{Document, GroupId, GroupPart, Mailbox, Stage};
+use super::{Document, GroupId, GroupPart, Imported, Mailbox, Stage};
 
 impl Document {
     /// Returns every file: its path below `coordination/`, and its content.
     pub(in crate::team) fn files(&self) -> Vec<(String, Value)> {
-        if let Some(imported) = self.imported.as_ref().filter(|imported| imported.unchanged) {
-            return imported.files.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        }
         let mut files = vec![
             ("pm_state.json".to_owned(), self.pm_state()),
             ("group_status.json".to_owned(), self.group_status()),
@@ -21,13 +19,12 @@ impl Document {
             let messages: Vec<_> = own.map(super::Message::shown).collect();
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
-        if let Some(imported) = &self.imported {
-            for (name, value) in &mut files {
-                if let (Some(Value::Object(extra)), Value::Object(members)) =
-                    (imported.extra.get(name), value)
-                {
-                    add_missing(members, extra);
-                }
+        let Some(Imported { store, unchanged }) = &self.imported else { return files };
+        for (name, value) in &mut files {
+            match store.files.get(name) {
+                Some(found) if *unchanged && !store.damaged.contains(name) => value.clone_from(found),
+                Some(found) => add_missing(value, found),
+                None => {}
             }
         }
         files
@@ -84,15 +81,44 @@ impl Document {
     }
 }
 
-/// Adds the members that are not there, at every level.
-fn add_missing(members: &mut Map<String, Value>, extra: &Map<String, Value>) {
-    for (name, value) in extra {
-        match (members.get_mut(name), value) {
-            (None, value) => {
-                members.insert(name.clone(), value.clone());
+/// Members that the seed has and that are left out until they are known. Claims of an imported store do not take their place.
+const DERIVED: [&str; 8] = [
+    "start_time",
+    "end_time",
+    "duration_minutes",
+    "quality_metrics",
+    "first_pass_approval",
+    "estimated_time_remaining_minutes",
+    "closed",
+    "closed_reason",
+];
+
+/// Adds the members that are not there, at every level. The entries of lists are compared by their ids, others by position.
+fn add_missing(shown: &mut Value, found: &Value) {
+    match (shown, found) {
+        (Value::Object(shown), Value::Object(found)) => {
+            for (name, value) in found {
+                match shown.get_mut(name) {
+                    Some(member) => add_missing(member, value),
+                    None if DERIVED.contains(&name.as_str()) && !value.is_null() => {}
+                    None => {
+                        shown.insert(name.clone(), value.clone());
+                    }
+                }
             }
-            (Some(Value::Object(members)), Value::Object(extra)) => add_missing(members, extra),
-            (Some(_), _) => {}
         }
+        (Value::Array(shown), found @ (Value::Array(_) | Value::Object(_))) => {
+            for (index, found) in objects(Some(found.clone()), "id").into_iter().enumerate() {
+                let id = found.get("id").or(found.get("group_id"));
+                let same = match id {
+                    Some(id) => shown.iter_mut().find(|shown| shown["id"] == *id),
+                    None => shown.get_mut(index).filter(|shown| shown.is_object()),
+                };
+                if let Some(same) = same {
+                    add_missing(same, &Value::Object(found));
+                }
+            }
+        }
+        (_, _) => {}
     }
 }

@@ -8,9 +8,10 @@ mod plan;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::definition::{Definition, GroupId, Mode};
+use super::import::Store;
 use super::plan::{Criterion, PlanGroup, Task};
 use super::state::{Blocked, Hold, Reason, Stage};
 use super::step::{PmStep, Role, Step};
@@ -31,7 +32,6 @@ pub struct Document {
     pub groups: BTreeMap<GroupId, GroupPart>,
     pub decisions: Vec<DecisionEntry>,
     pub messages: Vec<Message>,
-    /// The files of an imported store, until the run changes them.
     pub imported: Option<Imported>,
 }
 
@@ -97,6 +97,12 @@ pub struct CriterionRecord {
     pub evidence: Option<String>,
 }
 
+impl From<Criterion> for CriterionRecord {
+    fn from(criterion: Criterion) -> Self {
+        Self { criterion, passed: None, evidence: None }
+    }
+}
+
 /// One group: what `group_status.json` shows, and what the run needs besides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupPart {
@@ -126,6 +132,9 @@ pub struct GroupPart {
     /// Whether an imported store claims that the group is complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claimed_complete: bool,
+    /// Why a person decides about an imported group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_because: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -193,14 +202,12 @@ pub enum StepWord {
     Skipped,
 }
 
-/// The files of an imported store, as they were.
+/// An imported store, as it was. What is not the seed's is exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    pub files: BTreeMap<String, Value>,
+    pub store: Store,
     /// Whether the run still is as it was imported.
     pub unchanged: bool,
-    /// Members that are not the seed's, by file and group; they are exported again.
-    pub extra: Map<String, Value>,
 }
 
 const RUN: &str = "run";
@@ -270,6 +277,15 @@ impl Document {
 
     pub(super) fn planned(&self, id: &GroupId) -> Option<&PlanGroup> {
         self.plan.groups.iter().find(|group| group.id == *id)
+    }
+
+    /// Returns the paths of all parts.
+    pub(super) fn parts(&self) -> impl Iterator<Item = String> {
+        let imported = self.imported.as_ref().map(|_| imported_part());
+        let groups = self.groups.keys().map(group_part);
+        let decisions = (0..self.decisions.len()).map(decision_part);
+        let messages = (0..self.messages.len()).map(message_part);
+        [run_part(), plan_part()].into_iter().chain(imported).chain(groups).chain(decisions).chain(messages)
     }
 
     pub(super) fn part(&self, path: &str) -> String {
@@ -400,6 +416,7 @@ impl GroupPart {
             findings: Vec::new(),
             steps: Role::ALL.map(|role| (role.word().to_owned(), StepDocument::default())).into(),
             claimed_complete: false,
+            imported_because: None,
         }
     }
 

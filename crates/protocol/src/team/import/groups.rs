@@ -1,0 +1,115 @@
+//! The record of a group in `group_status.json` → its part of the document.
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use super::super::claims::TEST_KINDS;
+use super::super::document::{Blocker, Feedback, GroupPart, StepWord, TestCounts};
+use super::super::state::{Hold, Limit, Stage};
+use super::super::step::Role;
+use super::shape::{Shaped, objects, plain, texts};
+use super::{Claim, GroupId, ImportedGroup, count, time};
+use crate::Stamp;
+
+/// Returns what the store says about a group. Its own record counts more than the plan, and that more than the lists.
+pub(super) fn claim(shaped: &Shaped, id: &GroupId, notes: &mut Vec<String>) -> Claim {
+    let record = shaped.status.get(id.as_str());
+    let planned = shaped.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
+    let planned = planned.into_iter().find(|group| group["id"] == id.as_str());
+    let listed = |list: &str| texts(shaped.pm.get(list)).iter().any(|listed| listed == id.as_str());
+    let lists = [
+        ("completed_groups", "complete"),
+        ("in_progress_groups", "in_progress"),
+        ("pending_groups", "pending"),
+    ];
+    let of = |word: &Value| (!word.is_null()).then(|| Claim::parse(&plain(word), record));
+    let own = record.and_then(|record| of(record.get("status")?));
+    let in_plan = planned.and_then(|group| of(group.get("status")?));
+    let in_list = lists.iter().find(|(list, _)| listed(list)).map(|(_, word)| Claim::parse(word, record));
+    let said = [("its record", own), ("the plan", in_plan), ("the list", in_list)];
+    let mut said = said.into_iter().filter_map(|(place, claim)| Some((place, claim?)));
+    let Some((place, claim)) = said.next() else {
+        notes.push(format!("group `{id}` has no status: it is pending"));
+        return Claim::parse("pending", None);
+    };
+    for (other_place, other) in said.filter(|(_, other)| !other.agrees(&claim)) {
+        notes.push(format!(
+            "group `{id}`: {place} says \"{}\", {other_place} says \"{}\": {place} counts",
+            claim.text(),
+            other.text()
+        ));
+    }
+    claim
+}
+
+/// Returns the part of the document for a group.
+pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, at: Stamp) -> GroupPart {
+    let mut part = GroupPart::new(at);
+    part.stage = group.claim.stage();
+    part.claimed_complete = group.claim == Claim::Complete;
+    if let Some(question) = &group.question {
+        (part.hold, part.imported_because) = (Hold::Asks(Limit::Imported), Some(question.clone()));
+    }
+    let none = Map::new();
+    let record = record.unwrap_or(&none);
+    if group.claim.has_begun() {
+        part.start_time = Some(time(record, "start_time").unwrap_or(at));
+    }
+    let iterations = record.get("iterations").and_then(Value::as_object).unwrap_or(&none);
+    let turns = |name: &str, flat: &str| {
+        u32::try_from(count(iterations, name).max(count(record, flat))).unwrap_or(u32::MAX)
+    };
+    part.iterations.developer = turns("developer", "developer_iterations");
+    part.iterations.qa = turns("qa", "qa_iterations");
+    part.iterations.tech_lead = turns("tech_lead", "tech_lead_iterations");
+    part.files_modified = texts(record.get("files_modified"));
+    part.commits = texts(record.get("commits"));
+    for kind in TEST_KINDS {
+        let found = record.get("test_results").and_then(|results| counts(results.get(kind)?));
+        part.test_results.extend(found.map(|counts| (kind.to_owned(), counts)));
+    }
+    let text = |members: &Map<String, Value>, name: &str| members.get(name).map(plain).unwrap_or_default();
+    part.feedback = (1..)
+        .zip(objects(record.get("tech_lead_feedback").cloned(), "feedback"))
+        .map(|(iteration, entry)| Feedback {
+            iteration,
+            decision: text(&entry, "decision"),
+            feedback: text(&entry, "feedback"),
+            timestamp: time(&entry, "timestamp").unwrap_or(at),
+        })
+        .collect();
+    part.sent_back = u32::from(part.feedback.iter().any(|entry| entry.decision == "changes_requested"));
+    part.blockers = objects(record.get("blockers").cloned(), "description")
+        .into_iter()
+        .map(|entry| Blocker {
+            description: text(&entry, "description"),
+            resolved: entry.get("resolved").and_then(Value::as_bool).unwrap_or(false),
+            resolution: entry.get("resolution").filter(|text| !text.is_null()).map(plain),
+        })
+        .collect();
+    let metrics = record.get("quality_metrics").and_then(Value::as_object).unwrap_or(&none);
+    part.code_quality_score = metrics.get("code_quality_score").and_then(Value::as_f64);
+    part.security_issues_count = metrics.get("security_issues_count").and_then(Value::as_u64);
+    let (developed, tested) = match part.stage {
+        Stage::Develop(_) | Stage::Unblock(_) | Stage::Merge | Stage::Complete => (false, false),
+        Stage::Test => (true, false),
+        Stage::Review => (true, part.iterations.qa > 0),
+    };
+    for (role, is_done) in [(Role::Developer, developed), (Role::Qa, tested)] {
+        if let Some(step) = part.steps.get_mut(role.word()).filter(|_| is_done) {
+            step.status = StepWord::Done;
+        }
+    }
+    part
+}
+
+/// Reads `{"total": 8, …}`, or a text such as `8/8 passed`.
+fn counts(value: &Value) -> Option<TestCounts> {
+    if let Some(text) = value.as_str() {
+        let (passed, rest) = text.split_once('/')?;
+        let total: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let (passed, total): (u64, u64) = (passed.trim().parse().ok()?, total.parse().ok()?);
+        return Some(TestCounts { total, passed, failed: total.saturating_sub(passed) });
+    }
+    TestCounts::deserialize(value).ok()
+}

@@ -1,0 +1,233 @@
+//! A foreign store in `coordination/` → a run.
+//!
+//! [`Store::read`] makes JSON of the texts, [`Shaped`](shape::Shaped) brings it into the form of the seed, and [`Import`] makes a
+//! plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies it.
+
+mod groups;
+mod plan;
+mod salvage;
+mod shape;
+mod status;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use super::decide::Change;
+use super::definition::{Definition, GroupId};
+use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepWord};
+use super::plan::Plan;
+use super::state::{Ending, Group, Hold, Limit, Stage, State};
+use super::step::{PmStep, Role, Step};
+use crate::rules::{ImportRefusal, Move, Next};
+use crate::{Stamp, Turn};
+
+pub use salvage::{Salvaged, Store};
+pub(in crate::team) use shape::objects;
+use shape::{Shaped, plain};
+use status::Claim;
+
+/// What a run is made from.
+#[derive(Debug, Clone, PartialEq)]
+struct Import {
+    shaped: Shaped,
+    plan: Plan,
+    /// In the order of the plan.
+    groups: Vec<ImportedGroup>,
+    notes: Vec<String>,
+}
+
+/// One group of the store.
+#[derive(Debug, Clone, PartialEq)]
+struct ImportedGroup {
+    id: GroupId,
+    claim: Claim,
+    /// Why a person has to decide about the group before it can go on.
+    question: Option<String>,
+}
+
+/// What an import will do, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    pub session_id: Option<String>,
+    /// The request; `None` if the store has none.
+    pub request: Option<String>,
+    /// Each group with what becomes of it.
+    pub groups: Vec<(GroupId, String)>,
+    /// What deviates from the seed and what was done about it.
+    pub notes: Vec<String>,
+}
+
+impl Store {
+    /// Describes what an import of the store would do.
+    pub fn survey(&self) -> Survey {
+        let import = Import::of(self);
+        let groups = import.groups.iter().map(|group| match &group.question {
+            Some(question) => (group.id.clone(), format!("a person decides: {question}")),
+            None => (group.id.clone(), group.claim.text()),
+        });
+        Survey {
+            session_id: import.session_id(),
+            request: import
+                .shaped
+                .pm
+                .get("original_requirements")
+                .map(plain)
+                .filter(|text| !text.trim().is_empty()),
+            groups: groups.collect(),
+            notes: import.shaped.notes.iter().chain(&import.notes).cloned().collect(),
+        }
+    }
+}
+
+/// Reads a store as a state. Nothing is refused: what cannot be used is left out or asked.
+pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+    let store = Store::deserialize(store)
+        .map_err(|error| ImportRefusal::StepsDiffer(format!("it is no store of a team: {error}")))?;
+    let state = Import::of(&store).state(definition);
+    let next = state.startable(definition.limits.groups.get());
+    Ok(Move { changes: vec![Change::Imported { state }], next: Next::Queue(next) })
+}
+
+/// Fills a new document from a store.
+pub(super) fn fill(document: &mut Document, store: &Value, at: Stamp) {
+    let Ok(store) = Store::deserialize(store) else { return };
+    let import = Import::of(&store);
+    import.fill(document, at);
+    document.imported = Some(Imported { store, unchanged: true });
+}
+
+impl Import {
+    fn of(store: &Store) -> Self {
+        let shaped = Shaped::of(store);
+        let mut notes = Vec::new();
+        let (plan, mut questions) = plan::read(&shaped, &mut notes);
+        let groups = plan
+            .groups
+            .iter()
+            .map(|group| {
+                let claim = groups::claim(&shaped, &group.id, &mut notes);
+                let question = match &claim {
+                    Claim::Skipped => Some("the imported store says that it was skipped".to_owned()),
+                    Claim::Unknown(word) => Some(format!("its imported status `{word}` is not known")),
+                    Claim::Open { .. } | Claim::Complete => questions.remove(&group.id),
+                };
+                ImportedGroup { id: group.id.clone(), claim, question }
+            })
+            .collect();
+        let mut import = Self { shaped, plan, groups, notes };
+        import.compare_sessions();
+        import
+    }
+
+    /// Real stores were seen to change the id within one run.
+    fn compare_sessions(&mut self) {
+        let other = self.shaped.pm.get("session_id").and_then(Value::as_str);
+        if let (Some(id), Some(other)) = (self.session_id(), other)
+            && id != other
+        {
+            self.notes.push(format!("the session ids differ: `{id}` counts, not `{other}`"));
+        }
+    }
+
+    fn session_id(&self) -> Option<String> {
+        let said = |file: &Map<String, Value>| Some(file.get("session_id")?.as_str()?.to_owned());
+        said(&self.shaped.orchestrator).or_else(|| said(&self.shaped.pm)).filter(|id| !id.is_empty())
+    }
+
+    fn state(&self, definition: &Definition) -> State {
+        let mut state = State::begin(definition);
+        let work = self.plan.work(0);
+        for (position, (planned, imported)) in (0..).zip(work.groups.iter().zip(&self.groups)) {
+            // Turns count from the import on.
+            let mut group = Group::new(planned, position, &definition.limits);
+            group.stage = imported.claim.stage();
+            match group.stage {
+                Stage::Develop(_) => {}
+                Stage::Test | Stage::Review | Stage::Unblock(_) | Stage::Merge | Stage::Complete => {
+                    group.spend()
+                }
+            }
+            if imported.question.is_some() {
+                group.hold = Hold::Asks(Limit::Imported);
+            }
+            state.groups.insert(planned.id.clone(), group);
+        }
+        (state.criteria, state.ending) = (work.criteria, Ending::Criteria);
+        state
+    }
+
+    fn fill(&self, document: &mut Document, at: Stamp) {
+        let plan = &self.plan;
+        document.plan = PlanPart {
+            mode: plan.mode,
+            mode_reasoning: plan.mode_reasoning.clone(),
+            tasks: plan.tasks.clone(),
+            groups: plan.groups.clone(),
+            phases: plan.phases.clone(),
+            criteria: plan.criteria.iter().cloned().map(Into::into).collect(),
+            overlaps: plan.overlaps(),
+            replaced: BTreeMap::new(),
+        };
+        for group in &self.groups {
+            let part = groups::part(self.shaped.status.get(group.id.as_str()), group, at);
+            document.groups.insert(group.id.clone(), part);
+        }
+        let (pm, orchestrator) = (&self.shaped.pm, &self.shaped.orchestrator);
+        let run = &mut document.run;
+        if let Some(id) = self.session_id() {
+            run.session_id = id;
+        }
+        run.iteration = count(orchestrator, "iteration");
+        run.total_spawns = count(orchestrator, "total_spawns");
+        run.pm_iteration = count(pm, "iteration");
+        run.start_time = time(orchestrator, "start_time").unwrap_or(at);
+        if !plan.groups.is_empty()
+            && let Some(step) = run.steps.get_mut(PmStep::Plan.word())
+        {
+            step.status = StepWord::Done;
+        }
+        let decisions = objects(orchestrator.get("decisions_log").cloned(), "decision").into_iter();
+        document.decisions = decisions
+            .map(|entry| DecisionEntry {
+                iteration: count(&entry, "iteration"),
+                decision: entry.get("decision").map(plain).unwrap_or_default(),
+                reasoning: entry.get("reasoning").map(plain).unwrap_or_default(),
+                timestamp: time(&entry, "timestamp").unwrap_or(at),
+            })
+            .collect();
+        let boxes = self.shaped.messages.iter();
+        document.messages = boxes
+            .flat_map(|(mailbox, messages)| messages.iter().map(|found| message(*mailbox, found, at)))
+            .collect();
+    }
+}
+
+/// Keeps a message as it is. One that was read is not delivered again.
+fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
+    let group = found.get("group_id").and_then(Value::as_str).and_then(|id| GroupId::new(id).ok());
+    let is_read = found.get("read").and_then(Value::as_bool).unwrap_or(false);
+    let reader = group.clone().map_or(Step::PLAN, |group| Step::Group(group, Role::Developer));
+    let mut body = found.clone();
+    for name in ["id", "group_id", "read"] {
+        body.remove(name);
+    }
+    Message {
+        mailbox,
+        id: found.get("id").map(plain).unwrap_or_default(),
+        timestamp: time(found, "timestamp").unwrap_or(at),
+        body,
+        // Turns begin at 1.
+        delivered_to: is_read.then(|| (reader.id(), Turn(0))),
+        group,
+    }
+}
+
+fn count(members: &Map<String, Value>, name: &str) -> u64 {
+    members.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn time(members: &Map<String, Value>, name: &str) -> Option<Stamp> {
+    members.get(name)?.as_str()?.parse().ok()
+}

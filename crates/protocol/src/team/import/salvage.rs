@@ -1,0 +1,158 @@
+//! The texts of a store's files → JSON. What is damaged is read as far as it is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::document::Mailbox;
+
+/// The files that a store must have. Mailboxes may be missing.
+const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
+
+/// The files of a foreign store, as far as they could be read. A run is made from its JSON.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Store {
+    /// By their paths below `coordination/`.
+    pub files: BTreeMap<String, Value>,
+    /// The files of which only the beginning could be read.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub damaged: BTreeSet<String>,
+}
+
+/// A store that was read from texts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Salvaged {
+    pub store: Store,
+    /// What deviates and does no harm, in a sentence each.
+    pub notes: Vec<String>,
+    /// What is lost, in a sentence each.
+    pub lost: Vec<String>,
+}
+
+impl Store {
+    /// Returns the paths of the files that a store has, relative to its directory.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        MAIN_FILES.into_iter().chain(Mailbox::ALL.map(Mailbox::file))
+    }
+
+    /// Reads the files of a store, by their paths relative to its directory.
+    pub fn read(texts: &BTreeMap<String, String>) -> Salvaged {
+        let mut read = Salvaged::default();
+        for name in Self::names() {
+            match texts.get(name) {
+                Some(text) => read.add(name, text),
+                None if MAIN_FILES.contains(&name) => read.lost.push(format!("`{name}` is missing")),
+                None => {}
+            }
+        }
+        read
+    }
+}
+
+impl Salvaged {
+    fn add(&mut self, name: &str, text: &str) {
+        // Old versions of PowerShell write a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let value = match values.next() {
+            Some(Ok(value)) => {
+                let rest = text[values.byte_offset()..].trim();
+                if !rest.is_empty() {
+                    self.notes.push(format!(
+                        "`{name}`: {} bytes after the end of its value are ignored",
+                        rest.len()
+                    ));
+                }
+                Some(value)
+            }
+            Some(Err(error)) => {
+                let (line, column) = (error.line(), error.column());
+                let value = if error.is_eof() {
+                    beginning(text)
+                } else {
+                    let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+                    beginning(text.get(..before + column.saturating_sub(1)).unwrap_or(text))
+                };
+                let what =
+                    if value.is_some() { "the rest of it is lost" } else { "nothing of it could be read" };
+                self.lost.push(format!("`{name}` is damaged in line {line}, column {column}: {what}"));
+                self.damaged(name);
+                value
+            }
+            None => {
+                self.lost.push(format!("`{name}` is empty"));
+                self.damaged(name);
+                None
+            }
+        };
+        self.store.files.extend(value.map(|value| (name.to_owned(), value)));
+    }
+
+    fn damaged(&mut self, name: &str) {
+        self.store.damaged.insert(name.to_owned());
+    }
+}
+
+/// Reads what is before a syntax error, up to the last whole value, with all brackets closed.
+fn beginning(text: &str) -> Option<Value> {
+    let (mut closers, mut whole) = (Vec::new(), None);
+    let (mut in_text, mut escaped) = (false, false);
+    for (position, byte) in text.bytes().enumerate() {
+        match (byte, in_text) {
+            (_, true) if escaped => escaped = false,
+            (b'\\', true) => escaped = true,
+            (b'"', _) => in_text = !in_text,
+            (_, true) => {}
+            (b'{' | b'[', false) => {
+                closers.push(if byte == b'{' { '}' } else { ']' });
+                whole = Some((position + 1, closers.clone()));
+            }
+            (b'}' | b']', false) => {
+                closers.pop();
+                whole = Some((position + 1, closers.clone()));
+            }
+            (b',', false) => whole = Some((position, closers.clone())),
+            (_, false) => {}
+        }
+    }
+    let (end, closers) = whole?;
+    let text: String = text[..end].chars().chain(closers.into_iter().rev()).collect();
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Salvaged {
+        Store::read(&BTreeMap::from([("pm_state.json".to_owned(), text.to_owned())]))
+    }
+
+    #[test]
+    fn a_mark_line_ends_and_a_tail_do_no_harm() {
+        let read = read("\u{feff}{\r\n  \"mode\": \"simple\"\r\n}\r\n  \"mode\": 1}");
+        assert_eq!(read.store.files["pm_state.json"], serde_json::json!({ "mode": "simple" }));
+        assert_eq!(read.notes, ["`pm_state.json`: 10 bytes after the end of its value are ignored"]);
+        assert!(read.store.damaged.is_empty());
+    }
+
+    #[test]
+    fn a_torn_file_is_read_up_to_its_last_whole_value() {
+        let whole = r#"{"a": [1, {"b": "x,]\"}"}], "c": {"d": true}, "e": 2}"#;
+        for length in 1..whole.len() {
+            let read = read(&whole[..length]);
+            assert!(read.store.damaged.contains("pm_state.json"), "{length}");
+            assert!(read.store.files.contains_key("pm_state.json"), "{length}: {:?}", read.lost);
+        }
+        let torn = read(&whole[..whole.len() - 4]);
+        assert_eq!(
+            torn.store.files["pm_state.json"],
+            serde_json::json!({ "a": [1, { "b": "x,]\"}" }], "c": { "d": true } })
+        );
+        assert_eq!(torn.lost[0], "`pm_state.json` is damaged in line 1, column 49: the rest of it is lost");
+        let nothing = read("no JSON");
+        assert_eq!(nothing.store.files.len(), 0);
+        assert!(nothing.lost[0].ends_with("nothing of it could be read"), "{:?}", nothing.lost);
+    }
+}
