@@ -7,6 +7,7 @@ mod issue;
 mod peer;
 mod report;
 mod steps;
+mod team;
 
 use std::fs::File;
 use std::io::Read;
@@ -35,6 +36,10 @@ use crate::workspace::{self, LocationArgs, Workspace};
 /// A directory with a `run_state.json`, or that file, becomes a run of its workflow, which is searched in the repository by its
 /// name and steps. Of a torn file the whole steps are taken, and what was lost is named. A step that was running starts again.
 ///
+/// A directory `coordination/` becomes a run of `team`. Deviations from its format are listed, damaged files are read as far as
+/// possible, and groups that are marked complete are verified by the tech lead. Importing it again changes nothing. Exits with 1
+/// if something of it is lost.
+///
 /// With `--peer`, imports cycles of `peer` that were stored before version 2, in any of their formats, from a dump of their
 /// store or from the bucket itself. Without `--write`, only prints what each cycle would become. Cycles that were imported
 /// before are left alone, so the command can be repeated. An unfinished cycle is paused until you `resume` it. Exits with 2 if
@@ -47,6 +52,8 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard import .agents/runs/f8c1a491        # a run of another program, with its workflow
   callboard import .agents/runs/f8c1a491 --workflow flows/release.yaml
   callboard import issue-state.json             # the state of an issue, also as state.json
+  callboard import coordination/ --dry-run      # print what the groups would become
+  callboard import coordination/
   callboard import .workflow/.cycle/cycle-v1-20260122T100000-abc123.json
   callboard import --peer dump.jsonl            # print what the cycles would become
   callboard import --peer dump.jsonl --write
@@ -64,6 +71,10 @@ pub(super) struct Arguments {
     /// For a cycle: its times are eight hours ahead and marked as UTC
     #[arg(long)]
     times_shifted: bool,
+
+    /// For `coordination/`: print what would be imported, and write nothing
+    #[arg(long, conflicts_with = "peer")]
+    dry_run: bool,
 
     /// Print the result as JSON
     #[arg(long)]
@@ -85,14 +96,21 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
+    let name = arguments.name.as_deref().map(RunId::new).transpose();
+    let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
+    if let Some(directory) = team::find(file)? {
+        return team::run(&workspace, &directory, name, arguments.dry_run, arguments.json);
+    }
+    if arguments.dry_run {
+        return Err(Failure::usage("`--dry-run` needs the directory of a team's store")
+            .hint("leave it out: an import is whole or not at all"));
+    }
     if let Some(mut document) = cycle::master(file) {
         if arguments.times_shifted {
             cycle::unshift(&mut document);
         }
         return block_on(cycle::import(&workspace, file, document, None));
     }
-    let name = arguments.name.as_deref().map(RunId::new).transpose();
-    let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
     if let Some(view) = steps::view(file)? {
         return steps::run(&workspace, &view, &arguments.steps, name);
     }

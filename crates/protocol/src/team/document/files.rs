@@ -20,6 +20,10 @@ impl Document {
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
         let Some(Imported { store, unchanged }) = &self.imported else { return files };
+        if *unchanged {
+            // The two mailboxes that are not the seed's appear with their first message.
+            files.retain(|(name, _)| store.files.contains_key(name) || Mailbox::is_seed_file(name));
+        }
         for (name, value) in &mut files {
             match store.files.get(name) {
                 Some(found) if *unchanged && !store.damaged.contains(name) => value.clone_from(found),

@@ -36,6 +36,11 @@ impl Mailbox {
         }
     }
 
+    /// Returns whether the seed has the file.
+    pub(super) fn is_seed_file(name: &str) -> bool {
+        ![Self::QaToDev, Self::ToPm].iter().any(|own| own.file() == name)
+    }
+
     fn ends(self) -> (&'static str, &'static str) {
         match self {
             Self::DevToQa => ("developer", "qa_expert"),

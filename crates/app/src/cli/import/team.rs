@@ -1,0 +1,289 @@
+//! Imports `coordination/`, which another program has written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Input, RecoverySource};
+use protocol::run::RunStatus;
+use protocol::team::{Definition, Limits, ModeChoice, Salvaged, Store, Survey, Team};
+use protocol::{Kind as _, KindOf, Revision, RunId, RunLocation, StepId};
+use runner::{DocumentImportError, Journal, RunOptions, RunSpec, ViewImport};
+use serde_json::{Value, json};
+use store::{AnyStore, Digest};
+
+use crate::cli::block_on;
+use crate::control::views;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::{self, Workspace, definition, prompts, view_paths};
+
+/// The usual name of a store's directory.
+const DIRECTORY: &str = "coordination";
+
+/// Returns the directory of the store that a path names: the directory itself, one below it, or that of one of its files.
+/// `None` if the path names another file. Fails if a directory contains no store, or several.
+pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    if !path.is_dir() {
+        let is_file = |name: &&str| path.ends_with(name);
+        let name = Store::names().find(is_file);
+        return Ok(name
+            .and_then(|name| path.ancestors().nth(Path::new(name).components().count()))
+            .map(directory));
+    }
+    if is_store(path) {
+        return Ok(Some(path.to_owned()));
+    }
+    let mut found = Vec::new();
+    stores_below(path, 0, &mut found);
+    found.sort();
+    match found.as_slice() {
+        [] => Err(Failure::usage(format!("`{}` contains no store of a team", path.display()))
+            .hint("name the directory that has `pm_state.json`")),
+        [only] => Ok(Some(only.clone())),
+        several => {
+            let mut failure = Failure::usage(format!("`{}` contains several stores", path.display()));
+            failure.causes.extend(several.iter().map(|found| format!("`{}`", found.display())));
+            Err(failure.hint("name the one to import"))
+        }
+    }
+}
+
+fn directory(path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+}
+
+fn is_store(directory: &Path) -> bool {
+    Store::names().any(|name| directory.join(name).is_file())
+}
+
+/// Collects the stores below a directory. Hidden directories and links are left out.
+fn stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    const MAX_DEPTH: usize = 6;
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if name == DIRECTORY && is_store(&path) {
+            found.push(path);
+        } else if depth < MAX_DEPTH && !name.starts_with('.') && name != "node_modules" && name != "target" {
+            stores_below(&path, depth + 1, found);
+        }
+    }
+}
+
+/// What is imported.
+struct Import<'a> {
+    workspace: &'a Workspace,
+    directory: &'a Path,
+    run: RunId,
+    document: Value,
+    survey: Survey,
+    notes: Vec<String>,
+    lost: Vec<String>,
+}
+
+/// What became of it.
+enum Outcome {
+    /// Nothing was written: only a report was wanted.
+    DryRun(RunStatus),
+    Imported(RunStatus),
+    Exists,
+}
+
+/// Imports the store as a run, which `resume` continues. Exits with 1 if something is lost.
+pub(super) fn run(
+    workspace: &Workspace,
+    directory: &Path,
+    name: Option<RunId>,
+    dry_run: bool,
+    as_json: bool,
+) -> Result<Exit, Failure> {
+    let Salvaged { store, notes, lost } = read(directory)?;
+    let survey = store.survey();
+    let document = serde_json::to_value(&store).expect("BUG: a store is plain data");
+    let run = name.map_or_else(|| name_of(&survey, &document), Ok)?;
+    let import = Import { workspace, directory, run, document, survey, notes, lost };
+    let outcome = block_on(import.perform(dry_run))?;
+    import.print(&outcome, as_json);
+    Ok(if import.lost.is_empty() { Exit::Success } else { Exit::Failed })
+}
+
+fn read(directory: &Path) -> Result<Salvaged, Failure> {
+    let mut texts = BTreeMap::new();
+    for name in Store::names() {
+        let path = directory.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                texts.insert(name.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let what = format!("cannot read `{}`", path.display());
+                return Err(Failure::usage(what).because(Some(&error)).hint("nothing was imported"));
+            }
+        }
+    }
+    let salvaged = Store::read(&texts);
+    if salvaged.store.files.is_empty() {
+        let mut failure = Failure::usage(format!("nothing of `{}` can be read", directory.display()));
+        failure.causes = salvaged.lost;
+        return Err(failure.hint("nothing was imported"));
+    }
+    Ok(salvaged)
+}
+
+/// Returns the name of the run: the session of the store, or a digest of its content.
+fn name_of(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
+    let session = survey.session_id.as_deref();
+    // The grammar of step ids: run and step together name a report file.
+    if let Some(run) = session.and_then(|id| StepId::new(id).and_then(RunId::new).ok()) {
+        return Ok(run);
+    }
+    let digest = Digest::of(document.to_string().as_bytes()).to_string();
+    let digest: String = digest.chars().rev().take(8).collect();
+    RunId::new(format!("team-{digest}")).map_err(|error| Failure::from_error(Exit::Bug, &error))
+}
+
+impl Import<'_> {
+    async fn perform(&self, dry_run: bool) -> Result<Outcome, Failure> {
+        let (workspace, kind) = (self.workspace, KindOf::<Team>::STATIC);
+        let store = match dry_run {
+            true => workspace.existing_store().await?,
+            false => Some(workspace.store().await?),
+        };
+        if let Some(store) = &store
+            && let Some(journal) = Journal::load(store, &workspace.clock, workspace.kinds, &self.run).await?
+        {
+            let second = journal.entry(Revision(2)).await?.map(|entry| entry.input);
+            let is_same = matches!(
+                second,
+                Some(Input::Recovered { source: RecoverySource::View { document, .. } }) if document == self.document
+            );
+            return if is_same { Ok(Outcome::Exists) } else { Err(self.other_run()) };
+        }
+        let spec = self.spec()?;
+        if let Some(store) = store.as_ref().filter(|_| !dry_run) {
+            view_paths::claim(workspace, store, kind, &spec, true).await?;
+            definition::exclude_views(&workspace.repo, kind.info())?;
+        }
+        let found = ViewImport {
+            path: self.directory.display().to_string(),
+            document: self.document.clone(),
+            turns: BTreeMap::new(),
+        };
+        let target = store.as_ref().filter(|_| !dry_run);
+        let status =
+            runner::import_document(target, &workspace::person(), workspace.clock.now(), kind, spec, found)
+                .await
+                .map_err(|error| self.refused(&error))?;
+        let Some(store) = target else { return Ok(Outcome::DryRun(status)) };
+        self.write_views(store).await?;
+        Ok(Outcome::Imported(status))
+    }
+
+    async fn write_views(&self, store: &AnyStore) -> Result<(), Failure> {
+        let set_aside = views::write(self.workspace, store, &self.run).await?;
+        for (view, backup) in set_aside.into_iter().flatten() {
+            output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
+        }
+        Ok(())
+    }
+
+    fn spec(&self) -> Result<RunSpec, Failure> {
+        let workspace = self.workspace;
+        let lost =
+            || "The original request is lost; the tasks of the plan are what is known of it.".to_owned();
+        let request = self.survey.request.clone().unwrap_or_else(lost);
+        let definition = Definition {
+            request: request.clone(),
+            mode: ModeChoice::Auto,
+            limits: Limits { attempts: workspace.config.max_attempts.value, ..Limits::default() },
+            timeout: None,
+            prompts: prompts::read(&workspace.repo, KindOf::<Team>::STATIC.info())?,
+        };
+        let worktrees = worktrees::options(workspace, &self.run, TreesWanted::default())?;
+        let options = RunOptions {
+            location: RunLocation {
+                run: self.run.clone(),
+                repo_dir: workspace.repo_dir()?,
+                worktree: Some(worktrees::path(workspace, &self.run, &worktrees)?),
+            },
+            workdir: workspace.repo.clone(),
+            profile: None,
+            env: Vec::new(),
+            checks: workspace.checks(),
+            worktrees: Some(worktrees),
+            roles: BTreeMap::new(),
+        };
+        let title = request.lines().next().unwrap_or_default().to_owned();
+        Ok(RunSpec::new(title, &definition, options))
+    }
+
+    fn other_run(&self) -> Failure {
+        let run = &self.run;
+        Failure::new(Exit::Refused, format!("run `{run}` exists with other content"))
+            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .hint("add `--as NAME` to import it under another name")
+            .hint(format_args!("run `callboard show {run}` to see the run that exists"))
+    }
+
+    fn refused(&self, error: &DocumentImportError) -> Failure {
+        let exit = match error {
+            DocumentImportError::Exists(_) => return self.other_run(),
+            DocumentImportError::Refused(_) => Exit::Usage,
+            DocumentImportError::Store(_) => Exit::Store,
+        };
+        Failure::from_error(exit, error)
+            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .hint("nothing was imported")
+    }
+
+    fn print(&self, outcome: &Outcome, as_json: bool) {
+        let Self { run, directory, survey, lost, .. } = self;
+        let notes: Vec<_> = self.notes.iter().chain(&survey.notes).collect();
+        let (result, status) = match outcome {
+            Outcome::DryRun(status) => ("new", Some(*status)),
+            Outcome::Imported(status) => ("imported", Some(*status)),
+            Outcome::Exists => ("exists", None),
+        };
+        if as_json {
+            let groups: Vec<_> =
+                survey.groups.iter().map(|(id, what)| json!({ "id": id, "next": what })).collect();
+            output::json_pretty(&json!({
+                "run": run, "result": result, "status": status.map(run_status::name), "groups": groups,
+                "notes": notes, "lost": lost,
+            }));
+            return;
+        }
+        output::data(run);
+        if matches!(outcome, Outcome::Exists) {
+            output::message(format_args!(
+                "`{}` is imported already; nothing has changed",
+                directory.display()
+            ));
+            return;
+        }
+        for (id, what) in &survey.groups {
+            output::message(format_args!("  group {id}: {what}"));
+        }
+        notes.iter().for_each(output::note);
+        lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));
+        match outcome {
+            Outcome::DryRun(_) => {
+                output::message(format_args!("nothing was imported; leave out `--dry-run` to import it"));
+            }
+            Outcome::Imported(status) => {
+                output::message(format_args!(
+                    "imported `{}`; run status: {}",
+                    directory.display(),
+                    run_status::label(*status).1
+                ));
+                output::note(format_args!("run `callboard resume {run}` to continue it"));
+            }
+            Outcome::Exists => {}
+        }
+    }
+}
