@@ -19,7 +19,7 @@ pub(super) fn of(document: &Document, step: &Step) -> Vec<PrivateCopy> {
         .collect()
 }
 
-fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
+pub(super) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
     let whole = |names: &[&str]| -> Vec<(String, Value)> {
         document.files().into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
     };
@@ -131,19 +131,24 @@ fn of_manager(name: &str, before: &Value, after: &Value, fields: &mut Map<String
     }
 }
 
+/// Returns the verdict that a role reports by setting the status of its group.
+pub(super) fn status_word(role: Role, status: &str) -> Option<&'static str> {
+    match (role, status) {
+        (Role::Developer, "waiting_qa") => Some("READY_FOR_QA"),
+        (Role::Developer, "waiting_review") => Some("READY_FOR_REVIEW"),
+        (Role::Developer, "dev_blocked") => Some("BLOCKED"),
+        (Role::Qa, "waiting_review") => Some("PASS"),
+        (Role::Qa, "qa_failed") => Some("FAIL"),
+        (Role::TechLead, "complete") => Some("approved"),
+        (Role::TechLead, "changes_requested") => Some("changes_requested"),
+        (Role::TechLead, "dev_working" | "waiting_qa") => Some("unblocked"),
+        (Role::Developer | Role::Qa | Role::TechLead | Role::Merge | Role::Decision, _) => None,
+    }
+}
+
 fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
     let status = after["status"].as_str().filter(|_| before["status"] != after["status"]);
-    let verdict = match (role, status) {
-        (Role::Developer, Some("waiting_qa")) => Some("READY_FOR_QA"),
-        (Role::Developer, Some("waiting_review")) => Some("READY_FOR_REVIEW"),
-        (Role::Developer, Some("dev_blocked")) => Some("BLOCKED"),
-        (Role::Qa, Some("waiting_review")) => Some("PASS"),
-        (Role::Qa, Some("qa_failed")) => Some("FAIL"),
-        (Role::TechLead, Some("complete")) => Some("approved"),
-        (Role::TechLead, Some("changes_requested")) => Some("changes_requested"),
-        (Role::TechLead, Some("dev_working" | "waiting_qa")) => Some("unblocked"),
-        _ => None,
-    };
+    let verdict = status.and_then(|status| status_word(role, status));
     fields.extend(verdict.map(|verdict| ("verdict".to_owned(), verdict.into())));
     let last = |list: &str| {
         let (old, new) = (before[list].as_array().map_or(0, Vec::len), after[list].as_array());

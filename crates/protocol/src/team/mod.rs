@@ -21,6 +21,7 @@ mod import;
 mod plan;
 mod present;
 mod record;
+mod rights;
 mod state;
 mod step;
 mod words;
@@ -125,6 +126,10 @@ impl Protocol for Team {
 
     fn rank(_: &Definition, state: &State, step: &Step) -> usize {
         state.rank(step)
+    }
+
+    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+        rights::restrict(document, step, report)
     }
 
     fn parse_report(

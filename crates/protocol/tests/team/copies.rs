@@ -15,8 +15,11 @@ fn edit(run: &mut TeamRun, step: &str, file: &str, change: impl FnOnce(&mut Valu
     let mut after = before.clone();
     change(&mut after);
     let patch = CopyEdit::Patch(json_patch::diff(&before, &after));
-    run.try_say(step, json!({}), BTreeMap::from([(path, patch)]))
-        .unwrap_or_else(|why| panic!("{step}: {why}"));
+    try_edit_with(run, step, &path, patch).unwrap_or_else(|why| panic!("{step}: {why}"));
+}
+
+fn try_edit_with(run: &mut TeamRun, step: &str, path: &str, edit: CopyEdit) -> Result<(), String> {
+    run.try_say(step, json!({}), BTreeMap::from([(path.to_owned(), edit)]))
 }
 
 #[test]
@@ -31,6 +34,7 @@ fn each_role_finishes_its_turn_by_an_edit() {
         state["completion_percentage"] = 100.into();
     });
     assert_eq!(run.file("pm_state.json")["completion_percentage"], 0.0);
+    assert_eq!(run.refused, Vec::<String>::new(), "derived values are dropped without a word");
     edit(&mut run, "A.developer", "group_status.json", |status| status["A"]["status"] = "waiting_qa".into());
     assert_eq!(run.active(), ["A.qa"]);
     edit(&mut run, "A.qa", "group_status.json", |status| {
@@ -47,4 +51,83 @@ fn each_role_finishes_its_turn_by_an_edit() {
     run.say("pm.criteria", json!({ "checks": [passed] }));
     edit(&mut run, "pm.check", "orchestrator_state.json", |state| state["status"] = "completed".into());
     assert_eq!(run.active(), ["pm.deliver"]);
+}
+
+#[test]
+fn each_role_is_held_to_its_rights_and_the_rest_of_its_edit_counts() {
+    let mut run = TeamRun::open(definition());
+    edit(&mut run, "pm.plan", "pm_state.json", |state| {
+        let plan = plan(&[("A", "a.txt", &[])]);
+        for name in ["all_tasks", "task_groups", "success_criteria", "mode"] {
+            state[name] = plan[name].clone();
+        }
+        state["original_requirements"] = "Only a login".into();
+    });
+    assert_eq!(
+        run.refused,
+        ["`coordination/pm_state.json`: the step may not change `/original_requirements`"]
+    );
+    assert_eq!(run.file("pm_state.json")["original_requirements"], "Add a login and a logout");
+    edit(&mut run, "A.developer", "group_status.json", |status| {
+        status["A"]["status"] = "waiting_qa".into();
+        status["A"]["branch_name"] = "main".into();
+        status["A"]["test_results"]["e2e_tests"] = json!({ "total": 2, "passed": 2, "failed": 0 });
+        status["A"]["iterations"]["developer"] = 9.into();
+    });
+    assert_eq!(
+        run.refused,
+        [
+            "`coordination/group_status.json`: the step may not change `/A/branch_name`",
+            "`coordination/group_status.json`: the step may not change `/A/test_results/e2e_tests`",
+        ]
+    );
+    edit(&mut run, "A.qa", "messages/qa_to_techlead.json", |file| {
+        file["messages"] = json!([{ "result": "PASS", "subject": "fine" }]);
+        file["count"] = 1.into();
+    });
+    assert_eq!(
+        run.refused,
+        ["`coordination/messages/qa_to_techlead.json`: the step may not change `/count`"]
+    );
+    edit(&mut run, "A.tech_lead", "group_status.json", |status| {
+        status["A"]["status"] = "changes_requested".into();
+        status["A"]["tech_lead_feedback"] = json!([{ "decision": "changes_requested", "feedback": "no" }]);
+        status["A"]["branch_name"] = "main".into();
+    });
+    assert_eq!(run.refused.len(), 1, "{:?}", run.refused);
+    assert_eq!(run.active(), ["A.developer"]);
+}
+
+#[test]
+fn a_status_of_another_role_moves_nothing() {
+    let mut run = one_group();
+    let path = "coordination/group_status.json";
+    let patch = json!([{ "op": "replace", "path": "/A/status", "value": "complete" }]);
+    let patch = CopyEdit::Patch(serde_json::from_value(patch).unwrap());
+    let refused = try_edit_with(&mut run, "A.developer", path, patch);
+    assert_eq!(refused, Err("the field `verdict` is missing".to_owned()));
+    assert_eq!(run.refused, [format!("`{path}`: the step may not set `/A/status` to \"complete\"")]);
+    assert_eq!((run.status("A").as_str(), run.active()), ("dev_working", vec!["A.developer".to_owned()]));
+}
+
+#[test]
+fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
+    let mut run = one_group();
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.say("A.merge", json!({}));
+    let failed = json!({ "name": "C1", "command": ["true"], "exit_code": 1, "duration_ms": 1, "output_digest": "", "output": "" });
+    run.say("pm.criteria", json!({ "checks": [failed] }));
+    edit(&mut run, "pm.check", "pm_state.json", |state| {
+        let plan = plan(&[("B", "b.txt", &[])]);
+        state["success_criteria"] = json!([]);
+        state["task_groups"][0]["files_affected"] = json!(["all.txt"]);
+        for name in ["all_tasks", "task_groups"] {
+            let new = plan[name][0].clone();
+            state[name].as_array_mut().unwrap().push(new);
+        }
+    });
+    assert_eq!(run.refused.len(), 2, "{:?}", run.refused);
+    assert_eq!(run.active(), ["B.developer"]);
+    assert_eq!(run.file("pm_state.json")["success_criteria"].as_array().unwrap().len(), 1);
 }

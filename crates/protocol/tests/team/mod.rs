@@ -19,6 +19,8 @@ use serde_json::{Map, Value, json};
 struct TeamRun {
     state: RunState,
     at: i64,
+    /// What the last report had no right to say.
+    refused: Vec<String>,
 }
 
 fn definition() -> Definition {
@@ -40,7 +42,7 @@ impl TeamRun {
         let document =
             <Team as protocol::Protocol>::open_document(&definition, &location, Stamp::from_micros(at));
         let machine = Typed::<Team>::new(definition, document);
-        Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at }
+        Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at, refused: Vec::new() }
     }
 
     fn open(definition: Definition) -> Self {
@@ -102,7 +104,8 @@ impl TeamRun {
         edits: BTreeMap<String, CopyEdit>,
     ) -> Result<(), String> {
         let attempt = self.attempt(step);
-        let report = self.report(step, fields, edits);
+        let mut report = self.report(step, fields, edits);
+        self.refused = self.state.run.machine.restrict(&attempt.step, &mut report);
         let verdict = match self.state.run.machine.parse_report(&attempt.step, &report) {
             ParsedReport::Verdict(verdict) => verdict,
             ParsedReport::Failed(why) | ParsedReport::Invalid(why) => return Err(why),

@@ -1,0 +1,168 @@
+//! Which edits of a private copy a step may make. What it may not change is removed from its report and named.
+
+use serde_json::Value;
+
+use super::copies::{shown, status_word};
+use super::document::{DIRECTORY, Document};
+use super::step::{Role, Step};
+use crate::edit::Rights;
+use crate::report::{CopyEdit, Report};
+
+/// How many entries a turn may add to a list.
+const NEW_ENTRIES: usize = 200;
+
+/// The members of a file that a step may change, and those that the engine derives: a change of them is dropped.
+#[derive(Default)]
+struct Members {
+    allowed: Vec<String>,
+    derived: Vec<String>,
+}
+
+impl Members {
+    fn allow(&mut self, names: &[&str]) {
+        self.allowed.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+
+    fn derive(&mut self, names: &[&str]) {
+        self.derived.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+
+    /// Allows new entries at the end of a list.
+    fn append(&mut self, file: &Value, list: &str) {
+        let present = file.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
+        self.allowed.extend((present..present + NEW_ENTRIES).map(|index| format!("{list}/{index}")));
+    }
+
+    fn rights(&self) -> Rights {
+        Rights::new(self.allowed.iter().map(String::as_str), self.derived.iter().map(String::as_str))
+    }
+}
+
+/// Cuts the edits of a report to the rights of its step. Returns a sentence for each refused change.
+pub(super) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+    let mut refused = Vec::new();
+    for (name, file) in shown(document, step) {
+        let path = format!("{DIRECTORY}/{name}");
+        refused.extend(members(document, step, &name, &file).rights().restrict(report, &path, &file));
+        if let (Step::Group(id, role), "group_status.json") = (step, name.as_str()) {
+            refused.extend(foreign_status(*role, id.as_str(), &path, &file, report));
+        }
+    }
+    refused
+}
+
+fn members(document: &Document, step: &Step, name: &str, file: &Value) -> Members {
+    let mut members = Members::default();
+    members.derive(&["/messages/*/read"]);
+    match step {
+        Step::Pm(_) => of_manager(document, name, file, &mut members),
+        Step::Group(id, role) if name == "group_status.json" => {
+            let mut of_group = Members::default();
+            of_status(*role, &file[id.as_str()], &mut of_group);
+            let below = |names: Vec<String>| names.into_iter().map(|name| format!("/{id}{name}")).collect();
+            members = Members { allowed: below(of_group.allowed), derived: below(of_group.derived) };
+        }
+        Step::Group(_, role) => {
+            let is_own = matches!(
+                (role, name),
+                (Role::Developer, "messages/dev_to_qa.json")
+                    | (Role::Qa, "messages/qa_to_techlead.json" | "messages/qa_to_dev.json")
+                    | (Role::TechLead, "messages/techlead_to_dev.json")
+            );
+            if is_own {
+                members.append(file, "/messages");
+            }
+        }
+    }
+    members
+}
+
+fn of_manager(document: &Document, name: &str, file: &Value, members: &mut Members) {
+    match name {
+        "pm_state.json" => {
+            for list in ["/all_tasks", "/task_groups", "/execution_phases"] {
+                members.append(file, list);
+                members.derived.push(format!("{list}/*/status"));
+            }
+            // Mode and criteria are fixed with the first plan.
+            if document.groups.is_empty() {
+                members.allow(&["/mode", "/mode_reasoning", "/success_criteria"]);
+            }
+            members.derive(&[
+                "/completed_groups",
+                "/in_progress_groups",
+                "/pending_groups",
+                "/iteration",
+                "/last_update",
+                "/completion_percentage",
+                "/estimated_time_remaining_minutes",
+            ]);
+        }
+        "orchestrator_state.json" => {
+            members.allow(&["/status"]);
+            members.derive(&[
+                "/current_phase",
+                "/active_agents",
+                "/iteration",
+                "/total_spawns",
+                "/end_time",
+                "/last_update",
+            ]);
+        }
+        _ => {}
+    }
+}
+
+fn of_status(role: Role, group: &Value, members: &mut Members) {
+    members.allow(&["/status"]);
+    members.derive(&[
+        "/current_agent",
+        "/iterations",
+        "/start_time",
+        "/end_time",
+        "/duration_minutes",
+        "/last_update",
+        "/files_modified",
+        "/commits",
+        "/quality_metrics/first_pass_approval",
+    ]);
+    match role {
+        Role::Developer => {
+            members.allow(&["/test_results/unit_tests"]);
+            members.append(group, "/blockers");
+        }
+        Role::Qa => {
+            members.allow(&[
+                "/test_results/integration_tests",
+                "/test_results/contract_tests",
+                "/test_results/e2e_tests",
+            ]);
+            members.append(group, "/blockers");
+        }
+        Role::TechLead => {
+            members.allow(&["/quality_metrics"]);
+            members.append(group, "/tech_lead_feedback");
+            members.derive(&["/blockers/*/resolved", "/blockers/*/resolution"]);
+        }
+        Role::Merge | Role::Decision => {}
+    }
+}
+
+/// Removes a status that is no verdict of the role, and returns a sentence about it.
+fn foreign_status(role: Role, id: &str, path: &str, file: &Value, report: &mut Report) -> Option<String> {
+    let Some(CopyEdit::Patch(patch)) = report.copy_edits.get(path) else { return None };
+    let mut edited = file.clone();
+    json_patch::patch(&mut edited, patch).ok()?;
+    let status = edited[id]["status"].clone();
+    if status == file[id]["status"] || status.as_str().is_some_and(|word| status_word(role, word).is_some()) {
+        return None;
+    }
+    edited[id]["status"] = file[id]["status"].clone();
+    let left = json_patch::diff(file, &edited);
+    if left.0.is_empty() {
+        report.copy_edits.remove(path);
+    } else {
+        report.copy_edits.insert(path.to_owned(), CopyEdit::Patch(left));
+    }
+    Some(format!("`{path}`: the step may not set `/{id}/status` to {status}"))
+}
