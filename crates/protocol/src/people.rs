@@ -18,6 +18,8 @@ pub enum ItemKind {
     Blocker,
     LimitReached,
     FailedRun,
+    /// A step without progress for the configured time.
+    Stalled,
     /// A step waits until something outside of the run holds.
     Condition,
 }
@@ -33,6 +35,7 @@ impl ItemKind {
             Self::Blocker => "blocker",
             Self::LimitReached => "limit reached",
             Self::FailedRun => "failed run",
+            Self::Stalled => "no progress",
             Self::Condition => "condition",
         }
     }
@@ -64,6 +67,7 @@ impl Question {
             | ItemKind::Decision
             | ItemKind::LimitReached
             | ItemKind::FailedRun
+            | ItemKind::Stalled
                 if self.options.is_empty() =>
             {
                 &["--text ANSWER"]
@@ -72,7 +76,8 @@ impl Question {
             | ItemKind::Escalation
             | ItemKind::Decision
             | ItemKind::LimitReached
-            | ItemKind::FailedRun => &[],
+            | ItemKind::FailedRun
+            | ItemKind::Stalled => &[],
         };
         let choices = self.options.iter().map(|option| format!("choose {}", shell_words::quote(option)));
         fixed.iter().map(|answer| (*answer).to_owned()).chain(choices).collect()

@@ -80,6 +80,15 @@ pub trait Present: Protocol {
         Vec::new()
     }
 
+    /// Returns the steps without progress for too long at the time `now`, with a sentence each. `show` and `inbox` name them.
+    fn stalled(
+        _definition: &Self::Definition,
+        _document: &Self::Document,
+        _now: Stamp,
+    ) -> Vec<(Self::Step, String)> {
+        Vec::new()
+    }
+
     /// Returns the steps as a table for `show` and the live display; `None` for a list.
     fn grid(
         _definition: &Self::Definition,

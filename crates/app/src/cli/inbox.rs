@@ -22,7 +22,7 @@ const LOG_LINES: usize = 10;
 
 /// List what waits for you in all runs, oldest first, with what you need to decide
 ///
-/// Approvals and questions of steps, open questions of reviews, and failed runs. Each item shows what was done, what is
+/// Approvals and questions of steps, open questions of reviews, steps without progress, and failed runs. Each item shows what was done, what is
 /// asked, and the command to type.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -112,6 +112,7 @@ async fn of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
             });
         }
     }
+    questions.extend(inbox::stalled(&run_at, handle.workspace.clock.now()));
     questions.extend(inbox::of_ended_run(&run_at));
     Ok(questions)
 }
@@ -138,7 +139,11 @@ fn print(item: &InboxItem, now: Stamp) {
         stat.iter().for_each(|line| output::data(format_args!("   {}", output::single_line(line))));
         output::advice(format_args!("  `{command}`"));
     }
-    let sign = if item.kind == ItemKind::FailedRun { " " } else { "?" };
+    let sign = match item.kind {
+        ItemKind::FailedRun => " ",
+        ItemKind::Stalled => "!",
+        _ => "?",
+    };
     for (number, line) in item.question.trim_end().lines().enumerate() {
         let sign = if number == 0 { sign } else { " " };
         output::data(format_args!("  {} {line}", styled(YELLOW, sign)));

@@ -39,7 +39,7 @@ mod schema;
 mod show;
 mod skip;
 mod state;
-mod step_status;
+pub(crate) mod step_status;
 mod stop;
 mod team;
 mod watch;

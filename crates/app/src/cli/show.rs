@@ -1,7 +1,5 @@
 //! `callboard show RUN`.
 
-mod grid;
-
 use std::collections::BTreeSet;
 
 use protocol::present::{StatusKind, StepSummary};
@@ -14,8 +12,8 @@ use super::{block_on, step_status};
 use crate::engine::progress;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
-use crate::present;
 use crate::present::run_status::{self, EnginePresence};
+use crate::present::{self, grid};
 use crate::query::hosts;
 use crate::query::last_output::LastOutput;
 use crate::query::overview::{EngineStatus, Recovered, RunOverview};
@@ -82,6 +80,11 @@ fn as_json(run_at: &RunAt, overview: &RunOverview) {
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
         shown.append(&mut run_at.machine().result_fields());
+        let stalled = run_at.machine().stalled(overview.at).into_iter();
+        let stalled: Vec<_> = stalled.map(|(step, why)| json!({ "step": step, "why": why })).collect();
+        if !stalled.is_empty() {
+            shown.insert("stalled".to_owned(), stalled.into());
+        }
         shown.insert("document".to_owned(), run_at.machine().document().to_value());
     }
     output::json_pretty(&shown);
@@ -97,6 +100,9 @@ fn print(run_at: &RunAt, overview: &RunOverview, past: bool) {
     }
     engine(run_at, overview);
     steps(run_at, overview);
+    for (_, why) in run_at.machine().stalled(overview.at) {
+        output::data(format_args!("{} {why}", styled(YELLOW, "!")));
+    }
     last_error(run_at, overview);
     for gate in &overview.gates {
         output::data(format_args!(
@@ -192,7 +198,9 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
 fn steps(run_at: &RunAt, overview: &RunOverview) {
     let mut steps = progress::step_summaries(run_at);
     if let Some(grid) = run_at.machine().grid() {
-        grid::print(&grid, &steps, overview);
+        for line in grid::lines(&grid, &steps, Some(overview.at)) {
+            output::data(format_args!("  {line}"));
+        }
         // Below the table only what it has no room for.
         let in_grid: BTreeSet<_> = grid.rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
         steps.retain(|(name, shown)| {

@@ -3,7 +3,7 @@
 use protocol::present::{StatusKind, StepSummary};
 
 /// Returns the label of a step's status.
-pub(super) const fn label(kind: StatusKind) -> &'static str {
+pub(crate) const fn label(kind: StatusKind) -> &'static str {
     match kind {
         StatusKind::Pending => "pending",
         StatusKind::Running => "running",
@@ -15,7 +15,7 @@ pub(super) const fn label(kind: StatusKind) -> &'static str {
 }
 
 /// Returns the symbol in front of a step.
-pub(super) const fn symbol(kind: StatusKind) -> char {
+pub(crate) const fn symbol(kind: StatusKind) -> char {
     match kind {
         StatusKind::Pending => '·',
         StatusKind::Running => '▸',

@@ -255,18 +255,19 @@ const MIN_STATUS_WIDTH: usize = 9;
 impl Observer for Progress {
     fn notice(&mut self, notice: Notice<'_>) {
         match notice {
-            Notice::Committed { kind, revision, entry } => match &mut self.format {
+            Notice::Committed { machine, revision, entry } => match &mut self.format {
                 Format::Json => {
-                    for event in events::of(kind, &self.run, revision, entry) {
+                    for event in events::of(machine.kind(), &self.run, revision, entry) {
                         output::json(&event);
                     }
                 }
                 Format::Live(_) | Format::Plain => {
-                    for line in lines::of(kind, entry) {
+                    for line in lines::of(machine.kind(), entry) {
                         self.print(&line);
                     }
                     if let Format::Live(live) = &mut self.format {
                         live.apply(entry);
+                        live.show_grid(machine);
                     }
                 }
             },

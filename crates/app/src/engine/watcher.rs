@@ -138,8 +138,13 @@ impl<'a> Watcher<'a> {
         })?;
         self.run_at.revision = stored.revision;
         self.was_stopped &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
-        let kind = self.run_at.kind();
-        self.progress.notice(Notice::Committed { kind, revision: stored.revision, entry: &entry });
+        // Only a table needs the document.
+        if self.run_at.machine().grid().is_some() {
+            let recorded = self.run_at.state.run.machine.record(&entry);
+            recorded.map_err(|error| Failure::from_error(Exit::Store, &error))?;
+        }
+        let machine = self.run_at.machine();
+        self.progress.notice(Notice::Committed { machine, revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
                 let stdout = self.handle.dir(attempt).stdout();

@@ -1,5 +1,6 @@
 //! Renders what protocols present, and finds protocols and steps by name.
 
+pub(crate) mod grid;
 pub(crate) mod run_status;
 
 use anstyle::Style;

@@ -65,6 +65,17 @@ impl InboxItem {
         item
     }
 
+    fn stalled(run_at: &RunAt, step: StepId, why: String) -> Self {
+        let turn = run_at.state.run.turns.get(&step).copied();
+        let id = ItemId { step: step.clone(), turn, item: None };
+        let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), ItemKind::Stalled);
+        item.since = Some(run_at.state.at);
+        item.step = Some(step);
+        item.question = why;
+        item.commands = vec![format!("callboard show {}", item.run)];
+        item
+    }
+
     fn failed_run(run_at: &RunAt) -> Self {
         let machine = run_at.machine();
         let mut item = Self::new(&run_at.spec, machine, String::new(), ItemKind::FailedRun);
@@ -110,6 +121,12 @@ pub(crate) fn changes(run_at: &RunAt, step: &StepId) -> Result<Option<Changes>, 
 pub(crate) fn questions(run_at: &RunAt) -> impl Iterator<Item = InboxItem> {
     let waiting = run_at.state.run.waiting_steps();
     waiting.map(|(step, turn)| InboxItem::question(&run_at.spec, run_at.machine(), step, turn))
+}
+
+/// Returns the steps that have had no progress for too long.
+pub(crate) fn stalled(run_at: &RunAt, now: Stamp) -> impl Iterator<Item = InboxItem> {
+    let stalled = run_at.machine().stalled(now).into_iter();
+    stalled.map(|(step, why)| InboxItem::stalled(run_at, step, why))
 }
 
 /// Returns what a run leaves to a person when it has ended: its failure, and what its protocol has left open.

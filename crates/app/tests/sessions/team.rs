@@ -123,3 +123,95 @@ fn a_team_is_rehearsed_without_a_script() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(file(&scene, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
 }
+
+const EXAMPLES: [&str; 6] = [
+    "pm_state.json",
+    "group_status.json",
+    "orchestrator_state.json",
+    "messages/dev_to_qa.json",
+    "messages/qa_to_techlead.json",
+    "messages/techlead_to_dev.json",
+];
+
+/// The text of a file of the seed's example store.
+fn example(name: &str) -> String {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../protocol/tests/fixtures/team");
+    let name = std::path::Path::new(name).file_name().unwrap();
+    std::fs::read_to_string(std::path::Path::new(fixtures).join(name)).unwrap()
+}
+
+#[test]
+fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
+    let scene = scene();
+    for name in EXAMPLES {
+        scene.write(&format!("coordination/{name}"), &example(name));
+    }
+    let report = scene.callboard(&["import", "coordination/", "--dry-run"]).run();
+    assert_eq!(report.code, 0, "{}", report.transcript());
+    assert!(
+        report.stderr.contains("group A: claimed complete, the tech lead verifies it"),
+        "{}",
+        report.transcript()
+    );
+    assert_eq!(scene.callboard(&["ls", "--json"]).run().stdout.trim(), "[]", "nothing was imported");
+    let run = "v4_20250106_100000";
+    for what in ["imported `coordination/`", "is imported already"] {
+        let imported = scene.callboard(&["import", "coordination/"]).run();
+        assert_eq!((imported.code, imported.stdout.trim()), (0, run), "{}", imported.transcript());
+        assert!(imported.stderr.contains(what), "{}", imported.transcript());
+    }
+    let exported = scene.callboard(&["export", run, "--documents", "out"]).run();
+    assert_eq!(exported.code, 0, "{}", exported.transcript());
+    for name in EXAMPLES {
+        let text = std::fs::read_to_string(scene.repo().join("out/coordination").join(name)).unwrap();
+        let (found, wanted): (Value, Value) =
+            (serde_json::from_str(&text).unwrap(), serde_json::from_str(&example(name)).unwrap());
+        assert_eq!(found, wanted, "{name}");
+    }
+    scene.write("coordination/pm_state.json", "{}");
+    let other = scene.callboard(&["import", "coordination/"]).run();
+    assert_eq!(other.code, 3, "{}", other.transcript());
+    std::fs::write(scene.kit().join("team.sh"), AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    scene.gate("begun");
+    let resumed = scene.with_agent(&["resume", run, "--jobs", "4"]).run();
+    let _ = resumed;
+}
+
+#[test]
+fn what_is_left_of_a_damaged_store_is_imported_and_the_loss_is_named() {
+    let scene = scene();
+    scene.write("old/coordination/pm_state.json", &example("pm_state.json")[..2000]);
+    scene.write("old/coordination/group_status.json", &example("group_status.json"));
+    let imported = scene.callboard(&["import", "old"]).run();
+    assert_eq!(imported.code, 1, "{}", imported.transcript());
+    for lost in ["lost: `pm_state.json` is damaged in line", "lost: `orchestrator_state.json` is missing"] {
+        assert!(imported.stderr.contains(lost), "{}", imported.transcript());
+    }
+    let pm = file(&scene, "pm_state.json");
+    assert_eq!(
+        pm["original_requirements"],
+        "Implement JWT authentication, user registration, and password reset functionality"
+    );
+    scene.write("bad/coordination/pm_state.json", "no JSON");
+    let refused = scene.callboard(&["import", "bad"]).run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    let several = scene.callboard(&["import", "."]).run();
+    assert_eq!(several.code, 2, "{}", several.transcript());
+    assert!(several.stderr.contains("contains several stores"), "{}", several.transcript());
+}
+
+#[test]
+fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
+    let scene = scene();
+    let team = ["team", "Try it out", "--run-id", "trial", "--rehearse"];
+    let Some(run) = scene.callboard(&team).on_terminal() else {
+        eprintln!("SKIPPED: there is no `script` here");
+        return;
+    };
+    let session = run.start().wait();
+    assert_eq!(session.code, 0, "{}", session.stdout);
+    let plain = anstream::adapter::strip_str(&session.stdout).to_string();
+    assert!(plain.contains("developer    qa"), "{plain:?}");
+    assert!(plain.contains("A   ▸ running"), "{plain:?}");
+}

@@ -112,6 +112,7 @@ pub trait Machine: Debug + Send + Sync {
     fn result_fields(&self) -> Map<String, Value>;
     fn after_failure(&self, run: &RunId) -> String;
     fn open_items(&self) -> Vec<OpenItem>;
+    fn stalled(&self, now: Stamp) -> Vec<(StepId, String)>;
     fn grid(&self) -> Option<Grid>;
 }
 
@@ -407,6 +408,11 @@ impl<P: Present> Machine for Typed<P> {
 
     fn after_failure(&self, run: &RunId) -> String {
         P::after_failure(run, &self.document)
+    }
+
+    fn stalled(&self, now: Stamp) -> Vec<(StepId, String)> {
+        let stalled = P::stalled(&self.definition, &self.document, now).into_iter();
+        stalled.map(|(step, why)| (P::step_id(&step), why)).collect()
     }
 
     fn grid(&self) -> Option<Grid> {

@@ -78,7 +78,7 @@ fn verdict(
             let failed = (0..).zip(&results).filter(|(_, result)| !result.passed()).map(|(index, _)| index);
             Ok(Verdict::Criteria { failed: failed.collect() })
         }
-        Step::Pm(PmStep::Deliver) => Ok(Verdict::Delivered),
+        Step::Pm(PmStep::Deliver) => Ok(Verdict::FastForwarded),
         Step::Group(_, Role::Developer) => {
             let fields = fields()?;
             check_counts(&fields)?;

@@ -56,7 +56,8 @@ pub enum Change {
     },
     /// The claim of completion was accepted.
     Accepted,
-    Delivered,
+    #[serde(alias = "delivered")]
+    FastForwarded,
     Failed {
         step: Step,
     },
@@ -105,7 +106,7 @@ pub fn transition(stage: Stage, verdict: &Verdict) -> Option<Stage> {
             Verdict::Plan(_)
             | Verdict::Complete
             | Verdict::Criteria { .. }
-            | Verdict::Delivered
+            | Verdict::FastForwarded
             | Verdict::Developer(_)
             | Verdict::Qa(_)
             | Verdict::TechLead(_)
@@ -151,7 +152,7 @@ pub(super) fn decide(
         after = applied(state, &changes);
     }
     let next = after.startable(at_once);
-    let next = if after.ending == Ending::Delivered {
+    let next = if after.ending == Ending::FastForwarded {
         Next::Finish(Outcome::Succeeded)
     } else if next.is_empty() || after.is_given_up() {
         Next::Finish(Outcome::Failed)
@@ -197,8 +198,8 @@ fn judge(definition: &Definition, state: &State, step: &Step, verdict: Verdict) 
         }
         (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
         // A stopped delivery is found again when it is retried.
-        (Step::Pm(PmStep::Deliver), Verdict::Delivered) if !state.failed.contains(step) => {
-            vec![Change::Delivered]
+        (Step::Pm(PmStep::Deliver), Verdict::FastForwarded) if !state.failed.contains(step) => {
+            vec![Change::FastForwarded]
         }
         (Step::Group(id, Role::Decision), Verdict::Choice(choice)) => {
             vec![Change::Chosen { group: id.clone(), choice }]
@@ -219,7 +220,7 @@ fn advance(id: &GroupId, group: &Group, to: Stage, verdict: &Verdict) -> Change 
         | Verdict::Plan(_)
         | Verdict::Complete
         | Verdict::Criteria { .. }
-        | Verdict::Delivered
+        | Verdict::FastForwarded
         | Verdict::Developer(_)
         | Verdict::Qa(_)
         | Verdict::Merge(_)
@@ -324,9 +325,9 @@ impl State {
                 self.failed.remove(&Step::Pm(PmStep::Check));
                 self.ending = Ending::Deliver;
             }
-            Change::Delivered => {
+            Change::FastForwarded => {
                 self.failed.remove(&Step::Pm(PmStep::Deliver));
-                self.ending = Ending::Delivered;
+                self.ending = Ending::FastForwarded;
             }
             Change::Failed { step } => {
                 self.failed.insert(step.clone());
@@ -407,7 +408,7 @@ impl State {
             | Change::CheckAsked
             | Change::CheckChosen { .. }
             | Change::Accepted
-            | Change::Delivered
+            | Change::FastForwarded
             | Change::Imported { .. } => true,
         }
     }

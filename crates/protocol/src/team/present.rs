@@ -7,7 +7,7 @@ use super::brief::TEMPLATES;
 use super::check::FORMATS;
 use super::decide::Change;
 use super::definition::Definition;
-use super::document::{Document, StepWord};
+use super::document::{Document, RunWord, StepWord};
 use super::state::{Hold, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
@@ -167,6 +167,10 @@ impl Present for Team {
         format!("run `callboard retry {run}` to reopen it")
     }
 
+    fn stalled(definition: &Definition, document: &Document, now: Stamp) -> Vec<(Step, String)> {
+        document.stalled(definition, now)
+    }
+
     fn grid(_: &Definition, state: &State, document: &Document) -> Option<Grid<Step>> {
         if state.groups.is_empty() {
             return None;
@@ -194,7 +198,7 @@ impl Present for Team {
             Verdict::Plan(_) => "reported a plan",
             Verdict::Complete => "claimed that the request is fulfilled",
             Verdict::Criteria { .. } => "ran the success criteria",
-            Verdict::Delivered => "delivered the work",
+            Verdict::FastForwarded => "brought the work to the base branch",
             Verdict::Developer(DeveloperVerdict::ReadyForQa) => "reported READY_FOR_QA",
             Verdict::Developer(DeveloperVerdict::ReadyForReview) => "reported READY_FOR_REVIEW",
             Verdict::Developer(DeveloperVerdict::Blocked) | Verdict::Qa(QaVerdict::Blocked) => {
@@ -245,7 +249,7 @@ impl Present for Team {
             | Change::CriteriaRan { .. }
             | Change::CheckChosen { .. }
             | Change::Accepted
-            | Change::Delivered
+            | Change::FastForwarded
             | Change::Imported { .. }
             | Change::Failed { .. } => None,
         }
@@ -265,7 +269,7 @@ impl Present for Team {
             | Change::CheckAsked
             | Change::CheckChosen { .. }
             | Change::Accepted
-            | Change::Delivered
+            | Change::FastForwarded
             | Change::Imported { .. }
             | Change::Failed { .. }
             | Change::Retried { .. } => None,
@@ -292,7 +296,7 @@ impl Present for Team {
             Change::CriteriaRan { .. } => about == Some(Step::Pm(PmStep::Criteria)),
             Change::Refused | Change::Accepted => about == Some(Step::Pm(PmStep::Check)),
             Change::CheckAsked | Change::CheckChosen { .. } => about == Some(Step::Pm(PmStep::Decision)),
-            Change::Delivered => about == Some(Step::Pm(PmStep::Deliver)),
+            Change::FastForwarded => about == Some(Step::Pm(PmStep::Deliver)),
             Change::Imported { .. } => false,
             Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
         }
@@ -300,6 +304,39 @@ impl Present for Team {
 }
 
 impl Document {
+    /// Returns the groups that should go on and have not for the configured time, each with the role that it needs. A group
+    /// that waits for another one or for a person is named by what it waits for.
+    fn stalled(&self, definition: &Definition, now: Stamp) -> Vec<(Step, String)> {
+        let limit = definition.limits.idle;
+        let open = self.plan.groups.iter().filter_map(|planned| {
+            let group = self.groups.get(&planned.id)?;
+            let role = match (group.hold, group.stage) {
+                (Hold::Open, Stage::Develop(_)) => Role::Developer,
+                (Hold::Open, Stage::Test) => Role::Qa,
+                (Hold::Open, Stage::Review | Stage::Unblock(_)) => Role::TechLead,
+                (Hold::Open, Stage::Merge) => Role::Merge,
+                (Hold::Open, Stage::Complete)
+                | (Hold::Asks(_) | Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_), _) => {
+                    return None;
+                }
+            };
+            let idle = now.since(group.last_update);
+            let is_stalled = self.run.status == RunWord::Running
+                && idle >= limit
+                && self.waits_for(&planned.id).is_empty();
+            let minutes = idle.as_secs() / 60;
+            is_stalled.then(|| {
+                let why = format!(
+                    "group {} ({}) has had no progress for {minutes} minutes",
+                    planned.id,
+                    group.status()
+                );
+                (Step::Group(planned.id.clone(), role), why)
+            })
+        });
+        open.collect()
+    }
+
     /// Returns why nothing happens in a group.
     pub(super) fn idle_reason(&self, id: &super::GroupId) -> Option<String> {
         let group = self.groups.get(id)?;

@@ -434,7 +434,7 @@ impl Recorder<'_> {
             TeamChange::Imported { .. }
             | TeamChange::CriteriaRan { .. }
             | TeamChange::CheckAsked
-            | TeamChange::Delivered => {}
+            | TeamChange::FastForwarded => {}
             TeamChange::Refused => {
                 let failing =
                     self.document.plan.criteria.iter().filter(|record| record.passed == Some(false));

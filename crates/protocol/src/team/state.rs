@@ -133,7 +133,8 @@ pub enum Ending {
     Asks,
     Failed,
     Deliver,
-    Delivered,
+    #[serde(alias = "delivered")]
+    FastForwarded,
 }
 
 impl Group {
@@ -306,7 +307,7 @@ impl State {
                     Ending::Check => Some(PmStep::Check),
                     Ending::Asks => Some(PmStep::Decision),
                     Ending::Deliver => Some(PmStep::Deliver),
-                    Ending::Failed | Ending::Delivered => None,
+                    Ending::Failed | Ending::FastForwarded => None,
                 }
                 .map(Step::Pm),
             );
@@ -344,13 +345,13 @@ impl State {
             }
             Step::Pm(PmStep::Plan) => !self.groups.is_empty() && self.splitting().is_none(),
             Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != Ending::Criteria,
-            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Deliver | Ending::Delivered),
+            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Deliver | Ending::FastForwarded),
             Step::Pm(PmStep::Decision) => match self.ending {
                 Ending::Asks => false,
                 Ending::Failed => return StepStatus::Failed,
-                Ending::Criteria | Ending::Check | Ending::Deliver | Ending::Delivered => true,
+                Ending::Criteria | Ending::Check | Ending::Deliver | Ending::FastForwarded => true,
             },
-            Step::Pm(PmStep::Deliver) => self.ending == Ending::Delivered,
+            Step::Pm(PmStep::Deliver) => self.ending == Ending::FastForwarded,
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }

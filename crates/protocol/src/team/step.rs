@@ -160,7 +160,8 @@ pub enum Verdict {
         failed: BTreeSet<u16>,
     },
     /// The base branch has the work, or the user merges it.
-    Delivered,
+    #[serde(alias = "delivered")]
+    FastForwarded,
     Developer(DeveloperVerdict),
     Qa(QaVerdict),
     TechLead(TechLeadVerdict),

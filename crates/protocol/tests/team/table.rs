@@ -38,7 +38,7 @@ fn verdicts() -> Vec<Verdict> {
         Verdict::Merge(MergeVerdict::Merged),
         Verdict::Merge(MergeVerdict::Refused),
         Verdict::Complete,
-        Verdict::Delivered,
+        Verdict::FastForwarded,
         Verdict::Choice(Choice::Continue),
     ]
 }
@@ -257,4 +257,22 @@ fn a_stop_is_an_error_and_retry_reopens() {
     run.commit(protocol::entry::Input::Request { request, reason: None }, decision, again);
     assert_eq!(run.active(), ["A.developer"]);
     assert_eq!(run.file("orchestrator_state.json")["status"], "running");
+}
+
+#[test]
+fn a_group_without_progress_is_named_after_the_configured_time() {
+    let mut run = TeamRun::open(definition());
+    run.say("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"])]));
+    let stalled = |run: &TeamRun, minutes: i64| {
+        let now = Stamp::from_micros(run.at + minutes * 60_000_000);
+        let stalled = run.state.run.machine.stalled(now);
+        stalled.into_iter().map(|(step, why)| format!("{step}: {why}")).collect::<Vec<_>>()
+    };
+    assert_eq!(stalled(&run, 14), Vec::<String>::new());
+    let named = ["A.developer: group A (dev_working) has had no progress for 15 minutes"];
+    assert_eq!(stalled(&run, 15), named, "B waits for A and is not to blame");
+    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    assert_eq!(stalled(&run, 14), Vec::<String>::new(), "a report is progress");
+    let run = until_asked();
+    assert_eq!(stalled(&run, 60), Vec::<String>::new(), "a question to a person is in the inbox already");
 }

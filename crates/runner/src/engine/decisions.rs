@@ -209,7 +209,7 @@ impl Engine<'_> {
         self.views.mark_stale();
         let revision = self.journal.position.revision;
         tracing::debug!(%revision, changes = ?entry.changes, "committed");
-        self.observer.notice(Notice::Committed { kind: self.journal.kind(), revision, entry: &entry });
+        self.observer.notice(Notice::Committed { machine: self.journal.machine(), revision, entry: &entry });
         self.write_report(&entry.input);
         if entry.changes.iter().any(|change| matches!(change, Change::Status { .. })) {
             self.show_status_now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::recovery::Restored;
 use crate::run::{ResolvedWrite, RunSpec};
 use protocol::entry::Entry;
-use protocol::{AttemptId, Kind, Machine, Revision, StepId, Turn};
+use protocol::{AttemptId, Machine, Revision, StepId, Turn};
 
 /// Something to show to the user.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub enum Notice<'a> {
     Started { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// These attempts are on other hosts and may be alive there. This engine does not touch them.
     Remote { attempts: &'a [(AttemptId, String)] },
-    /// An entry was committed.
-    Committed { kind: &'static dyn Kind, revision: Revision, entry: &'a Entry },
+    /// An entry was committed. The machine is that of the run after it.
+    Committed { machine: &'a dyn Machine, revision: Revision, entry: &'a Entry },
     /// A step waits for a person: noticed once by each engine.
     Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },
     /// The file that could answer a question is no answer.

@@ -167,7 +167,7 @@ impl Explored for Team {
                 [BTreeSet::new(), [0].into()].map(|failed| Verdict::Criteria { failed }).to_vec()
             }
             Step::Pm(PmStep::Check) => vec![Verdict::Complete],
-            Step::Pm(PmStep::Deliver) => vec![Verdict::Delivered],
+            Step::Pm(PmStep::Deliver) => vec![Verdict::FastForwarded],
             Step::Pm(PmStep::Decision) => {
                 [Choice::Continue, Choice::Accept, Choice::Fail].map(Verdict::Choice).to_vec()
             }
@@ -261,7 +261,7 @@ impl Explored for Team {
             },
             Verdict::Merge(MergeVerdict::Refused) => json!({ "gate_failure": true, "logs": ["conflict"] }),
             Verdict::Merge(MergeVerdict::Merged) => json!({ "logs": ["merged"] }),
-            Verdict::Delivered | Verdict::Choice(_) => json!({}),
+            Verdict::FastForwarded | Verdict::Choice(_) => json!({}),
         };
         let expected = Expected {
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
@@ -282,7 +282,7 @@ impl Explored for Team {
             Verdict::Complete => "complete",
             Verdict::Criteria { failed } if failed.is_empty() => "criteria pass",
             Verdict::Criteria { .. } => "criteria fail",
-            Verdict::Delivered => "delivered",
+            Verdict::FastForwarded => "delivered",
             Verdict::Developer(DeveloperVerdict::ReadyForQa) => "ready for qa",
             Verdict::Developer(DeveloperVerdict::ReadyForReview) => "ready for review",
             Verdict::Developer(DeveloperVerdict::Blocked) | Verdict::Qa(QaVerdict::Blocked) => "blocked",
@@ -341,7 +341,7 @@ impl Explored for Team {
             Change::CheckAsked => "check asks".to_owned(),
             Change::CheckChosen { choice } => Self::say_verdict(&Verdict::Choice(*choice)),
             Change::Accepted => "completion accepted".to_owned(),
-            Change::Delivered => "delivered".to_owned(),
+            Change::FastForwarded => "delivered".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Retried { step } => format!("{step} again"),
         }
@@ -368,7 +368,7 @@ impl Explored for Team {
         let state = transition.state_after();
         if transition.after.status == RunStatus::Finished(Outcome::Succeeded) {
             let open = state.groups.values().any(|group| !group.is_done());
-            if open || state.ending != Ending::Delivered {
+            if open || state.ending != Ending::FastForwarded {
                 violations.push(Violation::new("a run succeeds when all groups are done", "one is open"));
             }
         }

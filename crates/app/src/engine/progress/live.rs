@@ -1,15 +1,17 @@
-//! The live display of a terminal: one line per running attempt, with its time and its last line of output.
+//! The live display of a terminal: the table of the run's steps, if its protocol has one, and one line per running attempt,
+//! with its time and its last line of output.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use protocol::AttemptId;
 use protocol::entry::Entry;
 use protocol::run::Change;
+use protocol::{AttemptId, Machine};
 
 use crate::output;
+use crate::present::grid;
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -17,13 +19,15 @@ const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct LiveDisplay {
     lines: MultiProgress,
     bars: BTreeMap<AttemptId, ProgressBar>,
+    /// The lines of the table, above the attempts.
+    table: Vec<ProgressBar>,
 }
 
 impl LiveDisplay {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         output::set_live_display(&lines);
-        Self { lines, bars: BTreeMap::new() }
+        Self { lines, bars: BTreeMap::new(), table: Vec::new() }
     }
 
     /// Prints a line above the running attempts.
@@ -33,10 +37,11 @@ impl LiveDisplay {
     }
 
     pub(super) fn clear(&mut self) {
-        for bar in self.bars.values() {
+        for bar in self.bars.values().chain(&self.table) {
             bar.finish_and_clear();
         }
         self.bars.clear();
+        self.table.clear();
         let _ = self.lines.clear();
     }
 
@@ -49,6 +54,25 @@ impl LiveDisplay {
         bar.set_prefix(attempt.to_string());
         bar.enable_steady_tick(REDRAW_INTERVAL);
         self.bars.insert(attempt.clone(), bar);
+    }
+
+    /// Shows the steps of the run as a table, if its protocol has one.
+    pub(super) fn show_grid(&mut self, machine: &dyn Machine) {
+        let Some(grid) = machine.grid() else { return };
+        let steps = machine.steps().into_iter().map(|step| (step.clone(), machine.step_summary(&step)));
+        let lines = grid::lines(&grid, &steps.collect::<Vec<_>>(), None);
+        while self.table.len() < lines.len() {
+            let style = ProgressStyle::with_template("  {msg}").expect("BUG: the template is invalid");
+            let bar = ProgressBar::no_length().with_style(style);
+            self.table.push(self.lines.insert(self.table.len(), bar));
+        }
+        for (bar, line) in self.table.iter().zip(&lines) {
+            bar.set_message(output::sanitize(line).into_owned());
+        }
+        for bar in self.table.drain(lines.len()..) {
+            bar.finish_and_clear();
+            self.lines.remove(&bar);
+        }
     }
 
     /// Shows the last line of this file beside the attempt.

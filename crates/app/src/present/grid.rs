@@ -1,29 +1,23 @@
-//! Steps as a table: rows such as the groups of a team, columns such as their roles.
+//! Steps as a table: rows such as the groups of a team, columns such as their roles. For `show` and the live display.
 
-use protocol::StepId;
 use protocol::present::{Grid, GridRow, StepSummary};
+use protocol::{Stamp, StepId};
 
 use crate::cli::step_status;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
-use crate::query::overview::RunOverview;
 
-/// Prints the table. A cell has the symbol of its step and its status or duration.
-pub(super) fn print(grid: &Grid, steps: &[(StepId, StepSummary)], overview: &RunOverview) {
+/// Returns the lines of the table. A cell has the symbol of its step, and its duration as of `at` or its status.
+pub(crate) fn lines(grid: &Grid, steps: &[(StepId, StepSummary)], at: Option<Stamp>) -> Vec<String> {
     let summary = |cell: &Option<StepId>| {
         let step = cell.as_ref()?;
         steps.iter().find(|(name, _)| name == step).map(|(_, summary)| summary)
     };
-    let texts: Vec<Vec<String>> = grid
-        .rows
-        .iter()
-        .map(|row| {
-            row.cells
-                .iter()
-                .map(|cell| summary(cell).map_or_else(String::new, |cell| text(cell, overview)))
-                .collect()
-        })
-        .collect();
+    let texts = |row: &GridRow| -> Vec<String> {
+        let cells = row.cells.iter();
+        cells.map(|cell| summary(cell).map_or_else(String::new, |cell| text(cell, at))).collect()
+    };
+    let texts: Vec<Vec<String>> = grid.rows.iter().map(texts).collect();
     let width = |column: usize| {
         let cells = texts.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count());
         cells.chain(grid.columns.get(column).map(|name| name.chars().count())).max().unwrap_or(0)
@@ -32,7 +26,7 @@ pub(super) fn print(grid: &Grid, steps: &[(StepId, StepSummary)], overview: &Run
     let name_width = grid.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     let header = grid.columns.iter().zip(&widths).map(|(name, width)| format!("{name:<width$}"));
     let header = header.collect::<Vec<_>>().join("  ");
-    output::data(format_args!("  {:name_width$}  {}", "", styled(DIM, header.trim_end())));
+    let mut lines = vec![format!("{:name_width$}  {}", "", styled(DIM, header.trim_end()))];
     for (GridRow { name, cells, note }, texts) in grid.rows.iter().zip(&texts) {
         let cells = cells.iter().zip(texts).zip(&widths).map(|((cell, text), width)| {
             let style = summary(cell).map(|cell| present::style(cell.kind.tone())).unwrap_or_default();
@@ -40,21 +34,17 @@ pub(super) fn print(grid: &Grid, steps: &[(StepId, StepSummary)], overview: &Run
         });
         let note = note.as_deref().map(|note| styled(DIM, output::single_line(note)));
         let line = cells.chain(note).collect::<Vec<_>>().join("  ");
-        output::data(
-            format_args!("  {}  {line}", styled(BOLD, format_args!("{name:<name_width$}")))
-                .to_string()
-                .trim_end(),
-        );
+        let line = format!("{}  {line}", styled(BOLD, format_args!("{name:<name_width$}")));
+        lines.push(line.trim_end().to_owned());
     }
+    lines
 }
 
-/// The status of a step, or how long it took.
-fn text(step: &StepSummary, overview: &RunOverview) -> String {
+/// The status of a step, or how long it took. Without a time, a running step has no duration.
+fn text(step: &StepSummary, at: Option<Stamp>) -> String {
     let symbol = step_status::symbol(step.kind);
-    let detail = match step.elapsed(overview.at) {
-        Some(elapsed) => output::duration(elapsed),
-        None => step_status::label(step.kind).to_owned(),
-    };
+    let took = at.map_or_else(|| step.took(), |at| step.elapsed(at));
+    let detail = took.map_or_else(|| step_status::label(step.kind).to_owned(), output::duration);
     let turns = if step.loop_backs > 0 { format!(" ×{}", step.loop_backs + 1) } else { String::new() };
     format!("{symbol} {detail}{turns}")
 }
