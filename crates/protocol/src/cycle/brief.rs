@@ -80,29 +80,30 @@ pub(super) fn step_name(task: &str) -> crate::StepId {
     crate::StepId::new(format!("cd.{task}")).expect("BUG: the id of a task fits into the id of a step")
 }
 
-/// Returns the files that the agent may write instead of a field of its report. In the user's checkout there are none.
+/// Returns the files that the agent may write instead of fields of its report. In the user's checkout there are none.
 fn copies(definition: &Definition, document: &Document, step: &Step) -> Vec<PrivateCopy> {
-    if definition.delivery == Delivery::InPlace {
-        return Vec::new();
-    }
-    let file = match step {
-        Step::Phase(Role::Ra) => layout::REQUIREMENTS,
-        Step::Phase(Role::Ep) => layout::PLAN,
-        Step::Phase(Role::Cd | Role::Vas)
-        | Step::Explore
-        | Step::Baseline
-        | Step::Test
-        | Step::Task(_)
-        | Step::Merge(_)
-        | Step::Answer(_)
-        | Step::FastForward => return Vec::new(),
+    let files: &[&str] = match (definition.delivery, step) {
+        (Delivery::Branch | Delivery::FastForward, Step::Phase(Role::Ra)) => &[layout::REQUIREMENTS],
+        (Delivery::Branch | Delivery::FastForward, Step::Phase(Role::Ep)) => {
+            &[layout::EXPLORATION, layout::ARCHITECTURE, layout::PLAN]
+        }
+        (
+            Delivery::InPlace | Delivery::Branch | Delivery::FastForward,
+            Step::Phase(_)
+            | Step::Explore
+            | Step::Baseline
+            | Step::Test
+            | Step::Task(_)
+            | Step::Merge(_)
+            | Step::Answer(_)
+            | Step::FastForward,
+        ) => &[],
     };
-    let body = document.files.get(file);
-    let copy = body.map(|body| PrivateCopy {
+    let copy = |file: &&str| PrivateCopy {
         path: layout::progress_path(&document.state.cycle_id, file),
-        body: body.clone(),
-    });
-    copy.into_iter().collect()
+        body: document.file_or_blank(file).to_owned(),
+    };
+    files.iter().map(copy).collect()
 }
 
 fn prompt(definition: &Definition, document: &Document, step: &Step, role: Role) -> String {
@@ -161,9 +162,7 @@ fn feedback(document: &Document, role: Role) -> String {
     }
     let mut text = format!("## Feedback\n\n{UNTRUSTED}\n");
     for entry in mine {
-        let kind = serde_json::to_value(entry.kind).unwrap_or_default();
-        let kind = kind.as_str().unwrap_or_default().to_owned();
-        let body = fenced("text", &entry.content);
+        let (kind, body) = (entry.kind.as_str(), fenced("text", &entry.content));
         write!(text, "\nFrom {} ({kind}):\n\n{body}", entry.source).expect("BUG: a string takes all");
     }
     text.trim_end().to_owned()
@@ -188,33 +187,18 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
     if let (Role::Ep | Role::Cd | Role::Vas, Some(plan)) = (role, &state.plan) {
         let mut shown = plan.clone();
         if role == Role::Cd {
-            shown.tasks.retain(|task| match step {
-                Step::Task(mine) => task.id == mine.as_str(),
-                Step::Phase(_)
-                | Step::Explore
-                | Step::Baseline
-                | Step::Test
-                | Step::Merge(_)
-                | Step::Answer(_)
-                | Step::FastForward => task.status != TaskStatus::Completed,
+            shown.tasks.retain(|task| match step.task() {
+                Some(mine) => task.id == mine.as_str(),
+                None => task.status != TaskStatus::Completed,
             });
         }
         let body = serde_json::to_string_pretty(&shown).unwrap_or_default();
         show(&format!("Plan {}", plan.version), fenced("json", &body));
     }
-    if role == Role::Vas {
-        if let Some(changes) = &state.changes {
-            let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
-            let body: String = recent.map(layout::change_line).collect();
-            show("Changes of this iteration", fenced("json", &body));
-        }
-        if !document.engine.checks.is_empty() {
-            let results = document.engine.checks.iter().map(crate::checks::CheckResult::summary);
-            show("Checks that the engine has run", fenced("text", &results.collect::<Vec<_>>().join("\n")));
-        }
-        if let Some(baseline) = &document.engine.baseline {
-            show("Test run before this iteration", fenced("json", &format!("{baseline:#}")));
-        }
+    if let (Role::Vas, Some(changes)) = (role, &state.changes) {
+        let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
+        let body: String = recent.map(layout::change_line).collect();
+        show("Changes of this iteration", fenced("json", &body));
     }
     text.trim_end().to_owned()
 }

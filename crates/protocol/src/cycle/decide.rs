@@ -192,7 +192,9 @@ impl<'a> Draft<'a> {
 
     fn open_iteration(&mut self) {
         let number = self.state.iteration + 1;
-        let has_bugs = self.state.findings.contains(&Finding::FailingTests);
+        // Bugs that no `cd` has taken up, because the iteration failed before, stay.
+        let has_old_bugs = self.state.has_bugs && self.state.stage <= Stage::Cd;
+        let has_bugs = has_old_bugs || self.state.findings.contains(&Finding::FailingTests);
         self.make(Change::IterationOpened { number, extension: self.state.extensions > 0, has_bugs });
     }
 

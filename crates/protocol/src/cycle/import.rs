@@ -156,22 +156,20 @@ pub(super) fn copy(document: &mut Document, found: &Value) -> Vec<String> {
 fn write_files(document: &mut Document) -> Vec<String> {
     let state = &document.state;
     let iteration = state.current_iteration;
-    let heading = |title, version, updated| Heading {
-        title,
-        version,
-        previous: None,
-        iteration,
-        updated,
-        summary: "imported",
+    let page = |title, version, updated, body: &str| {
+        let heading = Heading { title, version, previous: None, iteration, updated, summary: "imported" };
+        layout::page(&heading, body)
     };
     let mut files = Vec::new();
     if let Some(section) = &state.requirements {
-        let heading = heading("Requirements Specification", &section.version, &section.last_updated);
-        files.push((layout::REQUIREMENTS, layout::requirements(&heading, section)));
+        let body = layout::requirements(section, "");
+        let page = page("Requirements Specification", &section.version, &section.last_updated, &body);
+        files.push((layout::REQUIREMENTS, page));
     }
     if let Some(section) = &state.exploration {
-        let heading = heading("Exploration", &section.version, &section.last_updated);
-        files.push((layout::EXPLORATION, layout::exploration(&heading, section)));
+        let body = layout::exploration(section);
+        let page = page("Exploration", &section.version, &section.last_updated, &body);
+        files.push((layout::EXPLORATION, page));
     }
     if let Some(section) = &state.plan {
         files.push((layout::PLAN, layout::plan(section)));

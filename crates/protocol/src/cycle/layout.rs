@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::document::{
     ChangeLog, CycleState, Document, Exploration, Feedback, Plan, Requirements, TestResults,
@@ -17,17 +17,21 @@ pub(super) const VIEWS: &str = "/.workflow/.cycle/";
 pub const DIRECTORY: &str = ".workflow/.cycle";
 
 pub(super) const REQUIREMENTS: &str = "ra/requirements.md";
+pub(super) const RA_LOG: &str = "ra/changes.log";
 pub(super) const EXPLORATION: &str = "ep/exploration.md";
+pub(super) const ARCHITECTURE: &str = "ep/architecture.md";
 pub(super) const PLAN: &str = "ep/plan.json";
 pub(super) const IMPLEMENTATION: &str = "cd/implementation.md";
 pub(super) const ISSUES: &str = "cd/issues.md";
 pub(super) const CHANGES: &str = "cd/changes.log";
+pub(super) const DEBUG_LOG: &str = "cd/debug-log.ndjson";
 pub(super) const TEST_RESULTS: &str = "vas/test-results.json";
+pub(super) const VALIDATION: &str = "vas/validation.md";
 pub(super) const COVERAGE: &str = "vas/coverage.md";
 pub(super) const VAS_SUMMARY: &str = "vas/summary.md";
 pub(super) const TIMELINE: &str = "coordination/timeline.md";
 pub(super) const DECISIONS: &str = "coordination/decisions.log";
-const FEEDBACK: &str = "coordination/feedback.md";
+pub(super) const FEEDBACK: &str = "coordination/feedback.md";
 pub(super) const SUMMARY: &str = "coordination/summary.md";
 
 /// Returns the path of a file under `.progress/`, relative to the repository.
@@ -64,18 +68,43 @@ pub(super) fn master(state: &CycleState) -> String {
 }
 
 fn feedback_notes(log: &[Feedback]) -> String {
-    let mut text = "# Feedback\n".to_owned();
-    for Feedback { timestamp, source, target, content, kind, .. } in log {
-        let kind = serde_json::to_value(kind).unwrap_or_default();
-        let kind = kind.as_str().unwrap_or_default();
-        let content = content.replace('\n', "\n  ");
-        write!(text, "\n- [{timestamp}] {source} → {target} ({kind}): {content}")
-            .expect("BUG: a string takes all");
-    }
-    text + "\n"
+    let entry = |Feedback { timestamp, source, target, content, kind, iteration, .. }: &Feedback| {
+        let iteration = iteration.map(|number| format!(", iteration {number}")).unwrap_or_default();
+        format!("[{timestamp}] {source} → {target} ({}{iteration}): {content}", kind.as_str())
+    };
+    let mut text = "# Feedback\n\n".to_owned();
+    list(&mut text, &log.iter().map(entry).collect::<Vec<_>>());
+    text
 }
 
-/// What a file says about its version.
+/// Reads a `feedback.md` back.
+pub(super) fn parse_feedback(text: &str) -> Vec<Feedback> {
+    let parse = |item: String| {
+        let (timestamp, rest) = item.strip_prefix('[')?.split_once("] ")?;
+        let (source, rest) = rest.split_once(" → ")?;
+        let (target, rest) = rest.split_once(" (")?;
+        let (kind, content) = rest.split_once("): ")?;
+        let (kind, iteration) = kind.split_once(", iteration ").unwrap_or((kind, ""));
+        Some(Feedback {
+            timestamp: timestamp.to_owned(),
+            source: source.to_owned(),
+            target: target.to_owned(),
+            content: content.to_owned(),
+            kind: serde_json::from_value(kind.into()).ok()?,
+            iteration: iteration.parse().ok(),
+            ..Feedback::default()
+        })
+    };
+    items(text).into_iter().filter_map(parse).collect()
+}
+
+/// Returns the task that the first iteration of a `timeline.md` names.
+pub(super) fn parse_task(timeline: &str) -> Option<String> {
+    let said = items(timeline).into_iter().find(|item| item.contains("] user: "))?;
+    said.split_once("] user: ").map(|(_, task)| task.to_owned())
+}
+
+/// What a Markdown file says about its version.
 pub(super) struct Heading<'a> {
     pub(super) title: &'a str,
     pub(super) version: &'a str,
@@ -85,27 +114,44 @@ pub(super) struct Heading<'a> {
     pub(super) summary: &'a str,
 }
 
-impl Heading<'_> {
-    fn render(&self) -> String {
-        let Self { title, version, previous, iteration, updated, summary } = self;
-        let summary = summary.replace('\n', " ").replace('|', "\\|");
-        format!(
-            "# {title} - v{version}\n\n| Field | Value |\n|---|---|\n| Version | {version} |\n| Previous Version | {} |\n\
-             | This Version | {summary} |\n| Iteration | {iteration} |\n| Updated | {updated} |\n\n",
-            previous.unwrap_or("none")
-        )
-    }
+/// Returns a Markdown file: its heading, then the body.
+pub(super) fn page(heading: &Heading<'_>, body: &str) -> String {
+    let Heading { title, version, previous, iteration, updated, summary } = heading;
+    format!(
+        "# {title} - v{version}\n\n| Field | Value |\n|---|---|\n| Version | {version} |\n| Previous Version | {} |\n\
+         | This Version | {} |\n| Iteration | {iteration} |\n| Updated | {updated} |\n\n{}\n",
+        previous.unwrap_or("none"),
+        cell(summary),
+        body.trim_end()
+    )
+}
+
+/// Returns a text that fits into the cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }
 
 const EDGE_CASES: &str = "\n<!-- edge cases -->\n\n## Edge Cases\n\n";
+const VERSIONS: &str = "\n<!-- version history -->\n\n## Version History\n\n";
 
-pub(super) fn requirements(heading: &Heading<'_>, requirements: &Requirements) -> String {
-    let mut text = heading.render();
-    text.push_str(requirements.specification.trim_end());
+/// Returns the body of `requirements.md`. `log` is that of the agent's documents, which has a line per version.
+pub(super) fn requirements(requirements: &Requirements, log: &str) -> String {
+    let mut text = requirements.specification.trim_end().to_owned();
     text.push('\n');
     if !requirements.edge_cases.is_empty() {
         text.push_str(EDGE_CASES);
         list(&mut text, &requirements.edge_cases);
+    }
+    let versions = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let row = |line: Value| {
+        let field = |name: &str| cell(line[name].as_str().unwrap_or_default());
+        format!("| {} | {} | {} |\n", field("version"), field("timestamp"), field("change"))
+    };
+    let rows: String = versions.map(row).collect();
+    if !rows.is_empty() {
+        text.push_str(VERSIONS);
+        text.push_str("| Version | Date | Change |\n|---|---|---|\n");
+        text.push_str(&rows);
     }
     text
 }
@@ -113,6 +159,7 @@ pub(super) fn requirements(heading: &Heading<'_>, requirements: &Requirements) -
 /// Reads a `requirements.md` back, as far as it says the fields of the state.
 pub(super) fn parse_requirements(text: &str) -> Requirements {
     let (heading, body) = split_heading(text);
+    let body = body.rsplit_once(VERSIONS).map_or(body, |(body, _)| body);
     let (specification, edge_cases) = match body.rsplit_once(EDGE_CASES) {
         Some((specification, edge_cases)) => (specification, items(edge_cases)),
         None => (body, Vec::new()),
@@ -122,16 +169,16 @@ pub(super) fn parse_requirements(text: &str) -> Requirements {
         specification: specification.trim_end().to_owned(),
         edge_cases,
         last_updated: heading_value(heading, "Updated").unwrap_or_default(),
-        unknown: serde_json::Map::new(),
+        ..Requirements::default()
     }
 }
 
 const INTEGRATION: &str = "\n\n## Integration Points\n\n";
 const RISKS: &str = "\n\n## Identified Risks\n\n";
 
-pub(super) fn exploration(heading: &Heading<'_>, exploration: &Exploration) -> String {
-    let mut text = heading.render();
-    text.push_str(exploration.architecture_summary.trim_end());
+/// Returns the body of `exploration.md`.
+pub(super) fn exploration(exploration: &Exploration) -> String {
+    let mut text = exploration.architecture_summary.trim_end().to_owned();
     text.push_str(INTEGRATION);
     list(&mut text, &exploration.integration_points);
     text.truncate(text.trim_end().len());
@@ -151,22 +198,22 @@ pub(super) fn parse_exploration(text: &str) -> Exploration {
         integration_points: items(points),
         identified_risks: items(risks),
         last_updated: heading_value(heading, "Updated").unwrap_or_default(),
-        unknown: serde_json::Map::new(),
+        ..Exploration::default()
     }
 }
 
-/// Returns notes with a heading: implementation, issues, summaries.
-pub(super) fn notes(heading: &Heading<'_>, body: &str) -> String {
-    heading.render() + body.trim_end() + "\n"
+/// Returns what a Markdown file says below its heading.
+pub(super) fn body_of(text: &str) -> &str {
+    split_heading(text).1.trim_end()
 }
 
-fn list(text: &mut String, items: &[String]) {
+pub(super) fn list(text: &mut String, items: &[String]) {
     for item in items {
         writeln!(text, "- {}", item.replace('\n', "\n  ")).expect("BUG: a string takes all");
     }
 }
 
-fn items(text: &str) -> Vec<String> {
+pub(super) fn items(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("- "), line.strip_prefix("  "), items.last_mut()) {
@@ -245,19 +292,14 @@ pub(super) fn marker_line(iteration: u32, time: &str) -> String {
     format!("{}\n", json!({ "timestamp": time, "iteration": iteration, "marker": "iteration closed" }))
 }
 
-/// Returns a line of the log of documents that `ra`, `ep` and `vas` have.
-pub(super) fn document_line(
-    agent: &str,
-    version: &str,
-    action: &str,
-    change: &str,
-    iteration: u32,
-    time: &str,
-) -> String {
-    let line = json!({
-        "timestamp": time, "version": version, "agent": agent, "action": action, "change": change, "iteration": iteration,
-    });
-    format!("{line}\n")
+/// Returns a line of `cd/debug-log.ndjson`.
+pub(super) fn debug_line(entry: &Map<String, Value>, iteration: u32, time: &str) -> String {
+    let mut line = Map::from_iter([
+        ("timestamp".to_owned(), Value::from(time)),
+        ("iteration".to_owned(), iteration.into()),
+    ]);
+    line.extend(entry.clone());
+    format!("{}\n", Value::Object(line))
 }
 
 /// Returns `test-results.json`.
@@ -276,18 +318,19 @@ pub(super) fn test_results(
     });
     let suites: Vec<_> = suites.collect();
     let duration: u64 = checks.iter().map(|check| check.duration_ms).sum();
+    let source = |field: &str| results.unknown.get(field).cloned().unwrap_or_else(|| "claim".into());
     let file = json!({
         "version": results.version,
         "timestamp": results.last_run,
         "iteration": iteration,
-        "source": if checks.is_empty() { "claim" } else { "engine" },
+        "source": source("source"),
         "summary": {
             "total": counts.total() + counts.skipped, "passed": counts.passed, "failed": counts.failed,
             "skipped": counts.skipped, "duration_ms": duration,
         },
         "failed_tests": results.failed_tests,
         "by_suite": suites,
-        "coverage": { "lines": results.coverage, "source": "claim" },
+        "coverage": { "lines": results.coverage, "source": source("coverage_source") },
         "claims": claims,
     });
     format!("{file:#}\n")
@@ -310,9 +353,9 @@ pub(super) fn parse_test_results(text: &str) -> Result<TestResults, String> {
         let failed = cases.filter(|case| case["status"] == "failed");
         failed.filter_map(|case| named(&case["name"])).collect()
     };
-    let mut unknown = serde_json::Map::new();
-    if let Some(source) = file.get("source") {
-        unknown.insert("source".to_owned(), source.clone());
+    let mut unknown = Map::new();
+    for (field, source) in [("source", file.get("source")), ("coverage_source", coverage.get("source"))] {
+        unknown.extend(source.map(|source| (field.to_owned(), source.clone())));
     }
     Ok(TestResults {
         version: file["version"].as_str().unwrap_or_default().to_owned(),

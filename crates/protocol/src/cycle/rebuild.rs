@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::definition::DEFAULT_MAX_ITERATIONS;
-use super::document::{ChangeLog, Changes};
+use super::document::{ChangeLog, Changes, Feedback, FeedbackKind};
 use super::layout;
 use super::step::Role;
 
@@ -19,45 +19,72 @@ pub struct Rebuilt {
 
 /// Rebuilds the document of a cycle from its files, by their paths below `.progress/`.
 pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
-    let mut lost = Vec::new();
-    let mut document = Map::new();
-    let mut section =
-        |name: &str, path: &str, read: &dyn Fn(&str) -> Result<Value, String>| match files.get(path) {
-            None => lost.push(format!("`{name}`: there is no file `{path}`")),
-            Some(text) => match read(text) {
-                Ok(value) => {
-                    document.insert(name.to_owned(), value);
-                }
-                Err(error) => lost.push(format!("`{name}`: `{path}` cannot be read: {error}")),
-            },
-        };
-    section("requirements", layout::REQUIREMENTS, &|text| Ok(json!(layout::parse_requirements(text))));
-    section("exploration", layout::EXPLORATION, &|text| Ok(json!(layout::parse_exploration(text))));
-    section("plan", layout::PLAN, &|text| layout::parse_plan(text).map(|plan| json!(plan)));
-    section("test_results", layout::TEST_RESULTS, &|text| {
-        layout::parse_test_results(text).map(|results| json!(results))
-    });
-    section("changes", layout::CHANGES, &|text| read_changes(text).map(|changes| json!(changes)));
     let times = iteration_times(files);
     let current = times.keys().next_back().copied().unwrap_or(1).max(1);
+    let created = times.values().next().map(|(start, _)| start.clone()).unwrap_or_default();
+    let mut lost = Vec::new();
+    let mut errors = Vec::new();
+    let mut document = Map::new();
+    type Reader = fn(&str) -> Result<Value, String>;
+    let sections: [(&str, &str, Reader); 5] = [
+        ("requirements", layout::REQUIREMENTS, |text| Ok(json!(layout::parse_requirements(text)))),
+        ("exploration", layout::EXPLORATION, |text| Ok(json!(layout::parse_exploration(text)))),
+        ("plan", layout::PLAN, |text| layout::parse_plan(text).map(|plan| json!(plan))),
+        ("changes", layout::CHANGES, |text| read_changes(text).map(|changes| json!(changes))),
+        ("test_results", layout::TEST_RESULTS, |text| {
+            layout::parse_test_results(text).map(|results| json!(results))
+        }),
+    ];
+    for (name, path, read) in sections {
+        let error = match files.get(path).map(|text| read(text)) {
+            Some(Ok(value)) => {
+                document.insert(name.to_owned(), value);
+                continue;
+            }
+            None => format!("`{name}`: there is no file `{path}`"),
+            Some(Err(error)) => format!("`{name}`: `{path}` cannot be read: {error}"),
+        };
+        let phase = path.split('/').next();
+        errors.push(json!({ "phase": phase, "error": format!("rebuild: {error}"), "timestamp": created }));
+        lost.push(error);
+    }
+    let feedback = files.get(layout::FEEDBACK).map(|text| layout::parse_feedback(text)).unwrap_or_default();
+    let is_extension =
+        |entry: &&Feedback| entry.source == "user" && entry.kind == FeedbackKind::RequirementUpdate;
+    let extensions: BTreeMap<_, _> = feedback
+        .iter()
+        .filter(is_extension)
+        .filter_map(|entry| Some((entry.iteration?, &entry.content)))
+        .collect();
     let done: Vec<_> = Role::ALL
         .into_iter()
         .take_while(|role| has_reported(files, *role, current))
         .map(Role::as_str)
         .collect();
-    let is_over = |number: u32| number < current || done.len() == Role::ALL.len();
     let iterations = (1..=current).map(|number| {
         let (start, end) = times.get(&number).cloned().unwrap_or_default();
         let mut iteration = json!({ "number": number, "started_at": start, "agent_results": {} });
-        if is_over(number) {
+        if let Some(text) = extensions.get(&number) {
+            iteration["extension"] = json!(text);
+        }
+        if number < current || done.len() == Role::ALL.len() {
             iteration["completed_at"] = end.into();
         }
         iteration
     });
     let iterations: Vec<_> = iterations.collect();
-    let created = times.values().next().map(|(start, _)| start.clone()).unwrap_or_default();
-    let timeline = files.get(layout::SUMMARY);
-    let title = timeline.and_then(|text| text.lines().next()?.strip_prefix("# ")).unwrap_or(cycle).to_owned();
+    let title = files.get(layout::SUMMARY).and_then(|text| text.lines().next()?.strip_prefix("# "));
+    let task = files.get(layout::TIMELINE).and_then(|text| layout::parse_task(text));
+    if task.is_none() {
+        lost.push(
+            "the task: no iteration has ended, so that only the store and the master file have it".to_owned(),
+        );
+    }
+    let title = title.or(task.as_deref()).unwrap_or(cycle);
+    let task = task.clone().unwrap_or_else(|| title.to_owned());
+    let history: Vec<_> = std::iter::once(&task).chain(extensions.values().copied()).collect();
+    let added = extensions.iter().map(|(number, text)| format!("\n\n--- ITERATION {number} ---\n{text}"));
+    let description = task.clone() + &added.collect::<String>();
     let agents: Map<_, _> = Role::ALL
         .into_iter()
         .map(|role| {
@@ -67,24 +94,16 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
             (role.to_string(), json!({ "status": status, "iterations_completed": completed }))
         })
         .collect();
-    let phase = done.len();
-    let phase = ["ra", "ep", "cd", "vas", "aggregation"][phase];
-    let identity = json!({
-        "cycle_id": cycle, "title": title, "description": title, "task_history": [title], "status": "running",
+    let phase = ["ra", "ep", "cd", "vas", "aggregation"][done.len()];
+    let mut rebuilt = json!({
+        "cycle_id": cycle, "title": title, "description": description, "task_history": history, "status": "running",
         "created_at": created, "updated_at": created, "max_iterations": DEFAULT_MAX_ITERATIONS.max(current),
         "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
-        "iterations": iterations,
+        "phase_errors": errors, "iterations": iterations, "coordination": { "feedback_log": feedback },
     });
-    for what in [
-        "the task and its extensions",
-        "the iteration limit",
-        "the statuses of tasks",
-        "decisions and blockers",
-        "the feedback log",
-    ] {
-        lost.push(format!("{what}: only the store and the master file have them"));
-    }
-    let mut rebuilt = identity;
+    let others =
+        ["the iteration limit", "the statuses of tasks", "the results of agents", "decisions and blockers"];
+    lost.extend(others.map(|what| format!("{what}: only the store and the master file have them")));
     super::document::fold(&mut rebuilt, &Value::Object(document));
     Rebuilt { document: rebuilt, lost }
 }

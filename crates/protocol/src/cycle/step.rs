@@ -169,6 +169,22 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Returns the task of the plan that the step works on alone.
+    pub fn task(&self) -> Option<&StepId> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Phase(_)
+            | Self::Explore
+            | Self::Baseline
+            | Self::Test
+            | Self::Merge(_)
+            | Self::Answer(_)
+            | Self::FastForward => None,
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.id(), f)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
-use protocol::cycle::{CycleState, Definition, check, rebuild};
+use protocol::cycle::{CycleState, Definition, Delivery, check, rebuild};
 use protocol::report::CopyEdit;
 use protocol::{ParsedReport, StepId};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn files(driver: &Driver) -> BTreeMap<String, String> {
 fn a_cycle_is_rebuilt_from_its_files() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.good_iteration();
-    driver.extend("more", None).unwrap();
+    driver.extend("more\nand more", None).unwrap();
     driver
         .report("ra", json!({ "specification": "FR-001\n\nFR-002", "edge_cases": ["EC-001", "two\nlines"] }));
     driver.report("ep", plan());
@@ -51,11 +51,11 @@ fn a_cycle_is_rebuilt_from_its_files() {
         (found.current_iteration, found.completed_phases),
         (2, vec!["ra".to_owned(), "ep".to_owned()])
     );
-    assert!(
-        rebuilt.lost.iter().any(|lost| lost.contains("the task and its extensions")),
-        "{:?}",
-        rebuilt.lost
-    );
+    assert_eq!((found.title, found.description), ("Add login".to_owned(), before.description));
+    assert_eq!((found.task_history, found.phase_errors), (before.task_history, Vec::new()));
+    assert_eq!(found.iterations[1].extension.as_deref(), Some("more\nand more"));
+    assert_eq!(found.coordination.feedback_log, before.coordination.feedback_log);
+    assert!(rebuilt.lost.iter().all(|lost| lost.ends_with("only the store and the master file have them")));
 }
 
 #[test]
@@ -69,6 +69,72 @@ fn a_missing_or_broken_file_is_named() {
     assert!(rebuilt.lost[0].contains("`requirements`: there is no file"), "{:?}", rebuilt.lost);
     assert!(rebuilt.lost[1].contains("`plan`: `ep/plan.json` cannot be read"), "{:?}", rebuilt.lost);
     assert!(rebuilt.document.get("plan").is_none());
+    let errors = &rebuilt.document["phase_errors"];
+    assert_eq!((&errors[0]["phase"], &errors[1]["phase"]), (&json!("ra"), &json!("ep")), "{errors}");
+}
+
+#[test]
+fn every_file_of_an_agent_has_a_version_and_its_old_versions() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001", "summary": "first" }));
+    let mut planned = plan();
+    planned["architecture"] = json!("A layer for providers.");
+    driver.report("ep", planned);
+    let tried = json!({ "issue_id": "I1", "hypothesis": "no clock", "observation": "it ticks", "outcome": "refuted" });
+    driver.report(
+        "cd",
+        json!({ "tasks_completed": ["TASK-001"], "debug_log": [tried], "implementation": "done" }),
+    );
+    driver.report(
+        "vas",
+        json!({ "failed_tests": ["slow"], "total_tests": 2, "validation": "FR-001: not met" }),
+    );
+    assert!(
+        driver.file("ep/architecture.md").contains("v1.0.0")
+            && driver.file("ep/architecture.md").contains("A layer")
+    );
+    let line: Value = serde_json::from_str(driver.file("cd/debug-log.ndjson").trim_end()).unwrap();
+    assert_eq!((&line["iteration"], &line["outcome"]), (&json!(1), &json!("refuted")));
+    let keys: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["timestamp", "iteration", "issue_id", "hypothesis", "observation", "outcome"]);
+    let validation = driver.file("vas/validation.md");
+    assert!(
+        validation.contains("50 % of 2 tests pass (claim).") && validation.contains("- slow"),
+        "{validation}"
+    );
+    assert!(validation.contains("FR-001: not met"), "{validation}");
+    driver.good_iteration();
+    for file in [
+        "ep/history/architecture",
+        "vas/history/validation",
+        "vas/history/summary",
+        "cd/history/implementation",
+    ] {
+        assert!(driver.file(&format!("{file}-v1.0.0.md")).contains("| Version | 1.0.0 |"));
+    }
+    assert!(driver.file("ep/architecture.md").contains("one crate"), "the new summary replaces the old text");
+    let requirements = driver.file("ra/requirements.md");
+    let (_, history) = requirements.split_once("## Version History").unwrap();
+    assert!(
+        history.contains("| 1.0.0 |") && history.contains("| 1.1.0 |") && history.contains("| first |"),
+        "{history}"
+    );
+    assert_eq!(
+        driver.state().agents.vas.output_files.len(),
+        5,
+        "{:?}",
+        driver.state().agents.vas.output_files
+    );
+}
+
+#[test]
+fn an_unknown_outcome_of_an_experiment_is_refused() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    let report = driver.made("cd", json!({ "debug_log": [{ "hypothesis": "h", "outcome": "maybe" }] }));
+    let read = driver.run.machine.parse_report(&StepId::new("cd").unwrap(), &report);
+    assert!(matches!(&read, ParsedReport::Invalid(why) if why.contains("maybe")), "{read:?}");
 }
 
 #[test]
@@ -94,26 +160,49 @@ fn logs_have_a_line_per_change_and_a_marker_per_iteration() {
     assert!(!driver.file("ep/plan.json").contains("\"status\""), "the status of a task is the state's");
 }
 
+fn checked(name: &str) -> CheckSpec {
+    CheckSpec { name: name.to_owned(), command: vec!["t".to_owned()], timeout: Duration::from_secs(1) }
+}
+
+fn result(name: &str, exit_code: i32, output: &str) -> CheckResult {
+    CheckResult {
+        name: name.to_owned(),
+        command: vec!["t".to_owned()],
+        exit_code: Some(exit_code),
+        error: None,
+        duration_ms: 5,
+        tree: None,
+        output_digest: "x".to_owned(),
+        output: output.to_owned(),
+        log: None,
+    }
+}
+
+#[test]
+fn the_coverage_is_that_of_the_check_if_there_is_one() {
+    let checks = vec![checked("test"), checked("coverage")];
+    let mut driver = Driver::start(Definition { checks, ..Definition::new("Add login") });
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    driver.report("cd", coded());
+    let results = [result("test", 0, "3 passed"), result("coverage", 0, "3 passed\nTOTAL 8 1 87.5%")];
+    driver.report("vas.test", json!({ "checks": results }));
+    driver.report("vas", json!({ "coverage": 99 }));
+    let results = driver.state().test_results.unwrap();
+    assert_eq!((results.total_tests, results.coverage.as_f64()), (3, Some(87.5)));
+    assert_eq!(results.unknown["coverage_source"], "engine");
+    assert!(driver.file("vas/coverage.md").contains("Lines: 87.5 % (engine)"));
+}
+
 #[test]
 fn the_figures_of_the_engine_count_and_those_of_an_agent_are_claims() {
-    let spec =
-        CheckSpec { name: "test".to_owned(), command: vec!["t".to_owned()], timeout: Duration::from_secs(1) };
+    let spec = checked("test");
     let mut driver = Driver::start(Definition { checks: vec![spec], ..Definition::new("Add login") });
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
     driver.report("cd", coded());
     assert_eq!(driver.live(), ["vas.test"]);
-    let result = CheckResult {
-        name: "test".to_owned(),
-        command: vec!["t".to_owned()],
-        exit_code: Some(1),
-        error: None,
-        duration_ms: 5,
-        tree: None,
-        output_digest: "x".to_owned(),
-        output: "test result: FAILED. 3 passed; 1 failed".to_owned(),
-        log: None,
-    };
+    let result = result("test", 1, "test result: FAILED. 3 passed; 1 failed");
     driver.report("vas.test", json!({ "checks": [result] }));
     assert!(driver.prompt("vas").contains("test failed: exit code 1"));
     driver.report("vas", json!({ "pass_rate": 100, "total_tests": 99, "coverage": "80%" }));
@@ -122,6 +211,7 @@ fn the_figures_of_the_engine_count_and_those_of_an_agent_are_claims() {
     assert_eq!(results.unknown["source"], "engine");
     let file: Value = serde_json::from_str(&driver.file("vas/test-results.json")).unwrap();
     assert_eq!((&file["claims"]["pass_rate"], &file["coverage"]["source"]), (&json!(100), &json!("claim")));
+    assert_eq!(file["coverage"]["lines"], 80);
     assert_eq!(
         driver.state().current_iteration,
         2,
@@ -141,4 +231,38 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
     assert!(matches!(driver.run.machine.parse_report(&step, &report), ParsedReport::Invalid(_)));
     report.copy_edits.insert(path, CopyEdit::Text(edited));
     assert!(matches!(driver.run.machine.parse_report(&step, &report), ParsedReport::Verdict(_)));
+}
+
+#[test]
+fn an_agent_can_fill_its_files_in_the_first_iteration() {
+    let definition = Definition { delivery: Delivery::Branch, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    let fill = |driver: &mut Driver, step: &str, bodies: &[(&str, &str)]| {
+        let copies = driver.run.machine.brief(&StepId::new(step).unwrap(), 1).copies;
+        let edit = |file: &str, body: &str| {
+            let copy = copies.iter().find(|copy| copy.path.ends_with(file)).unwrap();
+            (copy.path.clone(), CopyEdit::between(&copy.body, Ok(Some(body.as_bytes()))).unwrap())
+        };
+        let edits = bodies.iter().map(|(file, body)| edit(file, body)).collect();
+        driver.report_with_copies(step, json!({}), edits);
+    };
+    fill(&mut driver, "ra", &[("ra/requirements.md", "# Requirements\n\nFR-001")]);
+    let files = [
+        ("ep/plan.json", r#"{ "tasks": [{ "id": "T", "description": "d" }] }"#),
+        (
+            "ep/exploration.md",
+            "One crate.\n\n## Integration Points\n\n- main\n\n## Identified Risks\n\n- none\n",
+        ),
+        ("ep/architecture.md", "Two layers."),
+    ];
+    fill(&mut driver, "ep", &files);
+    let state = driver.state();
+    assert_eq!(state.requirements.unwrap().specification, "# Requirements\n\nFR-001");
+    let exploration = state.exploration.unwrap();
+    assert_eq!(
+        (exploration.architecture_summary.as_str(), exploration.identified_risks.len()),
+        ("One crate.", 1)
+    );
+    assert_eq!(state.plan.unwrap().tasks[0].id, "T");
+    assert!(driver.file("ep/architecture.md").ends_with("Two layers.\n"));
 }

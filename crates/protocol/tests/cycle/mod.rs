@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use protocol::cycle::{Cycle, CycleState, Definition, Document, Request as CycleRequest};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input};
-use protocol::report::{Expected, Report};
+use protocol::report::{CopyEdit, Expected, Report};
 use protocol::run::{
     Absorbed, Decision, Ending, Fact, Refusal, Request, Run, RunStatus, absorb, consider, open, proceed,
     start_queued,
@@ -126,8 +126,18 @@ impl Driver {
 
     /// Ends the attempt of a step with a report.
     fn report(&mut self, step: &str, fields: Value) {
+        self.report_with_copies(step, fields, std::collections::BTreeMap::new());
+    }
+
+    /// Ends the attempt of a step that has edited its private copies.
+    fn report_with_copies(
+        &mut self,
+        step: &str,
+        fields: Value,
+        edits: std::collections::BTreeMap<String, CopyEdit>,
+    ) {
         let attempt = self.attempt(step);
-        let report = self.made(step, fields);
+        let report = Report { copy_edits: edits, ..self.made(step, fields) };
         let verdict = match self.run.machine.parse_report(&attempt.step, &report) {
             ParsedReport::Verdict(verdict) => verdict,
             other => panic!("`{step}` is read as {other:?}"),

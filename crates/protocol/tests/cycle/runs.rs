@@ -153,6 +153,26 @@ fn an_extension_opens_an_iteration_as_the_format_says() {
 }
 
 #[test]
+fn what_an_agent_has_not_taken_up_reaches_it_in_a_later_iteration() {
+    let definition =
+        Definition { max_attempts: NonZeroU32::MIN, parallel: 2, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    driver.report("cd", coded());
+    driver.report("vas", json!({ "failed_tests": ["login times out"], "total_tests": 4 }));
+    driver.fail("ra", "exited with code 1");
+    driver.extend("Also add logout", None).unwrap();
+    assert_eq!(driver.state().current_iteration, 3);
+    driver.report("ra", json!({ "unchanged": true }));
+    let mut more = plan();
+    more["tasks"].as_array_mut().unwrap().extend([json!({ "id": "A" }), json!({ "id": "B" })]);
+    driver.report("ep", more);
+    assert_eq!(driver.live(), ["cd"], "one step fixes the bugs");
+    assert!(driver.prompt("cd").contains("login times out"));
+}
+
+#[test]
 fn an_extension_of_a_running_cycle_waits_for_the_end_of_its_iteration() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.extend("Also add logout", None).unwrap();
@@ -299,6 +319,11 @@ fn overlapping_steps_do_not_hold_a_phase_that_does_not_need_them() {
     assert_eq!(driver.live(), ["vas.baseline"], "the baseline must not see new code");
     driver.report("vas.baseline", json!({ "total_tests": 3 }));
     assert_eq!(driver.live(), ["cd"]);
+    let (source, target, _, content) = feedback(&driver).pop().unwrap();
+    assert!(
+        (source.as_str(), target.as_str()) == ("vas", "vas") && content.contains("\"total_tests\":3"),
+        "{content}"
+    );
     assert_eq!(driver.state().phase_errors[0].error, "ep.explore: crashed");
 }
 

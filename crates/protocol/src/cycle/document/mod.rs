@@ -11,7 +11,6 @@ pub mod times;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
 
 pub use fold::fold;
 pub use model::{
@@ -63,9 +62,6 @@ pub struct EngineRecord {
     /// The results of the checks of this iteration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
-    /// What the test run before coding said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<Value>,
     /// Old values that were replaced when the cycle was reopened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reopened: Vec<String>,
@@ -157,7 +153,6 @@ impl Document {
             extensions: Vec::new(),
             findings: Findings::default(),
             checks: Vec::new(),
-            baseline: None,
             reopened: Vec::new(),
         };
         Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() }
@@ -165,6 +160,17 @@ impl Document {
 
     pub(super) fn time(&self, at: Stamp) -> String {
         times::format(at, self.engine.utc_offset)
+    }
+
+    /// Returns a file under `.progress/`, or an empty one that an agent can fill.
+    pub(super) fn file_or_blank(&self, path: &str) -> &str {
+        let blank = if path.ends_with(".json") { "{}\n" } else { "" };
+        self.files.get(path).map_or(blank, String::as_str)
+    }
+
+    /// Returns the whole text of a log.
+    pub(super) fn log(&self, path: &str) -> String {
+        self.logs.get(path).into_iter().flat_map(BTreeMap::values).map(String::as_str).collect()
     }
 
     /// Returns the record of a step, if it had a turn.

@@ -347,6 +347,17 @@ pub enum FeedbackKind {
     Clarification,
 }
 
+impl FeedbackKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RequirementUpdate => "requirement_update",
+            Self::BugReport => "bug_report",
+            Self::IssueFix => "issue_fix",
+            Self::Clarification => "clarification",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Decision {

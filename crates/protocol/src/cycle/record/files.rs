@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use serde_json::json;
+
 use super::Recorder;
+use super::sections::Version;
 use crate::cycle::document::parts::{file_part, log_part};
 use crate::cycle::document::times;
 use crate::cycle::layout::{self, Heading};
@@ -21,21 +24,32 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes notes in Markdown, which have their version in their heading only.
-    pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &Common) {
-        let old = self.document.files.get(path).and_then(|old| layout::version_of(old));
-        let iteration = self.document.state.current_iteration;
-        let version = times::next_version(old.as_deref(), iteration);
+    /// Writes a version of a Markdown file.
+    pub(super) fn write_page(
+        &mut self,
+        path: &str,
+        title: &str,
+        version: &Version,
+        body: &str,
+        common: &Common,
+    ) {
         let heading = Heading {
             title,
-            version: &version,
-            previous: old.as_deref(),
-            iteration,
+            version: &version.number,
+            previous: version.previous.as_deref(),
+            iteration: self.document.state.current_iteration,
             updated: &self.time,
             summary: common.summary.as_deref().unwrap_or("updated"),
         };
-        let body = layout::notes(&heading, body);
-        self.write_versioned(path, old.as_deref(), body);
+        let body = layout::page(&heading, body);
+        self.write_versioned(path, version.previous.as_deref(), body);
+    }
+
+    /// Writes notes in Markdown, which have their version in their heading only.
+    pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &Common) {
+        let previous = self.document.files.get(path).and_then(|old| layout::version_of(old));
+        let number = times::next_version(previous.as_deref(), self.document.state.current_iteration);
+        self.write_page(path, title, &Version { number, previous }, body, common);
     }
 
     /// Appends to a log.
@@ -48,25 +62,21 @@ impl Recorder<'_> {
         self.document.logs.entry(path.to_owned()).or_default().entry(iteration).or_default().push_str(text);
     }
 
-    pub(super) fn log_document(&mut self, role: Role, version: &str, is_new: bool, common: &Common) {
-        let iteration = self.document.state.current_iteration;
-        let action = if is_new { "create" } else { "update" };
-        let change = common.summary.as_deref().unwrap_or("updated");
-        let line = layout::document_line(role.as_str(), version, action, change, iteration, &self.time);
-        self.append(&format!("{role}/changes.log"), &line);
+    pub(super) fn log_document(&mut self, role: Role, version: &Version, common: &Common) {
+        let line = json!({
+            "timestamp": self.time,
+            "version": version.number,
+            "agent": role,
+            "action": if version.previous.is_none() { "create" } else { "update" },
+            "change": common.summary.as_deref().unwrap_or("updated"),
+            "iteration": self.document.state.current_iteration,
+        });
+        self.append(&format!("{role}/changes.log"), &format!("{line}\n"));
     }
 
     pub(super) fn log_decision(&mut self, content: &str, source: &str) {
         let line = format!("[{}] {source}: {}\n", self.time, content.replace('\n', " "));
         self.append(layout::DECISIONS, &line);
-    }
-
-    pub(super) fn set_outputs(&mut self, role: Role, files: &[&str]) {
-        let written = files.iter().filter(|file| {
-            self.document.files.contains_key(**file) || self.document.logs.contains_key(**file)
-        });
-        let outputs: Vec<_> = written.map(|file| (*file).to_owned()).collect();
-        self.document.state.agents.of_mut(role).output_files = outputs;
     }
 
     /// Marks that the code of this iteration is closed.
@@ -81,33 +91,28 @@ impl Recorder<'_> {
     pub(super) fn append_timeline(&mut self) {
         let state = &self.document.state;
         let Some(iteration) = state.iterations.last() else { return };
-        let mut text = String::new();
-        if iteration.number == 1 {
-            text.push_str("# Timeline\n");
-        }
-        let mut line = |line: String| writeln!(text, "{line}").expect("BUG: a string takes all");
-        line(format!("\n## Iteration {}\n", iteration.number));
-        line(format!("- [{}] engine: iteration started", iteration.started_at));
-        if let Some(extension) = &iteration.extension {
-            line(format!("- [{}] user: {}", iteration.started_at, extension.replace('\n', " ")));
-        }
+        let started = &iteration.started_at;
+        let mut lines = vec![format!("[{started}] engine: iteration started")];
+        let task = state.task_history.first().filter(|_| iteration.number == 1);
+        lines.extend(task.or(iteration.extension.as_ref()).map(|text| format!("[{started}] user: {text}")));
         for role in Role::ALL {
             let agent = state.agents.of(role);
             let Some(result) = iteration.agent_results.get(role.as_str()) else { continue };
             let at = agent.completed_at.as_ref().unwrap_or(&self.time);
-            let message = agent.last_message.as_deref().unwrap_or("no message").replace('\n', " ");
-            line(format!("- [{at}] {role}: {}, {message}", result.status));
+            let message = agent.last_message.as_deref().unwrap_or("no message");
+            lines.push(format!("[{at}] {role}: {}, {message}", result.status));
         }
         let feedback = state.coordination.feedback_log.iter();
-        for entry in feedback.filter(|entry| entry.iteration == Some(iteration.number)) {
-            let content = entry.content.replace('\n', " ");
-            line(format!("- [{}] {} → {}: {content}", entry.timestamp, entry.source, entry.target));
-        }
-        for issue in &iteration.issues_found {
-            line(format!("- open: {}", issue.replace('\n', " ")));
-        }
+        let feedback = feedback.filter(|entry| entry.iteration == Some(iteration.number));
+        lines.extend(feedback.map(|entry| {
+            format!("[{}] {} → {}: {}", entry.timestamp, entry.source, entry.target, entry.content)
+        }));
+        lines.extend(iteration.issues_found.iter().map(|issue| format!("open: {issue}")));
         let end = if iteration.resolved { "iteration completed" } else { "iteration ended with open issues" };
-        line(format!("- [{}] engine: {end}", self.time));
+        lines.push(format!("[{}] engine: {end}", self.time));
+        let heading = if iteration.number == 1 { "# Timeline\n" } else { "" };
+        let mut text = format!("{heading}\n## Iteration {}\n\n", iteration.number);
+        layout::list(&mut text, &lines);
         self.append(layout::TIMELINE, &text);
     }
 

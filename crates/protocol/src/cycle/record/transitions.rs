@@ -83,6 +83,7 @@ impl Recorder<'_> {
 
     fn open_iteration(&mut self, number: u32, extended: bool) {
         let time = self.time.clone();
+        self.carry_feedback(number);
         let state = &mut self.document.state;
         state.current_iteration = number;
         state.current_phase = Phase::Ra;
@@ -124,7 +125,19 @@ impl Recorder<'_> {
             self.feedback("cd", Role::Ep, gap, FeedbackKind::IssueFix);
         }
         self.document.engine.checks.clear();
-        self.document.engine.baseline = None;
+    }
+
+    /// Moves what an agent has not taken up, because its iteration failed before, to the iteration that begins.
+    fn carry_feedback(&mut self, to: u32) {
+        let state = &mut self.document.state;
+        for (index, entry) in state.coordination.feedback_log.iter_mut().enumerate() {
+            if entry.iteration == Some(state.current_iteration)
+                && !state.completed_phases.contains(&entry.target)
+            {
+                entry.iteration = Some(to);
+                self.parts.insert(feedback_part(index));
+            }
+        }
     }
 
     /// Adds an entry to `feedback_log`. Agents are told nothing of what others found or answered but these entries.

@@ -1,6 +1,6 @@
 //! The fields of each agent's report, typed.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 
 use crate::cycle::document::{FileAction, PlanTask};
@@ -46,6 +46,8 @@ pub(in crate::cycle) struct EpFields {
     pub(in crate::cycle) architecture_summary: Option<String>,
     pub(in crate::cycle) integration_points: Option<Vec<String>>,
     pub(in crate::cycle) identified_risks: Option<Vec<String>>,
+    /// The text of `architecture.md`; without it the summary.
+    pub(in crate::cycle) architecture: Option<String>,
     pub(in crate::cycle) tasks: Option<Vec<PlanTask>>,
     pub(in crate::cycle) total_estimated_effort: Option<String>,
     pub(in crate::cycle) critical_path: Option<Vec<String>>,
@@ -63,6 +65,7 @@ pub(in crate::cycle) struct CdFields {
     /// Changed files without more, as in a PHASE_RESULT.
     pub(in crate::cycle) files_modified: Vec<String>,
     pub(in crate::cycle) implementation: Option<String>,
+    pub(in crate::cycle) debug_log: Vec<ReportedExperiment>,
     pub(in crate::cycle) issues: Vec<String>,
     #[serde(flatten)]
     pub(in crate::cycle) common: Common,
@@ -79,6 +82,8 @@ pub(in crate::cycle) struct VasFields {
     pub(in crate::cycle) total_tests: Option<u64>,
     pub(in crate::cycle) critical_issues: Vec<String>,
     pub(in crate::cycle) issues: Vec<String>,
+    /// How the code meets each requirement, for `validation.md`.
+    pub(in crate::cycle) validation: Option<String>,
     /// `by_file` and whatever else the agent has measured.
     pub(in crate::cycle) coverage_details: Option<Value>,
     pub(in crate::cycle) by_suite: Option<Value>,
@@ -96,6 +101,23 @@ pub(in crate::cycle) struct ReportedChange {
     /// `task`, `lines_added`, `lines_removed`.
     #[serde(flatten)]
     pub(in crate::cycle) unknown: Map<String, Value>,
+}
+
+/// One try to find the cause of a failure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::cycle) struct ReportedExperiment {
+    /// `issue_id`, `file`, `hypothesis`, `action`, `observation`.
+    #[serde(flatten)]
+    pub(in crate::cycle) fields: Map<String, Value>,
+    pub(in crate::cycle) outcome: ExperimentOutcome,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::cycle) enum ExperimentOutcome {
+    Confirmed,
+    Refuted,
+    Inconclusive,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -144,11 +166,15 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D:
         Value::String(text) => parse_rate(text),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
-    let in_range = |rate: &Number| rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate));
     match rate {
-        Some(rate) if in_range(&rate) => Ok(Some(rate)),
+        Some(rate) if is_rate(&rate) => Ok(Some(rate)),
         Some(_) | None => Err(D::Error::custom(format!("`{value}` is not a rate from 0 to 100"))),
     }
+}
+
+/// Returns whether a number is a percentage of something.
+pub(in crate::cycle) fn is_rate(rate: &Number) -> bool {
+    rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate))
 }
 
 /// Reads `92%`, `92.5` or `11/12` as a percentage.

@@ -102,6 +102,7 @@ fn ra(document: &Document) -> Asked {
 fn exploration() -> Value {
     json!({
         "architecture_summary": { "type": "string" },
+        "architecture": { "type": "string" },
         "integration_points": texts(),
         "identified_risks": texts(),
     })
@@ -152,7 +153,7 @@ fn ep(document: &Document) -> Asked {
     properties["total_estimated_effort"] = json!({ "type": "string" });
     properties["critical_path"] = texts();
     properties["unchanged"] = json!({ "type": "boolean" });
-    let rules = "`tasks` is the whole plan, including what is done; `files` are the files or globs that a task changes. If \
+    let rules = "`architecture` describes in Markdown how the change fits into the code. `tasks` is the whole plan, including what is done; `files` are the files or globs that a task changes. If \
                  exploration and plan are still right, say `\"unchanged\": true` and leave them out.";
     (example, properties, rules)
 }
@@ -168,6 +169,7 @@ fn cd(tasks: Vec<String>) -> Asked {
         "tasks_blocked": [],
         "changes": [{ "file": "src/lib.rs", "action": "modify", "description": "implemented the task" }],
         "implementation": "Implemented as planned.",
+        "debug_log": [],
         "issues": [],
         "summary": "implemented as planned",
         "decisions": [],
@@ -189,10 +191,23 @@ fn cd(tasks: Vec<String>) -> Asked {
             },
         } },
         "implementation": { "type": "string" },
+        "debug_log": { "type": "array", "items": {
+            "type": "object",
+            "required": ["hypothesis", "outcome"],
+            "properties": {
+                "issue_id": { "type": "string" },
+                "file": { "type": "string" },
+                "hypothesis": { "type": "string" },
+                "action": { "type": "string" },
+                "observation": { "type": "string" },
+                "outcome": { "enum": ["confirmed", "refuted", "inconclusive"] },
+            },
+        } },
         "issues": texts(),
     });
-    let rules = "`changes` names every file that you created, modified or deleted, relative to the repository. `issues` are open \
-                 questions about the requirements; each leads to another iteration.";
+    let rules = "`changes` names every file that you created, modified or deleted, relative to the repository. `debug_log` has \
+                 each hypothesis that you tried about a failing test. `issues` are open questions about the requirements; each \
+                 leads to another iteration.";
     (example, properties, rules)
 }
 
@@ -203,6 +218,7 @@ fn vas() -> Asked {
         "failed_tests": [],
         "total_tests": 12,
         "critical_issues": [],
+        "validation": "- FR-001: met, its test passes",
         "summary": "all tests pass",
         "decisions": [],
         "blockers": [],
@@ -213,10 +229,11 @@ fn vas() -> Asked {
         "failed_tests": texts(),
         "total_tests": { "type": "integer", "minimum": 0 },
         "critical_issues": texts(),
+        "validation": { "type": "string" },
         "coverage_details": { "type": "object" },
         "by_suite": { "type": "array" },
     });
-    let rules = "`failed_tests` and `critical_issues` lead to another iteration. Your figures are shown as claims if the engine has \
-                 run the tests itself.";
+    let rules = "`failed_tests` and `critical_issues` lead to another iteration. `validation` says in Markdown how the code meets \
+                 each requirement. Your figures are shown as claims if the engine has run the tests itself.";
     (example, properties, rules)
 }

@@ -15,7 +15,7 @@ pub(super) use fields::{
 pub(super) use form::form;
 pub use phase_result::{PhaseResult, phase_result};
 pub(super) use plan::{merged, planned_tasks};
-pub(super) use tests_output::{TestCounts, count_tests};
+pub(super) use tests_output::{TestCounts, count_tests, coverage};
 
 use super::document::{Document, TaskStatus};
 use super::layout;
@@ -46,7 +46,7 @@ impl AgentReport {
     }
 }
 
-/// Reads the report of an agent's step; the edit of its private copy counts as the field it shows. Fails if the step has
+/// Reads the report of an agent's step; the edit of a private copy counts as the fields it shows. Fails if the step has
 /// no agent, or a field is malformed.
 pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
     Ok(match step {
@@ -61,8 +61,17 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
         }
         Step::Phase(Role::Ep) | Step::Explore => {
             let mut fields: EpFields = typed(report)?;
+            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::EXPLORATION) {
+                let found = layout::parse_exploration(text);
+                fields.architecture_summary.get_or_insert(found.architecture_summary);
+                fields.integration_points.get_or_insert(found.integration_points);
+                fields.identified_risks.get_or_insert(found.identified_risks);
+            }
+            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::ARCHITECTURE) {
+                fields.architecture.get_or_insert(layout::body_of(text).to_owned());
+            }
             if let Some(CopyEdit::Patch(patch)) = copy(document, report, layout::PLAN) {
-                let current = document.files.get(layout::PLAN).map_or("{}", String::as_str);
+                let current = document.file_or_blank(layout::PLAN);
                 let mut plan: Value = serde_json::from_str(current).unwrap_or_default();
                 json_patch::patch(&mut plan, patch)
                     .map_err(|error| format!("`plan.json` is unusable: {error}"))?;
@@ -150,17 +159,9 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
             check_changes(&fields)?;
             let known = document.state.plan.iter().flat_map(|plan| &plan.tasks);
             let is_done = |id: &String| fields.tasks_completed.contains(id);
-            let is_complete = match step {
-                Step::Task(task) => is_done(&task.to_string()),
-                Step::Phase(_)
-                | Step::Explore
-                | Step::Baseline
-                | Step::Test
-                | Step::Merge(_)
-                | Step::Answer(_)
-                | Step::FastForward => {
-                    known.clone().all(|task| task.status == TaskStatus::Completed || is_done(&task.id))
-                }
+            let is_complete = match step.task() {
+                Some(task) => is_done(&task.to_string()),
+                None => known.clone().all(|task| task.status == TaskStatus::Completed || is_done(&task.id)),
             };
             let problems = Problems::any(!fields.issues.is_empty());
             Verdict::Coded { completeness: completeness(is_complete), problems, raised }
@@ -176,24 +177,15 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
 /// and the agent itself for a blocker.
 fn raised(step: &Step, role: Role, common: &Common) -> Vec<Raised> {
     // Exploration is over when its answer comes, and `ep` takes it up.
-    let own = match step {
-        Step::Explore => Role::Ep,
-        Step::Phase(_)
-        | Step::Baseline
-        | Step::Test
-        | Step::Task(_)
-        | Step::Merge(_)
-        | Step::Answer(_)
-        | Step::FastForward => role,
-    };
-    let decisions = common.decisions.iter().map(|decision| Raised {
-        kind: RaisedKind::Decision,
-        needed_by: decision.needed_by.unwrap_or(if *step == Step::Explore { own } else { role.next() }),
-    });
+    let next = if *step == Step::Explore { role } else { role.next() };
+    let decisions = common
+        .decisions
+        .iter()
+        .map(|decision| Raised { kind: RaisedKind::Decision, needed_by: decision.needed_by.unwrap_or(next) });
     let blockers = common
         .blockers
         .iter()
-        .map(|blocker| Raised { kind: RaisedKind::Blocker, needed_by: blocker.needed_by().unwrap_or(own) });
+        .map(|blocker| Raised { kind: RaisedKind::Blocker, needed_by: blocker.needed_by().unwrap_or(role) });
     decisions.chain(blockers).collect()
 }
 

@@ -1,5 +1,8 @@
 //! Counts tests in the output of a test command, in the words that most test runners use: `3 passed; 1 failed`.
 
+use serde_json::Number;
+
+use super::fields::{is_rate, parse_rate};
 use crate::checks::CheckResult;
 
 /// How many tests a run had.
@@ -16,10 +19,13 @@ impl TestCounts {
     }
 }
 
+/// The check whose output has the coverage. Its tests are those of the other checks, run once more.
+const COVERAGE: &str = "coverage";
+
 /// Counts the tests of all checks. A check whose output names no numbers counts as one test.
 pub(in crate::cycle) fn count_tests(results: &[CheckResult]) -> TestCounts {
     let mut counts = TestCounts::default();
-    for result in results {
+    for result in results.iter().filter(|result| results.len() == 1 || result.name != COVERAGE) {
         let found = count(&result.output);
         let found = match (found.total(), result.passed()) {
             (0, true) => TestCounts { passed: 1, ..found },
@@ -54,9 +60,50 @@ fn count(output: &str) -> TestCounts {
     counts
 }
 
+/// Returns the coverage of lines that the check `coverage` has printed: the last percentage of its line about lines, else of
+/// its total, else of its whole output.
+pub(in crate::cycle) fn coverage(results: &[CheckResult]) -> Option<Number> {
+    let output = &results.iter().find(|result| result.name == COVERAGE)?.output;
+    let rates = |word: &str| {
+        let lines = output.lines().filter(|line| line.to_lowercase().contains(word));
+        let rates = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "|:()".contains(c)));
+        rates.filter(|text| text.ends_with('%')).filter_map(parse_rate).next_back()
+    };
+    rates("lines").or_else(|| rates("total")).or_else(|| rates("")).filter(is_rate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_coverage_is_that_of_lines() {
+        let result = |name: &str, output: &str| CheckResult {
+            name: name.to_owned(),
+            command: Vec::new(),
+            exit_code: Some(0),
+            error: None,
+            duration_ms: 1,
+            tree: None,
+            output_digest: String::new(),
+            output: output.to_owned(),
+            log: None,
+        };
+        let found = |output: &str| coverage(&[result("test", "1%"), result("coverage", output)]);
+        assert_eq!(
+            found("a.rs 10 50.00%\nTOTAL 20 2 90.00% 7 1 85.71% 40 2 95.00% 0 0 -"),
+            Number::from_f64(95.0)
+        );
+        assert_eq!(found("Name Stmts Miss Cover\nTOTAL 20 2 90%\n3 passed (100%)"), Some(90.into()));
+        assert_eq!(
+            found("Branches : 50% ( 1/2 )\nLines : 87.5% ( 7/8 )\nFunctions : 10%"),
+            Number::from_f64(87.5)
+        );
+        assert_eq!(found("ok pkg 0.1s coverage: 61.3% of statements"), Number::from_f64(61.3));
+        assert_eq!((found("3 passed"), found("250%")), (None, None));
+        let both = [result("test", "3 passed"), result("coverage", "3 passed, 80%")];
+        assert_eq!((count_tests(&both).passed, count_tests(&both[1..]).passed), (3, 3));
+    }
 
     #[test]
     fn the_words_of_common_test_runners_are_counted() {
