@@ -195,6 +195,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     const CHECKS_WRITES: bool = false;
     /// Whether the store publishes the whole document for other clients, if it can.
     const SHOWS_DOCUMENT: bool = false;
+    /// Whether the engine replaces the first view at once if another program changes it, because agents read it.
+    const GUARDS_VIEW: bool = false;
 
     /// What a run is started with; it never changes.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;

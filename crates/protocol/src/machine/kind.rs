@@ -37,6 +37,8 @@ pub struct KindInfo {
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
     pub shows_document: bool,
+    /// Whether the engine replaces the first view at once if another program changes it.
+    pub guards_view: bool,
     /// The names of its agents, for protocols whose steps appear during a run.
     pub roles: &'static [&'static str],
     /// The built-in prompts, which files of the repository may replace.
@@ -111,6 +113,7 @@ impl<P: Present> KindOf<P> {
         renames: P::RENAMES,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
+        guards_view: P::GUARDS_VIEW,
         roles: P::ROLES,
         prompts: P::PROMPTS,
         views: P::VIEWS,

@@ -224,6 +224,7 @@ impl<'o> Engine<'o> {
         // Watch before the first decision, so that a commit in between is seen.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
         let mut commits = follow(watch);
+        self.guard_view();
         self.adopt_attempts();
         self.interrupt_abandoned_host().await?;
         self.request(request).await?;
@@ -248,6 +249,7 @@ impl<'o> Engine<'o> {
                 attempt = backoff_elapsed(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
                 question = self.answer_files.written() => self.read_answer_file(&question).await?,
                 () = until(next_view) => {}
+                () = self.views.changed() => self.replace_changed_view(),
                 () = until(next_report) => self.commit_partial_reports().await?,
                 Some(commit) = commits.recv() => {
                     let Commits { newest, has_external_write } = commit?;

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use protocol::entry::Input;
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Revision, StepId, View};
 use store::{Digest, ViewMark};
+use supervisor::DirWatch;
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
@@ -26,7 +28,20 @@ pub(super) struct RunViews {
     host: Option<String>,
     /// The repository is not on this host: no views are written.
     repo_missing: bool,
+    guard: Option<Guard>,
 }
+
+/// Watches a view that agents read.
+#[derive(Debug)]
+struct Guard {
+    view: PathBuf,
+    watch: DirWatch,
+    /// When the view was last replaced out of turn.
+    replaced_at: Option<Instant>,
+}
+
+/// Two programs that write the same file must not keep the engine busy: within this time views are written at their pace.
+const GUARD_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RunViews {
     pub(super) fn new(
@@ -40,7 +55,19 @@ impl RunViews {
             stale: true,
             host: host.map(str::to_owned),
             repo_missing: host.is_some() && !repository.is_dir(),
+            guard: None,
         }
+    }
+
+    /// Waits until another program has changed the guarded view. Cancel-safe.
+    pub(super) async fn changed(&self) {
+        let Some(Guard { view, watch, .. }) = &self.guard else { return std::future::pending().await };
+        while watch.written().await.is_ok() {
+            if !self.files.is_unchanged(view) {
+                return;
+            }
+        }
+        std::future::pending().await
     }
 
     /// Records that the document has changed.
@@ -121,6 +148,31 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Watches the first view, if agents of the protocol read it.
+    pub(super) fn guard_view(&mut self) {
+        let guards = self.journal.kind().info().guards_view && !self.views.repo_missing;
+        let Some(view) = self.journal.document().views().into_iter().next().filter(|_| guards) else {
+            return;
+        };
+        let view = PathBuf::from(view.path);
+        let Some(directory) = view.parent() else { return };
+        match self.dir_watcher.watch(directory, &[view.clone()]) {
+            Ok(watch) => self.views.guard = Some(Guard { view, watch, replaced_at: None }),
+            // The next write of the views notices a change, too.
+            Err(error) => tracing::warn!(%error, view = %view.display(), "cannot watch the view"),
+        }
+    }
+
+    /// Replaces a view that another program has changed.
+    pub(super) fn replace_changed_view(&mut self) {
+        self.views.mark_stale();
+        let Some(guard) = &mut self.views.guard else { return };
+        if guard.replaced_at.is_none_or(|at| at.elapsed() >= GUARD_INTERVAL) {
+            guard.replaced_at = Some(Instant::now());
+            self.write_document_views();
+        }
     }
 
     /// Writes the document's views if they are stale and their time has come.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// Watches the directories of all attempts of one engine. Create one and share it: closing an inotify instance takes
+/// Watches the directories of all attempts and views of one engine. Create one and share it: closing an inotify instance takes
 /// milliseconds, and a user may have only a few hundred of them.
 #[derive(Debug, Clone)]
 pub struct DirWatcher(Arc<Shared>);
