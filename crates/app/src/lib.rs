@@ -25,11 +25,13 @@ use std::sync::OnceLock;
 use protocol::{KINDS, Kinds};
 use runner::Effects;
 
+pub use effects::effects;
+
 /// What a program adds to the command line.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub protocols: Kinds,
-    /// The effects that its protocols need.
+    /// The effects that its protocols need besides [`effects()`]. One of the same name replaces it.
     pub effects: Effects,
 }
 

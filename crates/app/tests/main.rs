@@ -13,8 +13,12 @@ mod torture;
 
 /// Returns the built example `items`: a `callboard` with one more protocol.
 fn items_program() -> std::path::PathBuf {
+    example("items")
+}
+
+fn example(name: &str) -> std::path::PathBuf {
     let callboard: &std::path::Path = env!("CARGO_BIN_EXE_callboard").as_ref();
-    let program = callboard.with_file_name("examples").join("items");
-    assert!(program.is_file(), "`{}` is missing: run `cargo build --example items`", program.display());
+    let program = callboard.with_file_name("examples").join(name);
+    assert!(program.is_file(), "`{}` is missing: run `cargo build --example {name}`", program.display());
     program
 }

@@ -1,4 +1,4 @@
-//! The effects of `issue` on git, on a tracker and on `learnings.json`.
+//! The effects: merges of all protocols; those of `issue` on git, on a tracker and on `learnings.json`.
 //!
 //! Each looks for its key in the outside world first: a trailer of the commit, a hidden marker in a comment or a pull request.
 
@@ -8,18 +8,24 @@ mod tracker;
 
 use std::sync::Arc;
 
-use runner::Effects;
+use runner::{Effects, FastForwardBase, Merge, PerformEffect, ReadItems};
 use serde_json::{Map, Value};
 
-/// Adds the effects to those of the program.
-pub(crate) fn add(effects: &mut Effects) {
-    effects.insert("issue-diff", Arc::new(git::Diff));
-    effects.insert("issue-commit", Arc::new(git::Commit));
-    effects.insert("issue-push", Arc::new(git::Push));
-    effects.insert("issue-pull-request", Arc::new(tracker::PullRequest));
-    effects.insert("issue-comment", Arc::new(tracker::Comment));
-    effects.insert("issue-close", Arc::new(tracker::Close));
-    effects.insert("issue-learn", Arc::new(learn::Learn));
+/// Returns the effects of every program, by name.
+pub fn effects() -> Effects {
+    let all: [(&'static str, Arc<dyn PerformEffect>); 10] = [
+        ("merge", Arc::new(Merge)),
+        (protocol::steps::ITEMS, Arc::new(ReadItems)),
+        ("fast-forward", Arc::new(FastForwardBase)),
+        ("issue-diff", Arc::new(git::Diff)),
+        ("issue-commit", Arc::new(git::Commit)),
+        ("issue-push", Arc::new(git::Push)),
+        ("issue-pull-request", Arc::new(tracker::PullRequest)),
+        ("issue-comment", Arc::new(tracker::Comment)),
+        ("issue-close", Arc::new(tracker::Close)),
+        ("issue-learn", Arc::new(learn::Learn)),
+    ];
+    Effects::from(all)
 }
 
 /// Returns the fields of a result.

@@ -13,15 +13,14 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
-    DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, FastForwardBase,
-    Journal, Merge, Overrides, ReadItems, Role, RoleOf, RunAt, RunOptions,
+    DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal, Overrides,
+    Role, RoleOf, RunAt, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -97,14 +96,9 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
     })
 }
 
-/// Returns the effects of every program, and those that this one adds.
+/// Returns the effects of every program, and those that this one adds or replaces.
 fn effects() -> Effects {
-    let mut effects = crate::program().effects.clone();
-    effects.insert("merge", Arc::new(Merge));
-    effects.insert(protocol::steps::ITEMS, Arc::new(ReadItems));
-    effects.insert("fast-forward", Arc::new(FastForwardBase));
-    crate::effects::add(&mut effects);
-    effects
+    crate::effects().into_iter().chain(crate::program().effects.clone()).collect()
 }
 
 /// Sets the local directory of the store, and creates it.

@@ -344,6 +344,7 @@ impl Explored for Team {
             Change::FastForwarded => "delivered".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Retried { step } => format!("{step} again"),
+            Change::Imported { .. } => "imported".to_owned(),
         }
     }
 
@@ -423,5 +424,6 @@ fn limit_word(limit: Limit) -> &'static str {
         Limit::NoProgress => "no progress",
         Limit::TechLead => "tech lead failed",
         Limit::Merge => "merge failed",
+        Limit::Imported => "imported",
     }
 }

@@ -2,36 +2,20 @@
 
 use std::fs;
 
-use testkit::{Callboard, Session};
+use testkit::{Callboard, Scene};
 
 use super::{ISSUE, Issue};
 
-/// Where the engine is killed: right before and right after each change of the outside world.
-const POINTS: [&str; 10] = [
-    "before-commit",
-    "after-commit",
-    "before-push",
-    "after-push",
-    "before-pr",
-    "after-pr",
-    "before-comment",
-    "after-comment",
-    "before-close",
-    "after-close",
-];
+/// The changes of the outside world, in their order.
+const EFFECTS: [&str; 6] =
+    ["issue-commit", "issue-push", "issue-pull-request", "issue-comment", "issue-close", "issue-learn"];
 
 impl Issue {
-    /// Runs with `gh` and git of the test.
-    fn with_gh(&self, arguments: &[&str]) -> Session {
-        self.in_gh_environment(self.scene.callboard(arguments)).run()
-    }
-
+    /// A command with `gh` of the test.
     pub(super) fn in_gh_environment<'s>(&self, callboard: Callboard<'s>) -> Callboard<'s> {
         let path = std::env::var("PATH").unwrap();
-        let real_git =
-            std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists()).unwrap();
         let callboard = callboard.env("PATH", format!("{}:{path}", self.dir("bin").display()));
-        callboard.env("GH_STATE", self.dir("gh")).env("REAL_GIT", real_git)
+        callboard.env("GH_STATE", self.dir("gh"))
     }
 
     pub(super) fn install_gh(&self) {
@@ -39,55 +23,60 @@ impl Issue {
         fs::create_dir_all(self.dir("bin")).unwrap();
         fs::write(self.dir("gh/issue.json"), ISSUE).unwrap();
         self.scene.write_program(self.dir("bin/gh"), include_str!("gh.sh"));
-        self.scene.write_program(self.dir("bin/git"), include_str!("git.sh"));
-    }
-
-    fn lines(&self, file: &str) -> usize {
-        fs::read_to_string(self.dir("gh").join(file)).map_or(0, |text| text.lines().count())
     }
 
     fn calls(&self, command: &str) -> usize {
         let calls = fs::read_to_string(self.dir("gh/calls")).unwrap();
         calls.lines().filter(|line| line.starts_with(command)).count()
     }
+
+    /// Kills the engine before and after each effect of one run, and then lets the run end.
+    fn crash_everywhere(&self, issue: &[&str]) {
+        let agent = self.dir("issue-agent.sh").display().to_string();
+        let start = ["--run-id", "trial", "--wrapper", &agent, "--no-triage", "--close"];
+        let mut command = [issue, &start].concat();
+        for point in
+            EFFECTS.iter().flat_map(|effect| ["before", "after"].map(|when| format!("{when}-{effect}")))
+        {
+            let killed = self.in_gh_environment(self.scene.callboard(&command)).env("CRASH", &point).run();
+            assert!(![0, 1, 2, 3].contains(&killed.code), "{point} was not reached: {}", killed.transcript());
+            command = vec!["resume", "trial"];
+        }
+        let resumed = self.in_gh_environment(self.scene.callboard(&command)).run();
+        assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+        assert_eq!(self.commits(), ["fix: The light is off"]);
+        assert_eq!(self.remote("agent/issue-42"), self.scene.git(&["rev-parse", "agent/issue-42"]).trim());
+        let branches = self.scene.git(&["ls-remote", "--heads", "origin"]);
+        assert_eq!(branches.lines().count(), 1, "{branches}");
+        let commit = self.document()["commit"].clone();
+        assert_eq!((&commit["pushed"], &commit["issue_closed"]), (&true.into(), &true.into()));
+        let learnings = fs::read_to_string(self.scene.store().join("learnings.json")).unwrap();
+        let learnings: serde_json::Value = serde_json::from_str(&learnings).unwrap();
+        assert_eq!(learnings["sessions"].as_array().unwrap().len(), 1);
+    }
 }
 
 #[test]
-fn killed_between_any_two_effects_each_is_performed_once() {
-    for point in POINTS {
-        let issue = Issue::new();
-        issue.install_gh();
-        fs::write(issue.dir("gh/crash"), point).unwrap();
-        let agent = issue.dir("issue-agent.sh").display().to_string();
-        let killed = issue.with_gh(&[
-            "issue",
-            "42",
-            "--run-id",
-            "trial",
-            "--wrapper",
-            &agent,
-            "--no-triage",
-            "--close",
-        ]);
-        assert!(!issue.dir("gh/crash").exists(), "{point} was not reached: {}", killed.transcript());
-        assert_ne!(killed.code, 0, "{point}: {}", killed.transcript());
-        let resumed = issue.with_gh(&["resume", "trial"]);
-        assert_eq!(resumed.code, 0, "{point}: {}", resumed.transcript());
-        assert_eq!(issue.commits(), ["fix: The light is off"], "{point}");
-        assert_eq!(
-            issue.remote("agent/issue-42"),
-            issue.scene.git(&["rev-parse", "agent/issue-42"]).trim(),
-            "{point}"
-        );
-        assert_eq!(issue.lines("closed"), 1, "{point}");
-        let comments = fs::read_dir(issue.dir("gh")).unwrap();
-        let comments = comments
-            .filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().starts_with("comment."));
-        assert_eq!(comments.count(), 1, "{point}");
-        let commit = issue.document()["commit"].clone();
-        assert_eq!(commit["pr_url"], "https://github.com/o/r/pull/7", "{point}");
-        assert_eq!((&commit["pushed"], &commit["issue_closed"]), (&true.into(), &true.into()), "{point}");
-    }
+fn killed_between_any_two_effects_gh_is_called_once_for_each() {
+    let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+    issue.install_gh();
+    issue.crash_everywhere(&["issue", "42"]);
+    let calls = ["pr create", "issue comment", "issue close"].map(|command| issue.calls(command));
+    assert_eq!(calls, [1, 1, 1]);
+    assert_eq!(issue.document()["commit"]["pr_url"], "https://github.com/o/r/pull/7");
+}
+
+#[test]
+fn killed_between_any_two_effects_one_file_is_written_for_each() {
+    let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+    issue.crash_everywhere(&[
+        "issue",
+        issue.dir("tracker/issue.json").to_str().unwrap(),
+        "--tracker",
+        "files",
+    ]);
+    let files = ["pull-request-", "comment-", "closed-"].map(|kind| issue.tracked(kind).len());
+    assert_eq!(files, [1, 1, 1]);
 }
 
 #[test]
@@ -95,7 +84,8 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
     let issue = Issue::new();
     issue.install_gh();
     let agent = issue.dir("issue-agent.sh").display().to_string();
-    let session = issue.with_gh(&["issue", "42", "--run-id", "trial", "--wrapper", &agent]);
+    let command = issue.scene.callboard(&["issue", "42", "--run-id", "trial", "--wrapper", &agent]);
+    let session = issue.in_gh_environment(command).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
         (issue.calls("pr create"), issue.calls("issue comment"), issue.calls("issue close")),

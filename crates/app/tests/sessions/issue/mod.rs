@@ -21,7 +21,10 @@ struct Issue {
 
 impl Issue {
     fn new() -> Self {
-        let scene = scene();
+        Self::in_scene(scene())
+    }
+
+    fn in_scene(scene: Scene) -> Self {
         let issue = Self { scene };
         fs::create_dir_all(issue.dir("tracker")).unwrap();
         fs::create_dir_all(issue.dir("agents")).unwrap();

@@ -1,0 +1,44 @@
+//! `callboard` that is killed right before or right after it performs the effect that the variable `CRASH` names, such as
+//! `before-issue-push`. For tests.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use callboard::Program;
+use runner::{EffectOrder, PerformEffect};
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Map, Value};
+
+/// An effect with a point before and a point after it.
+#[derive(Debug)]
+struct Crashing {
+    name: &'static str,
+    effect: Arc<dyn PerformEffect>,
+}
+
+impl Crashing {
+    fn point(&self, when: &str) {
+        if std::env::var("CRASH").is_ok_and(|point| point == format!("{when}-{}", self.name)) {
+            kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
+        }
+    }
+}
+
+impl PerformEffect for Crashing {
+    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+        self.effect.find(order)
+    }
+
+    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+        self.point("before");
+        let performed = self.effect.perform(order);
+        self.point("after");
+        performed
+    }
+}
+
+fn main() -> ExitCode {
+    let crashing = |(name, effect)| (name, Arc::new(Crashing { name, effect }) as Arc<dyn PerformEffect>);
+    let effects = callboard::effects().into_iter().map(crashing).collect();
+    callboard::main(Program { effects, ..Program::default() })
+}
