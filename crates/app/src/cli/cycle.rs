@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::tz::{Offset, TimeZone};
 use protocol::cycle::{
-    Cycle, DEFAULT_MAX_ITERATIONS, DecisionMode, Definition, Delivery, MAX_PARALLEL, Overlap, Role,
+    Cycle, DEFAULT_MAX_ITERATIONS, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap, Role,
 };
 use protocol::steps::load::parse_duration;
 use protocol::{Kind as _, KindOf, RunId, StepId};
@@ -114,11 +114,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => new_id(arguments.utc_offset)?,
     };
     let definition = arguments.definition(&workspace)?;
-    let worktrees = match definition.delivery {
-        Delivery::InPlace => None,
-        Delivery::Branch | Delivery::FastForward => {
+    let worktrees = match definition.merge_mode {
+        MergeMode::InPlace => None,
+        MergeMode::Branch | MergeMode::FastForward => {
             let wanted = TreesWanted {
-                no_merge: definition.delivery != Delivery::FastForward,
+                no_merge: definition.merge_mode != MergeMode::FastForward,
                 integration: Some(format!("cycle/{run}")),
                 continue_branch: arguments.replace_branch,
                 no_commit: false,
@@ -164,10 +164,10 @@ impl Arguments {
             parallel: self.parallel,
             overlap: if self.overlap { Overlap::On } else { Overlap::Off },
             decisions: if self.auto { DecisionMode::Auto } else { DecisionMode::Ask },
-            delivery: match (self.in_place, self.merge) {
-                (true, _) => Delivery::InPlace,
-                (false, true) => Delivery::FastForward,
-                (false, false) => Delivery::Branch,
+            merge_mode: match (self.in_place, self.merge) {
+                (true, _) => MergeMode::InPlace,
+                (false, true) => MergeMode::FastForward,
+                (false, false) => MergeMode::Branch,
             },
             checks: workspace.checks(),
             utc_offset: self.utc_offset,

@@ -1,9 +1,9 @@
 //! `callboard extend CYCLE TEXT`.
 
 use protocol::cycle::{Cycle, Request as CycleRequest};
-use protocol::run::{Request, RunStatus};
+use protocol::run::{Request, RunStatus, consider};
 use protocol::{Protocol as _, RunId};
-use runner::EngineRequest;
+use runner::{EngineError, EngineRequest};
 
 use super::block_on;
 use crate::config::Flags;
@@ -69,9 +69,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let options = engine_config.options(&journal.spec.options);
         engine::check_repository_here(&workspace, &store, &run, &options)?;
         let engine_request = EngineRequest { request, by: Some(workspace::person()), reason: None };
-        let driven =
-            engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await;
-        driven.map_err(hinted)
+        // The engine of this command would say that it cannot continue the run.
+        let mut extended = journal.state.run.clone();
+        if let Err(refused) = consider(&mut extended, &engine_request.request) {
+            let failure = Failure::from(EngineError::from(refused));
+            return Err(hinted(failure.while_doing(format_args!("cannot extend run `{run}`"))));
+        }
+        engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
 }
 

@@ -4,13 +4,14 @@
 
 use std::fmt::Write as _;
 
-use super::definition::{Definition, Delivery};
+use super::definition::{Definition, MergeMode};
 use super::document::{Document, TaskStatus};
 use super::layout;
 use super::report::form;
 use super::step::{Role, Step};
 use crate::brief::{Brief, PrivateCopy, Worktree};
 use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::rules::StepKind;
 
 const PLACEHOLDERS: &[&str] =
     &["cycle_id", "iteration", "max_iterations", "task", "assignment", "feedback", "context"];
@@ -31,16 +32,7 @@ pub(super) fn brief(
 ) -> Brief {
     let agent = super::present::agent(step);
     let prompt = step.role().map(|role| prompt(definition, document, step, role)).unwrap_or_default();
-    let is_check = match step {
-        Step::Test => true,
-        Step::Baseline => !definition.checks.is_empty(),
-        Step::Phase(_)
-        | Step::Explore
-        | Step::Task(_)
-        | Step::Merge(_)
-        | Step::Answer(_)
-        | Step::FastForward => false,
-    };
+    let is_check = step.kind(definition) == StepKind::Command;
     Brief {
         workflow: document.state.title.clone(),
         timeout: definition.timeout,
@@ -57,22 +49,8 @@ pub(super) fn brief(
 
 /// Returns the worktree of a task; other steps work where the run does.
 fn worktree(definition: &Definition, step: &Step) -> Option<Worktree> {
-    match (definition.delivery, step) {
-        (Delivery::Branch | Delivery::FastForward, Step::Task(task)) => {
-            Some(Worktree { name: step_name(task.as_str()), branch: None })
-        }
-        (Delivery::InPlace, _)
-        | (
-            Delivery::Branch | Delivery::FastForward,
-            Step::Phase(_)
-            | Step::Explore
-            | Step::Baseline
-            | Step::Test
-            | Step::Merge(_)
-            | Step::Answer(_)
-            | Step::FastForward,
-        ) => None,
-    }
+    let task = step.task().filter(|_| definition.merge_mode != MergeMode::InPlace)?;
+    Some(Worktree { name: step_name(task.as_str()), branch: None })
 }
 
 /// Returns the name of a task's worktree.
@@ -82,22 +60,13 @@ pub(super) fn step_name(task: &str) -> crate::StepId {
 
 /// Returns the files that the agent may write instead of fields of its report. In the user's checkout there are none.
 fn copies(definition: &Definition, document: &Document, step: &Step) -> Vec<PrivateCopy> {
-    let files: &[&str] = match (definition.delivery, step) {
-        (Delivery::Branch | Delivery::FastForward, Step::Phase(Role::Ra)) => &[layout::REQUIREMENTS],
-        (Delivery::Branch | Delivery::FastForward, Step::Phase(Role::Ep)) => {
-            &[layout::EXPLORATION, layout::ARCHITECTURE, layout::PLAN]
-        }
-        (
-            Delivery::InPlace | Delivery::Branch | Delivery::FastForward,
-            Step::Phase(_)
-            | Step::Explore
-            | Step::Baseline
-            | Step::Test
-            | Step::Task(_)
-            | Step::Merge(_)
-            | Step::Answer(_)
-            | Step::FastForward,
-        ) => &[],
+    let has_tree = definition.merge_mode != MergeMode::InPlace;
+    let files: &[&str] = if has_tree && *step == Step::Phase(Role::Ra) {
+        &[layout::REQUIREMENTS]
+    } else if has_tree && *step == Step::Phase(Role::Ep) {
+        &[layout::EXPLORATION, layout::ARCHITECTURE, layout::PLAN]
+    } else {
+        &[]
     };
     let copy = |file: &&str| PrivateCopy {
         path: layout::progress_path(&document.state.cycle_id, file),

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::document::CycleState;
+use super::document::{
+    AgentStatus, BlockerStatus, CycleState, DecisionStatus, Effort, FeedbackKind, FileAction, Phase, Status,
+    TaskStatus,
+};
 use crate::check::{Findings, Location, Violation, kind, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
@@ -30,16 +34,6 @@ fn check_file(value: &Value) -> CheckedFile {
     CheckedFile { violations, warnings: Vec::new(), summary }
 }
 
-const STATUSES: &[&str] = &["created", "running", "paused", "completed", "failed"];
-const PHASES: &[&str] = &["init", "ra", "ep", "cd", "vas", "aggregation", "complete"];
-const AGENT_STATUSES: &[&str] = &["idle", "running", "waiting", "completed", "failed"];
-const EFFORTS: &[&str] = &["small", "medium", "large"];
-const TASK_STATUSES: &[&str] = &["pending", "in_progress", "completed", "blocked"];
-const ACTIONS: &[&str] = &["create", "modify", "delete"];
-const FEEDBACK: &[&str] = &["requirement_update", "bug_report", "issue_fix", "clarification"];
-const DECISIONS: &[&str] = &["pending", "made", "implemented"];
-const BLOCKERS: &[&str] = &["open", "resolved", "workaround"];
-
 /// Returns the rules that the document violates. Missing fields are none: examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings::default();
@@ -49,8 +43,8 @@ pub fn check(document: &Value) -> Vec<Violation> {
         return findings.0;
     }
     let mut rules = Rules { findings };
-    rules.word(document, &root, "status", STATUSES);
-    rules.word(document, &root, "current_phase", PHASES);
+    rules.word::<Status>(document, &root, "status");
+    rules.word::<Phase>(document, &root, "current_phase");
     rules.agents(document, &root);
     rules.iterations(document, &root);
     rules.plan(document, &root);
@@ -60,7 +54,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
     let entries =
         document["changes"].get("changes").or(document.get("changes").filter(|value| value.is_array()));
     for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
-        rules.word(entry, &changes.entry(index), "action", ACTIONS);
+        rules.word::<FileAction>(entry, &changes.entry(index), "action");
     }
     if document["status"] == "failed" && document["failure_reason"].as_str().is_none_or(str::is_empty) {
         let message = "the cycle has failed and has no `failure_reason`".to_owned();
@@ -80,20 +74,22 @@ struct Rules {
 }
 
 impl Rules {
-    fn word(&mut self, object: &Value, at: &Location, field: &str, words: &[&str]) {
+    /// Checks that a field, if it is there, has a word of its enum.
+    fn word<T: DeserializeOwned>(&mut self, object: &Value, at: &Location, field: &str) {
         let Some(value) = object.get(field) else { return };
-        if value.as_str().is_some_and(|word| words.contains(&word)) {
-            return;
-        }
+        let Err(error) = serde_json::from_value::<T>(value.clone()) else { return };
         let at = at.field(field);
         let message = format!("{} is {}", at.name, shortened(value));
-        self.findings.add("unknown-word", &at, message, format!("use one of {}", words.join(", ")));
+        // The error lists the words: "unknown variant `x`, expected one of `a`, `b`".
+        let error = error.to_string();
+        let words = error.split_once("expected ").map_or("a word of the format", |(_, words)| words);
+        self.findings.add("unknown-word", &at, message, format!("use {}", words.replace('`', "")));
     }
 
     fn agents(&mut self, document: &Value, root: &Location) {
         let at = root.field("agents");
         for (name, agent) in document["agents"].as_object().into_iter().flatten() {
-            self.word(agent, &at.inside(name), "status", AGENT_STATUSES);
+            self.word::<AgentStatus>(agent, &at.inside(name), "status");
         }
         let phases = document["completed_phases"].as_array().into_iter().flatten();
         let mut seen = BTreeSet::new();
@@ -189,8 +185,8 @@ impl Rules {
         let ids = self.ids(tasks, &at);
         for (index, task) in tasks.as_array().into_iter().flatten().enumerate() {
             let at = at.entry(index);
-            self.word(task, &at, "effort", EFFORTS);
-            self.word(task, &at, "status", TASK_STATUSES);
+            self.word::<Effort>(task, &at, "effort");
+            self.word::<TaskStatus>(task, &at, "status");
             let dependencies = task["depends_on"].as_array().into_iter().flatten();
             for (index, dependency) in dependencies.enumerate() {
                 if !dependency.as_str().is_some_and(|id| ids.contains(id)) {
@@ -216,19 +212,23 @@ impl Rules {
     fn coordination(&mut self, document: &Value, root: &Location) {
         let at = root.field("coordination");
         let section = &document["coordination"];
-        let lists = [
-            ("feedback_log", "type", FEEDBACK),
-            ("pending_decisions", "status", DECISIONS),
-            ("blockers", "status", BLOCKERS),
-        ];
-        for (list, field, words) in lists {
+        for (list, check) in [
+            (
+                "feedback_log",
+                (|rules, entry, at| rules.word::<FeedbackKind>(entry, at, "type")) as EntryCheck,
+            ),
+            ("pending_decisions", |rules, entry, at| rules.word::<DecisionStatus>(entry, at, "status")),
+            ("blockers", |rules, entry, at| rules.word::<BlockerStatus>(entry, at, "status")),
+        ] {
             let at = at.field(list);
             if list != "feedback_log" {
                 self.ids(&section[list], &at);
             }
             for (index, entry) in section[list].as_array().into_iter().flatten().enumerate() {
-                self.word(entry, &at.entry(index), field, words);
+                check(self, entry, &at.entry(index));
             }
         }
     }
 }
+
+type EntryCheck = fn(&mut Rules, &Value, &Location);

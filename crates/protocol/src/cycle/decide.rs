@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{DecisionMode, Definition, Delivery};
+use super::definition::{DecisionMode, Definition, MergeMode};
 use super::state::{Finding, ItemStatus, Stage, State, TaskStatus};
 use super::step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Role, Step, Verdict};
 use crate::StepId;
@@ -73,7 +73,7 @@ pub enum Change {
     IterationClosed {
         resolved: bool,
     },
-    Delivering,
+    FastForwarding,
     Completed,
     Failed {
         step: Step,
@@ -105,10 +105,10 @@ pub enum Request {
 }
 
 /// Returns whether the engine fast-forwards the base branch.
-pub(super) fn is_delivered_by_engine(definition: &Definition) -> bool {
-    match definition.delivery {
-        Delivery::FastForward => true,
-        Delivery::InPlace | Delivery::Branch => false,
+pub(super) fn fast_forwards(definition: &Definition) -> bool {
+    match definition.merge_mode {
+        MergeMode::FastForward => true,
+        MergeMode::InPlace | MergeMode::Branch => false,
     }
 }
 
@@ -177,10 +177,7 @@ impl<'a> Draft<'a> {
 
     /// Ends the phase of the tasks, if none is busy and none can be asked.
     fn end_tasks_if_done(&mut self) {
-        let is_quiet = self.state.tasks.values().all(|task| match task.status {
-            TaskStatus::Open | TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => true,
-            TaskStatus::Asked | TaskStatus::Coded | TaskStatus::PartlyCoded => false,
-        });
+        let is_quiet = !self.state.tasks.values().any(|task| task.status.is_busy());
         let waits = self.state.is_blocked(Role::Cd);
         if !is_quiet || waits || !self.state.askable(self.definition).is_empty() {
             return;
@@ -203,21 +200,14 @@ impl<'a> Draft<'a> {
         for task in self.state.askable(self.definition) {
             self.make(Change::TaskAsked { task });
         }
-        let next = match (self.state.stage, &self.state.end) {
-            (_, Some(_)) => Next::Finish(Outcome::Failed),
-            (Stage::Complete, None) if self.state.has_problems() => Next::Finish(Outcome::Incomplete),
-            (Stage::Complete, None) => Next::Finish(Outcome::Succeeded),
-            (
-                Stage::Created
-                | Stage::Ra
-                | Stage::Ep
-                | Stage::Cd
-                | Stage::Test
-                | Stage::Vas
-                | Stage::Aggregation
-                | Stage::Delivery,
-                None,
-            ) => Next::Requeue(self.state.frontier(self.definition)),
+        let next = if self.state.end.is_some() {
+            Next::Finish(Outcome::Failed)
+        } else if self.state.stage != Stage::Complete {
+            Next::Requeue(self.state.frontier(self.definition))
+        } else if self.state.has_problems() {
+            Next::Finish(Outcome::Incomplete)
+        } else {
+            Next::Finish(Outcome::Succeeded)
         };
         Move { changes: self.changes, next }
     }
@@ -312,12 +302,12 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
                 draft.end_tasks_if_done();
             }
         }
-        (Step::FastForward, Verdict::Delivered)
+        (Step::FastForward, Verdict::FastForwarded)
             if draft.state.extensions > 0 && draft.state.end.is_none() =>
         {
             draft.open_iteration();
         }
-        (Step::FastForward, Verdict::Delivered) => draft.make(Change::Completed),
+        (Step::FastForward, Verdict::FastForwarded) => draft.make(Change::Completed),
         (step, verdict) => panic!("BUG: `{step}` cannot report {verdict:?}"),
     }
 }
@@ -331,7 +321,13 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
     match state.stage {
         Stage::Created => draft.open_iteration(),
         Stage::Aggregation => aggregate(&mut draft),
-        Stage::Ra | Stage::Ep | Stage::Cd | Stage::Test | Stage::Vas | Stage::Delivery | Stage::Complete => {
+        Stage::Ra
+        | Stage::Ep
+        | Stage::Cd
+        | Stage::Test
+        | Stage::Vas
+        | Stage::FastForward
+        | Stage::Complete => {
             return None;
         }
     }
@@ -345,8 +341,8 @@ fn aggregate(draft: &mut Draft<'_>) {
     draft.make(Change::IterationClosed { resolved: !has_problems });
     if has_more && draft.state.iteration < draft.state.max_iterations {
         draft.open_iteration();
-    } else if !has_problems && is_delivered_by_engine(draft.definition) {
-        draft.make(Change::Delivering);
+    } else if !has_problems && fast_forwards(draft.definition) {
+        draft.make(Change::FastForwarding);
     } else {
         draft.make(Change::Completed);
     }
@@ -384,7 +380,7 @@ pub(super) fn consider(
     }
     if outcome.is_some() {
         // An iteration that a failure or a stop has left open.
-        if state.stage < Stage::Delivery && state.iteration > 0 {
+        if state.stage < Stage::FastForward && state.iteration > 0 {
             draft.make(Change::IterationClosed { resolved: false });
         }
         draft.open_iteration();

@@ -33,7 +33,7 @@ pub struct Definition {
     #[serde(default)]
     pub decisions: DecisionMode,
     #[serde(default)]
-    pub delivery: Delivery,
+    pub merge_mode: MergeMode,
     /// The commands that test the tree after coding; without any, the figures of the agent are all there is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
@@ -72,7 +72,7 @@ pub enum DecisionMode {
 /// Where the code goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum MergeMode {
     /// The agents work in the user's checkout.
     #[default]
     InPlace,
@@ -92,7 +92,7 @@ impl Definition {
             parallel: 1,
             overlap: Overlap::Off,
             decisions: DecisionMode::Ask,
-            delivery: Delivery::InPlace,
+            merge_mode: MergeMode::InPlace,
             checks: Vec::new(),
             utc_offset: DEFAULT_UTC_OFFSET,
             max_attempts: DEFAULT_MAX_ATTEMPTS,

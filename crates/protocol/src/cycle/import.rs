@@ -1,11 +1,12 @@
 //! A foreign document → a run: the position in the cycle that its master file describes.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::check::check;
 use super::decide::{AnsweredBy, Change, decide_imported};
 use super::definition::Definition;
-use super::document::parts::{file_part, log_part};
 use super::document::{
     AgentStatus, BlockerStatus, CycleState, DecisionStatus, Document, Status, StepRecordStatus, TaskStatus,
     times,
@@ -15,7 +16,11 @@ use super::report::{TestCounts, planned_tasks};
 use super::state::{Finding, Stage};
 use super::step::{Item, Role, Step};
 use crate::StepId;
+use crate::check::artifact_path_problem;
 use crate::rules::{ImportRefusal, Move};
+
+/// The member of a document to import that has the files under `.progress/`, by path. It never reaches the master file.
+pub const FOUND_FILES: &str = "found_files";
 
 /// An absurd count would exhaust the memory: each iteration becomes a change.
 const MAX_ITERATIONS: u32 = 10_000;
@@ -107,8 +112,8 @@ fn settle(changes: &mut Vec<Change>, item: Item, is_open: bool) {
 
 /// Replaces the state of the document by a found one. Agents that seemed to run are due again, decisions and blockers get the
 /// ids of the engine, and the files are written from the sections.
-pub(super) fn copy(document: &mut Document, found: &Value) -> Vec<String> {
-    let Ok(mut state) = serde_json::from_value::<CycleState>(found.clone()) else { return Vec::new() };
+pub(super) fn copy(document: &mut Document, found: &Value) {
+    let Ok(mut state) = serde_json::from_value::<CycleState>(found.clone()) else { return };
     state.cycle_id.clone_from(&document.state.cycle_id);
     state.updated_at.clone_from(&document.state.updated_at);
     if state.max_iterations == 0 {
@@ -148,12 +153,34 @@ pub(super) fn copy(document: &mut Document, found: &Value) -> Vec<String> {
     if let Some(created) = times::parse(&state.created_at) {
         document.engine.created_at = created;
     }
+    // The changes that lead to the position have written some.
+    document.files.clear();
+    document.logs.clear();
+    if let Some(Value::Object(found)) = state.unknown.shift_remove(FOUND_FILES) {
+        take_files(document, found);
+    }
     document.state = state;
-    write_files(document)
+    write_files(document);
+}
+
+/// Takes over the files that were found under `.progress/`, so that none is written differently or lost.
+fn take_files(document: &mut Document, found: serde_json::Map<String, Value>) {
+    for (path, text) in found {
+        let Value::String(text) = text else { continue };
+        // The feedback is shown from the log of the state.
+        if artifact_path_problem(&path).is_some() || path == layout::FEEDBACK {
+            continue;
+        }
+        if path.ends_with(".log") || path.ends_with(".ndjson") || path == layout::TIMELINE {
+            document.logs.entry(path).or_default().insert(0, text);
+        } else {
+            document.files.insert(path, text);
+        }
+    }
 }
 
 /// Writes the files of the sections that the state has and no file shows.
-fn write_files(document: &mut Document) -> Vec<String> {
+fn write_files(document: &mut Document) {
     let state = &document.state;
     let iteration = state.current_iteration;
     let page = |title, version, updated, body: &str| {
@@ -180,18 +207,20 @@ fn write_files(document: &mut Document) -> Vec<String> {
         let body = layout::test_results(section, iteration, counts, &[], &Value::Null);
         files.push((layout::TEST_RESULTS, body));
     }
-    let mut parts = Vec::new();
-    let log: Vec<_> = state.changes.iter().flat_map(|changes| &changes.changes).cloned().collect();
-    for (path, body) in files {
-        document.files.entry(path.to_owned()).or_insert(body);
-        parts.push(file_part(path));
-    }
-    if !document.logs.contains_key(layout::CHANGES) {
-        for change in log {
-            let lines = document.logs.entry(layout::CHANGES.to_owned()).or_default();
-            lines.entry(change.iteration).or_default().push_str(&layout::change_line(&change));
-            parts.push(log_part(layout::CHANGES, change.iteration));
+    let mut log: BTreeMap<u32, String> = BTreeMap::new();
+    if let Some(changes) = &state.changes {
+        for change in &changes.changes {
+            log.entry(change.iteration).or_default().push_str(&layout::change_line(change));
+        }
+        for (iteration, time) in &changes.iteration_markers {
+            let Ok(iteration) = iteration.parse() else { continue };
+            log.entry(iteration).or_default().push_str(&layout::marker_line(iteration, time));
         }
     }
-    parts
+    if !log.is_empty() {
+        document.logs.entry(layout::CHANGES.to_owned()).or_insert(log);
+    }
+    for (path, body) in files {
+        document.files.entry(path.to_owned()).or_insert(body);
+    }
 }

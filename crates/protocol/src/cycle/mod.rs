@@ -27,9 +27,10 @@ use serde_json::{Map, Value, json};
 pub use check::check;
 pub use decide::{AnsweredBy, Change, Request};
 pub use definition::{
-    DEFAULT_MAX_ITERATIONS, DEFAULT_UTC_OFFSET, DecisionMode, Definition, Delivery, MAX_PARALLEL, Overlap,
+    DEFAULT_MAX_ITERATIONS, DEFAULT_UTC_OFFSET, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap,
 };
 pub use document::{AgentStatus, CycleState, Document, Phase, Status, StepRecordStatus, fold, times};
+pub use import::FOUND_FILES;
 pub use layout::DIRECTORY;
 pub use rebuild::{Rebuilt, rebuild};
 pub use report::{PhaseResult, phase_result};
@@ -53,6 +54,7 @@ pub enum Cycle {}
 
 impl Protocol for Cycle {
     const NAME: &'static str = "cycle";
+    const GUARDS_VIEW: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -117,13 +119,7 @@ impl Protocol for Cycle {
     }
 
     fn step_kind(definition: &Definition, _: &State, step: &Step) -> StepKind {
-        match step {
-            Step::Test => StepKind::Command,
-            Step::Baseline if !definition.checks.is_empty() => StepKind::Command,
-            Step::Phase(_) | Step::Explore | Step::Baseline | Step::Task(_) => StepKind::Agent,
-            Step::Answer(_) => StepKind::Person,
-            Step::Merge(_) | Step::FastForward => StepKind::Effect,
-        }
+        step.kind(definition)
     }
 
     fn step_status(definition: &Definition, state: &State, step: &Step) -> StepStatus {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::decide::{AnsweredBy, Change, Request};
-use super::definition::{Definition, Delivery};
-use super::document::{Document, Status, StepRecordStatus};
+use super::definition::{Definition, MergeMode};
+use super::document::{Document, Iteration, Status, StepRecordStatus};
 use super::state::{Stage, State};
 use super::step::{Item, Problems, Role, Step, Verdict};
 use super::{Cycle, brief, check, layout, report};
@@ -78,9 +78,9 @@ impl Present for Cycle {
     fn about(definition: &Definition, document: &Document) -> Vec<String> {
         let state = &document.state;
         let mut lines = vec![format!("iteration {} of {}", state.current_iteration, state.max_iterations)];
-        let branch = match definition.delivery {
-            Delivery::InPlace => None,
-            Delivery::Branch | Delivery::FastForward => Some(format!("branch cycle/{}", state.cycle_id)),
+        let branch = match definition.merge_mode {
+            MergeMode::InPlace => None,
+            MergeMode::Branch | MergeMode::FastForward => Some(format!("branch cycle/{}", state.cycle_id)),
         };
         lines.extend(branch);
         lines
@@ -99,7 +99,7 @@ impl Present for Cycle {
             status: status.as_str(),
             kind: status.kind(),
             attempts: record.map_or(0, |record| record.attempts),
-            loop_backs: document.state.current_iteration.saturating_sub(1),
+            loop_backs: 0,
             started_at: record.and_then(|record| record.started_at),
             ended_at: record.and_then(|record| record.ended_at),
             error: record
@@ -126,7 +126,9 @@ impl Present for Cycle {
             let first = issue.lines().next().unwrap_or_default();
             lines.push(Line::toned(Tone::Attention, "open: ").then(first));
         }
-        if let Some(reason) = &state.failure_reason {
+        // The step that failed is listed with its error.
+        let is_listed = document.engine.steps.values().any(|step| step.status == StepRecordStatus::Failed);
+        if let Some(reason) = state.failure_reason.as_ref().filter(|_| !is_listed) {
             lines.push(Line::toned(Tone::Bad, reason.clone()));
         }
         lines
@@ -157,12 +159,15 @@ impl Present for Cycle {
         let rows = document.state.iterations.iter().map(|iteration| {
             let is_current = iteration.number == state.iteration;
             let cells = Role::ALL.map(|role| is_current.then(|| cell(definition, state, role)));
-            let note = match (&iteration.completed_at, iteration.issues_found.len()) {
-                (None, _) => iteration.extension.clone(),
-                (Some(_), 0) => Some("completed".to_owned()),
-                (Some(_), 1) => Some("completed, 1 issue".to_owned()),
-                (Some(_), issues) => Some(format!("completed, {issues} issues")),
-            };
+            let results = (!is_current).then(|| results(iteration));
+            let issues = iteration.completed_at.as_ref().map(|_| match iteration.issues_found.len() {
+                0 => "nothing open".to_owned(),
+                1 => "1 open issue".to_owned(),
+                count => format!("{count} open issues"),
+            });
+            let extension = iteration.extension.as_ref().map(|text| format!("extension: {text}"));
+            let note: Vec<_> = results.into_iter().chain(issues).chain(extension).collect();
+            let note = Some(note.join(", ")).filter(|note| !note.is_empty());
             GridRow { name: format!("iteration {}", iteration.number), cells: cells.to_vec(), note }
         });
         Some(Grid { columns, rows: rows.collect() })
@@ -189,7 +194,7 @@ impl Present for Cycle {
             Verdict::Validated { problems: Problems::None, .. } => "reported that the code is valid",
             Verdict::Validated { problems: Problems::Some, .. } => "reported that tests fail",
             Verdict::Answered => "answered",
-            Verdict::Delivered => "handled the base branch",
+            Verdict::FastForwarded => "handled the base branch",
         }
     }
 
@@ -225,7 +230,7 @@ impl Present for Cycle {
             | Change::TaskMerged { .. }
             | Change::Tested
             | Change::Found { .. }
-            | Change::Delivering
+            | Change::FastForwarding
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
@@ -262,7 +267,7 @@ impl Present for Cycle {
             | Change::TaskRejected { .. }
             | Change::Tested
             | Change::Found { .. }
-            | Change::Delivering
+            | Change::FastForwarding
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
@@ -294,7 +299,7 @@ impl Present for Cycle {
                 Stage::Cd => about == Step::Phase(Role::Ep),
                 Stage::Test | Stage::Vas => about == Step::Phase(Role::Cd),
                 Stage::Aggregation => about == Step::Phase(Role::Vas),
-                Stage::Created | Stage::Ra | Stage::Delivery | Stage::Complete => false,
+                Stage::Created | Stage::Ra | Stage::FastForward | Stage::Complete => false,
             },
             Change::Tested => about == Step::Test,
             Change::IterationOpened { .. }
@@ -303,12 +308,25 @@ impl Present for Cycle {
             | Change::TasksPlanned { .. }
             | Change::Found { .. }
             | Change::IterationClosed { .. }
-            | Change::Delivering
+            | Change::FastForwarding
             | Change::Completed
             | Change::Stopped
             | Change::Reopened => false,
         }
     }
+}
+
+/// Returns how the phases of an earlier iteration ended: `✓ ra  ✓ ep  ! cd partial  ✓ vas`.
+fn results(iteration: &Iteration) -> String {
+    let ended = Role::ALL.map(|role| {
+        let status = iteration.agent_results.get(role.as_str()).map_or("pending", |result| &result.status);
+        match status {
+            "completed" => format!("✓ {role}"),
+            "failed" => format!("✗ {role}"),
+            other => format!("! {role} {other}"),
+        }
+    });
+    ended.join("  ")
 }
 
 /// Returns the step that shows how far a phase of this iteration is.

@@ -53,7 +53,7 @@ pub enum Stage {
     /// All four have reported.
     Aggregation,
     /// The base branch is fast-forwarded.
-    Delivery,
+    FastForward,
     Complete,
 }
 
@@ -90,6 +90,16 @@ pub enum TaskStatus {
     PartlyMerged,
     /// Its merge failed too often.
     Blocked,
+}
+
+impl TaskStatus {
+    /// Returns whether its step or its merge is in a turn.
+    pub(super) fn is_busy(self) -> bool {
+        match self {
+            Self::Asked | Self::Coded | Self::PartlyCoded => true,
+            Self::Open | Self::Merged | Self::PartlyMerged | Self::Blocked => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -182,7 +192,7 @@ impl State {
             })),
             Stage::Test => steps.push(Step::Test),
             Stage::Vas => steps.extend(phase(Role::Vas)),
-            Stage::Delivery => steps.push(Step::FastForward),
+            Stage::FastForward => steps.push(Step::FastForward),
             Stage::Created | Stage::Aggregation | Stage::Complete => {}
         }
         steps
@@ -195,25 +205,12 @@ impl State {
         if self.stage != Stage::Cd || waits || self.is_blocked(Role::Cd) {
             return Vec::new();
         }
-        let is_busy = |task: &Task| match task.status {
-            TaskStatus::Asked | TaskStatus::Coded | TaskStatus::PartlyCoded => true,
-            TaskStatus::Open | TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => false,
-        };
-        let mut busy: BTreeSet<_> =
-            self.tasks.iter().filter(|(_, task)| is_busy(task)).map(|(id, _)| id.clone()).collect();
+        let busy = self.tasks.iter().filter(|(_, task)| task.status.is_busy());
+        let mut busy: BTreeSet<_> = busy.map(|(id, _)| id.clone()).collect();
         let mut askable = Vec::new();
         for (id, task) in &self.tasks {
-            let is_merged = |id: &StepId| match self.tasks.get(id).map(|task| task.status) {
-                None | Some(TaskStatus::Merged) => true,
-                Some(
-                    TaskStatus::Open
-                    | TaskStatus::Asked
-                    | TaskStatus::Coded
-                    | TaskStatus::PartlyCoded
-                    | TaskStatus::PartlyMerged
-                    | TaskStatus::Blocked,
-                ) => false,
-            };
+            let is_merged =
+                |id: &StepId| self.tasks.get(id).is_none_or(|task| task.status == TaskStatus::Merged);
             let is_free = task.status == TaskStatus::Open
                 && task.depends_on.iter().all(is_merged)
                 && !task.conflicts_with.iter().any(|other| busy.contains(other));
@@ -241,7 +238,7 @@ impl State {
                         Stage::Cd => Step::Phase(Role::Cd),
                         Stage::Test => Step::Test,
                         Stage::Vas | Stage::Aggregation => Step::Phase(Role::Vas),
-                        Stage::Delivery | Stage::Complete => Step::FastForward,
+                        Stage::FastForward | Stage::Complete => Step::FastForward,
                     });
                 }
                 steps
@@ -264,7 +261,7 @@ impl State {
         steps.push(Step::Phase(Role::Vas));
         steps.extend((1..=self.decisions).map(|number| Step::Answer(Item::Decision(number))));
         steps.extend((1..=self.blockers).map(|number| Step::Answer(Item::Blocker(number))));
-        steps.extend(super::decide::is_delivered_by_engine(definition).then_some(Step::FastForward));
+        steps.extend(super::decide::fast_forwards(definition).then_some(Step::FastForward));
         steps
     }
 
@@ -281,18 +278,14 @@ impl State {
             Step::Test => self.stage > Stage::Test,
             Step::FastForward => self.stage == Stage::Complete,
             Step::Explore | Step::Baseline => self.aside.contains(step),
-            Step::Task(id) => self.tasks.get(id).is_some_and(|task| match task.status {
-                TaskStatus::Open | TaskStatus::Asked => false,
-                TaskStatus::Coded
-                | TaskStatus::PartlyCoded
-                | TaskStatus::Merged
-                | TaskStatus::PartlyMerged
-                | TaskStatus::Blocked => true,
-            }),
-            Step::Merge(id) => self.tasks.get(id).is_some_and(|task| match task.status {
-                TaskStatus::Open | TaskStatus::Asked | TaskStatus::Coded | TaskStatus::PartlyCoded => false,
-                TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => true,
-            }),
+            Step::Task(id) => {
+                let task = self.tasks.get(id).map_or(TaskStatus::Open, |task| task.status);
+                task != TaskStatus::Open && task != TaskStatus::Asked
+            }
+            Step::Merge(id) => self
+                .tasks
+                .get(id)
+                .is_some_and(|task| !task.status.is_busy() && task.status != TaskStatus::Open),
             Step::Answer(item) => self.items.get(item).is_none_or(|item| item.status == ItemStatus::Answered),
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
@@ -320,7 +313,7 @@ impl State {
             | Change::Tested
             | Change::Found { .. }
             | Change::IterationClosed { .. }
-            | Change::Delivering
+            | Change::FastForwarding
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
@@ -390,7 +383,7 @@ impl State {
                 self.findings.insert(*finding);
             }
             Change::IterationClosed { .. } => {}
-            Change::Delivering => self.stage = Stage::Delivery,
+            Change::FastForwarding => self.stage = Stage::FastForward,
             Change::Completed => self.stage = Stage::Complete,
             Change::Failed { step } => self.end = Some(End::Failed(step.clone())),
             Change::Stopped => self.end = Some(End::Stopped),

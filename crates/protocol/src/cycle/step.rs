@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::definition::Definition;
 use crate::StepId;
+use crate::rules::StepKind;
 
 /// The four agents, in the order in which they work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -170,6 +172,17 @@ impl Step {
 }
 
 impl Step {
+    /// Returns what works on the step.
+    pub(super) fn kind(&self, definition: &Definition) -> StepKind {
+        match self {
+            Self::Test => StepKind::Command,
+            Self::Baseline if !definition.checks.is_empty() => StepKind::Command,
+            Self::Phase(_) | Self::Explore | Self::Baseline | Self::Task(_) => StepKind::Agent,
+            Self::Answer(_) => StepKind::Person,
+            Self::Merge(_) | Self::FastForward => StepKind::Effect,
+        }
+    }
+
     /// Returns the task of the plan that the step works on alone.
     pub fn task(&self) -> Option<&StepId> {
         match self {
@@ -245,7 +258,8 @@ pub enum Verdict {
     },
     /// A person has made a decision, or has answered a blocker.
     Answered,
-    Delivered,
+    /// The base branch has the code, or the report says why it could not be fast-forwarded.
+    FastForwarded,
 }
 
 /// Whether everything that was planned is there.

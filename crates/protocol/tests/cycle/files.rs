@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
-use protocol::cycle::{CycleState, Definition, Delivery, check, rebuild};
+use protocol::cycle::{CycleState, Definition, MergeMode, check, rebuild};
 use protocol::report::CopyEdit;
 use protocol::{ParsedReport, StepId};
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
 
 #[test]
 fn an_agent_can_fill_its_files_in_the_first_iteration() {
-    let definition = Definition { delivery: Delivery::Branch, ..Definition::new("Add login") };
+    let definition = Definition { merge_mode: MergeMode::Branch, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
     let fill = |driver: &mut Driver, step: &str, bodies: &[(&str, &str)]| {
         let copies = driver.run.machine.brief(&StepId::new(step).unwrap(), 1).copies;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use protocol::cycle::document::{AgentStatus, BlockerStatus, DecisionStatus, FeedbackKind, TaskStatus};
-use protocol::cycle::{DecisionMode, Definition, Delivery, Overlap, Phase, Status};
+use protocol::cycle::{DecisionMode, Definition, MergeMode, Overlap, Phase, Status};
 use protocol::run::{Refusal, Request, RunStatus};
 use protocol::{Answer, Outcome};
 use serde_json::json;
@@ -173,6 +173,28 @@ fn what_an_agent_has_not_taken_up_reaches_it_in_a_later_iteration() {
 }
 
 #[test]
+fn every_iteration_is_a_row() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    driver.report("cd", json!({ "phase_status": "partial", "summary": "half" }));
+    driver.extend("Also add logout", None).unwrap();
+    driver.report("vas", json!({ "total_tests": 4 }));
+    let rows = driver.run.machine.grid().unwrap().rows;
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row.name.as_str(), row.cells.iter().flatten().count(), row.note.as_deref().unwrap_or("")))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("iteration 1", 0, "✓ ra  ✓ ep  ! cd partial  ✓ vas, 1 open issue"),
+            ("iteration 2", 4, "extension: Also add logout"),
+        ]
+    );
+}
+
+#[test]
 fn an_extension_of_a_running_cycle_waits_for_the_end_of_its_iteration() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.extend("Also add logout", None).unwrap();
@@ -279,7 +301,8 @@ fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
 
 #[test]
 fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
-    let definition = Definition { parallel: 2, delivery: Delivery::Branch, ..Definition::new("Add login") };
+    let definition =
+        Definition { parallel: 2, merge_mode: MergeMode::Branch, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
     driver.report("ra", json!({ "specification": "FR-001" }));
     let task = |id: &str, needs: &[&str], file: &str| json!({ "id": id, "description": "do it", "depends_on": needs, "files": [file] });
@@ -333,7 +356,7 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
     let definition = Definition {
         parallel: 2,
         overlap: Overlap::On,
-        delivery: Delivery::Branch,
+        merge_mode: MergeMode::Branch,
         ..Definition::new("Add login")
     };
     let mut driver = Driver::start(definition);

@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::cycle::{
-    AgentStatus, Change, Completeness, Cycle, Definition, Document, Item, PlannedTask, Problems, Raised,
-    RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict, check,
+    AgentStatus, Change, Completeness, Cycle, DecisionMode, Definition, Document, Item, PlannedTask,
+    Problems, Raised, RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict,
+    check,
 };
 use protocol::report::{Expected, Report};
 use protocol::rules::StepStatus;
@@ -80,9 +81,12 @@ fn raised_fields(raised: &[Raised]) -> Map<String, Value> {
 
 impl Explored for Cycle {
     fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
-        // One decision or blocker on a path, and none in short cycles: more of them multiply the states and show nothing new.
-        let asks =
-            definition.max_iterations > 1 && state.iteration == 1 && state.decisions + state.blockers == 0;
+        // One decision or blocker on a path: more of them multiply the states and show nothing new.
+        // Short cycles with parallel tasks, or with decisions by the engine, are explored without any for the same reason.
+        let is_plain = definition.parallel == 1 && definition.decisions == DecisionMode::Ask;
+        let asks = state.iteration == 1
+            && state.decisions + state.blockers == 0
+            && (is_plain || definition.max_iterations > 1);
         let both = [Problems::None, Problems::Some];
         match step {
             Step::Phase(Role::Ra) => {
@@ -135,7 +139,7 @@ impl Explored for Cycle {
                 verdicts
             }
             Step::Answer(_) => vec![Verdict::Answered],
-            Step::FastForward => vec![Verdict::Delivered],
+            Step::FastForward => vec![Verdict::FastForwarded],
         }
     }
 
@@ -203,7 +207,7 @@ impl Explored for Cycle {
                 set("gate_failure", true.into());
                 &[]
             }
-            Verdict::Measured | Verdict::Merged | Verdict::Answered | Verdict::Delivered => &[],
+            Verdict::Measured | Verdict::Merged | Verdict::Answered | Verdict::FastForwarded => &[],
         };
         fields.extend(raised_fields(raised));
         let expected = Expected {
@@ -265,7 +269,7 @@ impl Explored for Cycle {
             Verdict::Validated { problems: Problems::None, raised } => and("valid", raised),
             Verdict::Validated { problems: Problems::Some, raised } => and("tests fail", raised),
             Verdict::Answered => "answered".to_owned(),
-            Verdict::Delivered => "delivered".to_owned(),
+            Verdict::FastForwarded => "fast-forwarded".to_owned(),
         }
     }
 
@@ -302,7 +306,7 @@ impl Explored for Cycle {
             Change::Found { finding } => format!("found {finding:?}").to_lowercase(),
             Change::IterationClosed { resolved: true } => "resolved".to_owned(),
             Change::IterationClosed { resolved: false } => "open issues".to_owned(),
-            Change::Delivering => "delivering".to_owned(),
+            Change::FastForwarding => "fast-forwarding".to_owned(),
             Change::Completed => "completed".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Stopped => "stopped".to_owned(),
@@ -360,7 +364,7 @@ impl Explored for Cycle {
             Stage::Ep => 1,
             Stage::Cd => 2,
             Stage::Test | Stage::Vas => 3,
-            Stage::Aggregation | Stage::Delivery | Stage::Complete => 4,
+            Stage::Aggregation | Stage::FastForward | Stage::Complete => 4,
         };
         expect("the completed phases differ", done == expected);
         wrong

@@ -65,7 +65,11 @@ impl<P: Explored> Scene<P> {
                 | RunStatus::Draining(_)
                 | RunStatus::Finishing(_) => None,
             };
-            if let Some(outcome) = outcome.filter(|outcome| left == 0 || *outcome == Outcome::Succeeded) {
+            // A request of the protocol's own may reopen a run that has succeeded.
+            let machine = typed::<P>(&node.state.run);
+            let reopens = !P::requests(&machine.definition, &machine.state).is_empty();
+            let is_over = |outcome: &Outcome| left == 0 || (*outcome == Outcome::Succeeded && !reopens);
+            if let Some(outcome) = outcome.filter(is_over) {
                 return Ok(outcome);
             }
             if path.len() >= walks.longest {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::cycle::{Cycle, DIRECTORY, Definition, Rebuilt, Role, rebuild, times};
-use protocol::{ImportRefusal, Kind as _, KindOf, RunId, RunLocation, StepId, Turn};
+use protocol::cycle::{Cycle, DIRECTORY, Definition, FOUND_FILES, Rebuilt, Role, rebuild, times};
+use protocol::run::RunStatus;
+use protocol::{ImportRefusal, Kind as _, KindOf, Outcome, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ pub(super) fn unshift(document: &mut Value) {
 pub(crate) async fn import(
     workspace: &Workspace,
     file: &Path,
-    document: Value,
+    mut document: Value,
     profiles: Option<&AgentFlags>,
 ) -> Result<Exit, Failure> {
     let id = document["cycle_id"].as_str().unwrap_or_default();
@@ -74,6 +75,11 @@ pub(crate) async fn import(
     let kind = KindOf::<Cycle>::STATIC;
     definition::exclude_views(&workspace.repo, kind.info())?;
     let spec = RunSpec::new(definition.title(), &definition, options);
+    document.as_object_mut().map(|fields| fields.shift_remove(FOUND_FILES));
+    let files = read_files(&file.with_extension("progress"));
+    if !files.is_empty() {
+        document[FOUND_FILES] = serde_json::json!(files);
+    }
     let found = ViewImport { path: file.display().to_string(), turns: turns(&document), document };
     let store = workspace.store().await?;
     let imported =
@@ -90,7 +96,17 @@ pub(crate) async fn import(
     for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
     }
-    output::note(format_args!("run `callboard resume {run}` to continue it"));
+    let next = match status {
+        RunStatus::Finished(Outcome::Failed) => format!("retry {run}"),
+        RunStatus::Finished(Outcome::Succeeded | Outcome::Incomplete) => format!("extend {run} \"MORE\""),
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopping(_)
+        | RunStatus::Stopped(_)
+        | RunStatus::Draining(_)
+        | RunStatus::Finishing(_) => format!("resume {run}"),
+    };
+    output::note(format_args!("run `callboard {next}` to continue it"));
     Ok(Exit::Success)
 }
 
@@ -154,15 +170,16 @@ pub(crate) async fn recover(
         return import(workspace, &file, document, Some(profiles)).await;
     }
     let progress = directory.join(format!("{run}.progress"));
-    let files = read_files(&progress)?;
+    let files = read_files(&progress);
     if files.is_empty() {
         return Err(Failure::usage(format!(
-            "there is nothing to recover: `{}` has no files",
+            "there is nothing to recover: `{}` is missing or damaged, and `{}` has no files",
+            file.display(),
             progress.display()
         )));
     }
     let Rebuilt { document, lost } = rebuild(run.as_str(), &files);
-    let exit = import(workspace, &progress, document, Some(profiles)).await?;
+    let exit = import(workspace, &file, document, Some(profiles)).await?;
     for what in lost {
         output::note(format_args!("lost: {what}"));
     }
@@ -173,7 +190,7 @@ pub(crate) async fn recover(
 }
 
 /// Reads all files below a directory, by their relative paths. A missing directory has none.
-fn read_files(root: &Path) -> Result<BTreeMap<String, String>, Failure> {
+fn read_files(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut open: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
@@ -186,5 +203,5 @@ fn read_files(root: &Path) -> Result<BTreeMap<String, String>, Failure> {
             }
         }
     }
-    Ok(files)
+    files
 }

@@ -83,7 +83,7 @@ impl Findings {
 }
 
 /// One step in its latest turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepRecord {
     pub status: StepRecordStatus,
     /// The iteration of its latest turn.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ChangeLog, Changes, CycleState, Document, EngineRecord, Feedback};
+use super::{ChangeLog, CycleState, Document, EngineRecord, Feedback};
 
 /// Everything small: statuses, agents, iterations.
 pub(in crate::cycle) const HEAD: &str = "head";
@@ -84,44 +84,18 @@ impl Document {
 
     /// Returns the state without what other parts have.
     fn head(&self) -> CycleState {
-        let state = &self.state;
-        let changes = state.changes.as_ref().map(|changes| Changes {
-            total_files: changes.total_files,
-            changes: Vec::new(),
-            iteration_markers: changes.iteration_markers.clone(),
-            unknown: changes.unknown.clone(),
-        });
-        let coordination = super::Coordination {
-            feedback_log: Vec::new(),
-            pending_decisions: state.coordination.pending_decisions.clone(),
-            blockers: state.coordination.blockers.clone(),
-            unknown: state.coordination.unknown.clone(),
-        };
-        CycleState {
-            cycle_id: state.cycle_id.clone(),
-            title: state.title.clone(),
-            description: state.description.clone(),
-            task_history: state.task_history.clone(),
-            status: state.status,
-            created_at: state.created_at.clone(),
-            updated_at: state.updated_at.clone(),
-            completed_at: state.completed_at.clone(),
-            max_iterations: state.max_iterations,
-            current_iteration: state.current_iteration,
-            failure_reason: state.failure_reason.clone(),
-            agents: state.agents.clone(),
-            current_phase: state.current_phase,
-            completed_phases: state.completed_phases.clone(),
-            phase_errors: state.phase_errors.clone(),
+        let mut head = CycleState {
             requirements: None,
             exploration: None,
             plan: None,
-            changes,
             test_results: None,
-            iterations: state.iterations.clone(),
-            coordination,
-            unknown: state.unknown.clone(),
+            ..self.state.clone()
+        };
+        head.coordination.feedback_log.clear();
+        if let Some(changes) = &mut head.changes {
+            changes.changes.clear();
         }
+        head
     }
 
     pub(in crate::cycle) fn assemble(parts: &[(String, String)]) -> Option<Self> {

@@ -47,7 +47,9 @@ impl Recorder<'_> {
 
     /// Writes notes in Markdown, which have their version in their heading only.
     pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &Common) {
-        let previous = self.document.files.get(path).and_then(|old| layout::version_of(old));
+        // A file of another program may have no version, and is kept, too.
+        let version_of = |old: &String| layout::version_of(old).unwrap_or_else(|| "0.0.0".to_owned());
+        let previous = self.document.files.get(path).map(version_of);
         let number = times::next_version(previous.as_deref(), self.document.state.current_iteration);
         self.write_page(path, title, &Version { number, previous }, body, common);
     }

@@ -92,14 +92,7 @@ impl Recorder<'_> {
             Change::Status { status } => self.set_status(*status),
             Change::Queued { step, .. } => {
                 let iteration = self.document.state.current_iteration;
-                let fresh = StepRecord {
-                    status: StepRecordStatus::Pending,
-                    iteration,
-                    attempts: 0,
-                    started_at: None,
-                    ended_at: None,
-                    error: None,
-                };
+                let fresh = StepRecord { iteration, ..StepRecord::default() };
                 self.document.engine.steps.insert(step.clone(), fresh);
                 if let Some(role) = agent_of(step) {
                     self.set_agent_unless_running(role, AgentStatus::Waiting);
@@ -160,14 +153,8 @@ impl Recorder<'_> {
 
     fn step(&mut self, step: &StepId) -> &mut StepRecord {
         let iteration = self.document.state.current_iteration;
-        self.document.engine.steps.entry(step.clone()).or_insert_with(|| StepRecord {
-            status: StepRecordStatus::Pending,
-            iteration,
-            attempts: 0,
-            started_at: None,
-            ended_at: None,
-            error: None,
-        })
+        let fresh = StepRecord { iteration, ..StepRecord::default() };
+        self.document.engine.steps.entry(step.clone()).or_insert(fresh)
     }
 
     fn start(&mut self, id: &StepId, attempts: u32) {

@@ -62,7 +62,7 @@ impl Recorder<'_> {
                 self.document.state.current_phase = Phase::Complete;
                 self.write_summary();
             }
-            Change::Delivering => self.document.state.current_phase = Phase::Complete,
+            Change::FastForwarding => self.document.state.current_phase = Phase::Complete,
             Change::Failed { step } => {
                 let error = self.document.step(step).and_then(|step| step.error.clone());
                 let error = error.unwrap_or_else(|| "no attempts left".to_owned());
@@ -280,7 +280,7 @@ impl Recorder<'_> {
             Stage::Cd => (Role::Ep, Phase::Cd),
             Stage::Test | Stage::Vas => (Role::Cd, Phase::Vas),
             Stage::Aggregation => (Role::Vas, Phase::Aggregation),
-            Stage::Created | Stage::Ra | Stage::Delivery | Stage::Complete => return,
+            Stage::Created | Stage::Ra | Stage::FastForward | Stage::Complete => return,
         };
         let time = self.time.clone();
         let state = &mut self.document.state;

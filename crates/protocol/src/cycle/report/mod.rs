@@ -49,46 +49,53 @@ impl AgentReport {
 /// Reads the report of an agent's step; the edit of a private copy counts as the fields it shows. Fails if the step has
 /// no agent, or a field is malformed.
 pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
-    Ok(match step {
-        Step::Phase(Role::Ra) => {
-            let mut fields: RaFields = typed(report)?;
-            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::REQUIREMENTS) {
-                let found = layout::parse_requirements(text);
+    let mut read = fields(step, report)?.ok_or_else(|| format!("`{step}` has no agent"))?;
+    let text = |file| match copy(document, report, file) {
+        Some(CopyEdit::Text(text)) => Some(text.as_str()),
+        Some(CopyEdit::Patch(_) | CopyEdit::Deleted | CopyEdit::Unreadable(_)) | None => None,
+    };
+    match &mut read {
+        AgentReport::Ra(fields) => {
+            if let Some(found) = text(layout::REQUIREMENTS).map(layout::parse_requirements) {
                 fields.specification.get_or_insert(found.specification);
                 fields.edge_cases.get_or_insert(found.edge_cases);
             }
-            AgentReport::Ra(fields)
         }
-        Step::Phase(Role::Ep) | Step::Explore => {
-            let mut fields: EpFields = typed(report)?;
-            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::EXPLORATION) {
-                let found = layout::parse_exploration(text);
+        AgentReport::Ep(fields) => {
+            if let Some(found) = text(layout::EXPLORATION).map(layout::parse_exploration) {
                 fields.architecture_summary.get_or_insert(found.architecture_summary);
                 fields.integration_points.get_or_insert(found.integration_points);
                 fields.identified_risks.get_or_insert(found.identified_risks);
             }
-            if let Some(CopyEdit::Text(text)) = copy(document, report, layout::ARCHITECTURE) {
+            if let Some(text) = text(layout::ARCHITECTURE) {
                 fields.architecture.get_or_insert(layout::body_of(text).to_owned());
             }
-            if let Some(CopyEdit::Patch(patch)) = copy(document, report, layout::PLAN) {
+            if let (None, Some(CopyEdit::Patch(patch))) =
+                (&fields.tasks, copy(document, report, layout::PLAN))
+            {
                 let current = document.file_or_blank(layout::PLAN);
                 let mut plan: Value = serde_json::from_str(current).unwrap_or_default();
                 json_patch::patch(&mut plan, patch)
                     .map_err(|error| format!("`plan.json` is unusable: {error}"))?;
-                if fields.tasks.is_none() {
-                    let tasks = plan.get("tasks").cloned().unwrap_or_default();
-                    fields.tasks = serde_json::from_value(tasks)
-                        .map_err(|error| format!("the tasks of `plan.json` are malformed: {error}"))?;
-                }
+                let tasks = plan.get("tasks").cloned().unwrap_or_default();
+                fields.tasks = serde_json::from_value(tasks)
+                    .map_err(|error| format!("the tasks of `plan.json` are malformed: {error}"))?;
             }
-            AgentReport::Ep(fields)
         }
+        AgentReport::Cd(_) | AgentReport::Vas(_) => {}
+    }
+    Ok(read)
+}
+
+/// Reads the fields of a report; `None` if the step has no agent.
+fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
+    Ok(Some(match step {
+        Step::Phase(Role::Ra) => AgentReport::Ra(typed(report)?),
+        Step::Phase(Role::Ep) | Step::Explore => AgentReport::Ep(typed(report)?),
         Step::Phase(Role::Cd) | Step::Task(_) => AgentReport::Cd(typed(report)?),
         Step::Phase(Role::Vas) | Step::Baseline => AgentReport::Vas(typed(report)?),
-        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => {
-            return Err(format!("`{step}` has no agent"));
-        }
-    })
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Ok(None),
+    }))
 }
 
 fn copy<'a>(document: &Document, report: &'a Report, file: &str) -> Option<&'a CopyEdit> {
@@ -124,11 +131,11 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
         }
         Step::Baseline => return Ok(Verdict::Measured),
         Step::Merge(_) => return Ok(if report.gate_failure { Verdict::Conflict } else { Verdict::Merged }),
-        Step::FastForward => return Ok(Verdict::Delivered),
+        Step::FastForward => return Ok(Verdict::FastForwarded),
         Step::Phase(_) | Step::Explore | Step::Task(_) | Step::Answer(_) => {}
     }
     let report = read(document, step, report)?;
-    check_common(report.common())?;
+    check_fields(&report)?;
     let role = step.role().unwrap_or(Role::Ra);
     let raised = raised(step, role, report.common());
     let is_partial = report.common().phase_status == PhaseStatus::Partial;
@@ -156,7 +163,6 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
             Verdict::Planned { tasks: planned_tasks(&tasks), completeness: completeness(true), raised }
         }
         AgentReport::Cd(fields) => {
-            check_changes(&fields)?;
             let known = document.state.plan.iter().flat_map(|plan| &plan.tasks);
             let is_done = |id: &String| fields.tasks_completed.contains(id);
             let is_complete = match step.task() {
@@ -189,8 +195,9 @@ fn raised(step: &Step, role: Role, common: &Common) -> Vec<Raised> {
     decisions.chain(blockers).collect()
 }
 
-fn check_common(common: &Common) -> Result<(), String> {
-    for ReportedDecision { description, options, recommended, .. } in &common.decisions {
+/// Checks what the types of the fields do not say.
+fn check_fields(report: &AgentReport) -> Result<(), String> {
+    for ReportedDecision { description, options, recommended, .. } in &report.common().decisions {
         if options.is_empty() {
             return Err(format!("the decision `{description}` has no options"));
         }
@@ -200,12 +207,8 @@ fn check_common(common: &Common) -> Result<(), String> {
             return Err(format!("`{recommended}` is not an option of the decision `{description}`"));
         }
     }
-    Ok(())
-}
-
-fn check_changes(fields: &CdFields) -> Result<(), String> {
-    let files = fields.changes.iter().map(|change| &change.file).chain(&fields.files_modified);
-    for file in files {
+    let AgentReport::Cd(fields) = report else { return Ok(()) };
+    for file in fields.changes.iter().map(|change| &change.file).chain(&fields.files_modified) {
         if let Some(problem) = artifact_path_problem(file) {
             return Err(format!("the changed file `{file}` {problem}"));
         }
@@ -218,16 +221,8 @@ pub(super) fn check(step: &Step, report: &Report) -> Result<(), String> {
     if report.status == Status::Failed {
         return Ok(());
     }
-    let common = match step {
-        Step::Phase(Role::Ra) => typed::<RaFields>(report)?.common,
-        Step::Phase(Role::Ep) | Step::Explore => typed::<EpFields>(report)?.common,
-        Step::Phase(Role::Cd) | Step::Task(_) => {
-            let fields: CdFields = typed(report)?;
-            check_changes(&fields)?;
-            fields.common
-        }
-        Step::Phase(Role::Vas) | Step::Baseline => typed::<VasFields>(report)?.common,
-        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Ok(()),
-    };
-    check_common(&common)
+    match fields(step, report)? {
+        Some(read) => check_fields(&read),
+        None => Ok(()),
+    }
 }

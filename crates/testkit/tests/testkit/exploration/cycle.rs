@@ -1,6 +1,6 @@
 //! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
 
-use protocol::cycle::{Cycle, DecisionMode, Definition, Delivery, Overlap};
+use protocol::cycle::{Cycle, DecisionMode, Definition, MergeMode, Overlap};
 use testkit::explorer::cycle::{LEGEND, definition, scene, test_check};
 use testkit::explorer::{Exploration, Limits, Scene, Slots, WalkStats, Walks};
 
@@ -18,7 +18,7 @@ fn overlapping() -> Scene<Cycle> {
     let definition = Definition {
         overlap: Overlap::On,
         checks: vec![test_check()],
-        delivery: Delivery::FastForward,
+        merge_mode: MergeMode::FastForward,
         decisions: DecisionMode::Auto,
         ..definition(1)
     };
@@ -26,7 +26,8 @@ fn overlapping() -> Scene<Cycle> {
 }
 
 fn parallel(max_iterations: u32) -> Scene<Cycle> {
-    let definition = Definition { max_iterations, parallel: 2, delivery: Delivery::Branch, ..definition(1) };
+    let definition =
+        Definition { max_iterations, parallel: 2, merge_mode: MergeMode::Branch, ..definition(1) };
     scene("two tasks at once", definition, Slots::All)
 }
 
@@ -46,9 +47,16 @@ fn every_state_of_two_iterations_keeps_the_rules() {
 }
 
 #[test]
-fn every_state_of_one_iteration_with_two_requests_keeps_the_rules() {
+fn every_state_of_one_iteration_keeps_the_rules() {
     let definition = Definition { max_iterations: 1, ..definition(1) };
-    count("one iteration", &scene("one iteration", definition, Slots::All), 2);
+    count("one iteration", &scene("one iteration", definition, Slots::All), 1);
+}
+
+#[test]
+fn every_state_of_one_iteration_with_two_requests_keeps_the_rules() {
+    let definition = Definition { max_iterations: 1, decisions: DecisionMode::Auto, ..definition(1) };
+    let scene = scene("one iteration without decisions and blockers", definition, Slots::All);
+    count("two requests", &scene, 2);
 }
 
 #[test]
