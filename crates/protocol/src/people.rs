@@ -88,7 +88,10 @@ impl Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum Answer {
-    Approve,
+    Approve {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
     Reject {
         reason: String,
     },
@@ -115,9 +118,10 @@ impl Answer {
     /// Returns the reason or the text, if it has one.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Self::Approve => None,
             Self::Reject { reason } => Some(reason),
-            Self::Choose { reason: text, .. } | Self::Resolve { text } => text.as_deref(),
+            Self::Approve { text } | Self::Choose { reason: text, .. } | Self::Resolve { text } => {
+                text.as_deref()
+            }
             Self::Workaround { text } | Self::Text { text } => Some(text),
         }
     }
@@ -127,7 +131,7 @@ impl Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Approve => f.write_str("approve")?,
+            Self::Approve { .. } => f.write_str("approve")?,
             Self::Reject { .. } => f.write_str("reject")?,
             Self::Choose { option, .. } => write!(f, "choose {option}")?,
             Self::Resolve { .. } => f.write_str("resolve")?,

@@ -69,7 +69,11 @@ pub trait Present: Protocol {
         Map::new()
     }
     /// Suggests what to type after a run has failed.
-    fn after_failure(run: &RunId, document: &Self::Document) -> String;
+    fn after_failure(definition: &Self::Definition, run: &RunId, document: &Self::Document) -> String;
+    /// Returns the command that retries a failed run.
+    fn retry_command(_definition: &Self::Definition, run: &RunId, _document: &Self::Document) -> String {
+        format!("callboard retry {run}")
+    }
     /// Returns the name of the series that the run belongs to. Its next run takes over what this one has left open.
     fn series(_run: &RunId) -> Option<String> {
         None

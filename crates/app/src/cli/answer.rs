@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHY")]
     reason: Option<String>,
 
-    /// The answer in your words; or how a problem was solved or is avoided
+    /// The answer in your words; or a remark to an approval; or how a problem was solved or is avoided
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
@@ -67,15 +67,17 @@ impl Arguments {
         let given = (self.form, self.option.clone(), self.reason.clone(), self.text.clone());
         match given {
             (None, None, None, Some(text)) => Ok(Answer::Text { text }),
-            (Some(Form::Approve), None, None, None) => Ok(Answer::Approve),
-            (Some(Form::Reject), None, Some(reason), None) => Ok(Answer::Reject { reason }),
+            (Some(Form::Approve), None, None, text) => Ok(Answer::Approve { text }),
+            (Some(Form::Reject), None, Some(reason), None) if !reason.trim().is_empty() => {
+                Ok(Answer::Reject { reason })
+            }
             (Some(Form::Choose), Some(option), reason, None) => Ok(Answer::Choose { option, reason }),
             (Some(Form::Resolve), None, None, text) => Ok(Answer::Resolve { text }),
             (Some(Form::Workaround), None, None, Some(text)) => Ok(Answer::Workaround { text }),
             (form, ..) => {
                 let usage = match form {
                     None => "--text TEXT",
-                    Some(Form::Approve) => "approve",
+                    Some(Form::Approve) => "approve [--text REMARK]",
                     Some(Form::Reject) => "reject --reason WHY",
                     Some(Form::Choose) => "choose OPTION [--reason WHY]",
                     Some(Form::Resolve) => "resolve [--text HOW]",

@@ -31,10 +31,14 @@ pub(crate) fn input(kind: &dyn Kind, input: &Input) -> String {
         Input::Edited { edit, from: None } => format!("another program wrote {}", edit_summary(kind, edit)),
         Input::Deferred => "deferred transition".to_owned(),
         Input::Recovered { source } => source.to_string(),
-        Input::Fact { fact, .. } => match fact {
+        Input::Fact { fact, evidence } => match fact {
             Fact::Ended { attempt, .. } => format!("{attempt} ended"),
             Fact::BackoffElapsed { attempt } => format!("back-off elapsed, retrying `{}`", attempt.step),
-            Fact::Answered { step, turn, .. } => format!("{step}#{turn} was answered"),
+            Fact::Answered { step, turn, .. } => {
+                let answer = evidence.as_deref().and_then(|evidence| evidence.answer.as_ref());
+                let answer = answer.map(|answer| format!(": {}", output::single_line(&answer.to_string())));
+                format!("{step}#{turn} was answered{}", answer.unwrap_or_default())
+            }
         },
     }
 }

@@ -84,7 +84,7 @@ impl InboxItem {
         let errors = steps.filter_map(|(summary, step)| Some(format!("{step}: {}", summary.error?)));
         item.question = errors.collect::<Vec<_>>().join("\n");
         if machine.kind().info().retries {
-            item.commands = vec![format!("callboard retry {}", item.run)];
+            item.commands = vec![machine.retry_command(&item.run)];
         } else {
             item.hint = Some(machine.after_failure(&item.run));
         }

@@ -163,6 +163,38 @@ fn no_pause_skips_the_wait_and_says_so() {
     assert!(session.stderr.contains("`--pause-for-human-input` has no effect"), "{}", session.transcript());
 }
 
+/// An agent that wrote the answer file approved its own work.
+#[test]
+fn a_file_that_is_there_before_the_question_is_no_answer() {
+    let scene = with(WORKFLOW);
+    let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/trial__review.2.json"#;
+    scene.plan(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
+    let session = scene.run(&["--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.stderr.contains("written before the question"), "{}", session.transcript());
+    let again = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    assert_eq!(again.code, 4, "{}", again.transcript());
+    let approved = scene.callboard(&["answer", "trial/review", "approve", "--text", "ship it"]).run();
+    assert_eq!(approved.code, 0, "{}", approved.transcript());
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("review#2 was answered: approve: ship it"), "{}", log.transcript());
+}
+
+#[test]
+fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
+    let scene = with(WORKFLOW);
+    scene.plan(&[
+        r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$kit/env"; hand_in COMPLETED coded"#,
+    ]);
+    assert_eq!(scene.run(&["--exit-when-waiting"]).run().code, 4);
+    let blank = scene.callboard(&["answer", "trial/review", "reject", "--reason", " "]).run();
+    assert_eq!(blank.code, 2, "{}", blank.transcript());
+    assert_eq!(scene.callboard(&["answer", "trial/review", "reject", "--reason", "too dark"]).run().code, 0);
+    let session = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert_eq!(fs::read_to_string(scene.kit().join("env")).unwrap(), "review:\n");
+}
+
 #[test]
 fn a_step_of_a_person_takes_the_answer_file_too() {
     let scene = with(

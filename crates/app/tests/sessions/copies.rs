@@ -64,7 +64,7 @@ fn approved(scene: &Scene, engine: Running<'_>) -> (Value, Session) {
     let mut journal =
         wait(Journal::load(&scene.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
     let step = StepId::new("lamp.approve").unwrap();
-    wait(runner::answer(&mut journal, person(), &step, None, Answer::Approve)).unwrap();
+    wait(runner::answer(&mut journal, person(), &step, None, Answer::Approve { text: None })).unwrap();
     (item, engine.wait())
 }
 

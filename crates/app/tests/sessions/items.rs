@@ -69,7 +69,7 @@ fn journal(scene: &Scene) -> Journal {
 fn answer(scene: &Scene, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
     let step = StepId::new(step).unwrap();
     let answer = match choice {
-        "approve" => Answer::Approve,
+        "approve" => Answer::Approve { text: None },
         _ => Answer::Reject { reason: "too dark".to_owned() },
     };
     wait(runner::answer(&mut journal(scene), person(), &step, turn.map(Turn), answer))

@@ -145,7 +145,7 @@ impl Present for Cycle {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(run: &RunId, document: &Document) -> String {
+    fn after_failure(_: &Definition, run: &RunId, document: &Document) -> String {
         match document.state.status {
             Status::Failed => format!("run `callboard retry {run}` to go on with the failed phase"),
             Status::Created | Status::Running | Status::Paused | Status::Completed => {

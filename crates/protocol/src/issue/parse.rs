@@ -256,8 +256,8 @@ pub(super) fn parse_answer(document: &Document, step: Step, answer: &Answer) -> 
             Err("the answer is empty".to_owned())
         }
         Answer::Text { .. } | Answer::Workaround { .. } => Ok(Verdict::Answered),
-        Answer::Approve | Answer::Resolve { .. } if !is_question => Ok(Verdict::Answered),
-        Answer::Approve | Answer::Resolve { .. } | Answer::Choose { .. } => {
+        Answer::Approve { .. } | Answer::Resolve { .. } if !is_question => Ok(Verdict::Answered),
+        Answer::Approve { .. } | Answer::Resolve { .. } | Answer::Choose { .. } => {
             Err("answer with --text ANSWER, or end the run with `reject --reason WHY`".to_owned())
         }
     }

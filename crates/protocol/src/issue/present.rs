@@ -107,7 +107,7 @@ impl Present for Issue {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(run: &RunId, _: &Document) -> String {
+    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to try again")
     }
 

@@ -111,6 +111,7 @@ pub trait Machine: Debug + Send + Sync {
     fn result(&self) -> Vec<Line>;
     fn result_fields(&self) -> Map<String, Value>;
     fn after_failure(&self, run: &RunId) -> String;
+    fn retry_command(&self, run: &RunId) -> String;
     fn open_items(&self) -> Vec<OpenItem>;
     fn stalled(&self, now: Stamp) -> Vec<(StepId, String)>;
     fn grid(&self) -> Option<Grid>;
@@ -407,7 +408,11 @@ impl<P: Present> Machine for Typed<P> {
     }
 
     fn after_failure(&self, run: &RunId) -> String {
-        P::after_failure(run, &self.document)
+        P::after_failure(&self.definition, run, &self.document)
+    }
+
+    fn retry_command(&self, run: &RunId) -> String {
+        P::retry_command(&self.definition, run, &self.document)
     }
 
     fn stalled(&self, now: Stamp) -> Vec<(StepId, String)> {

@@ -209,7 +209,7 @@ impl Present for Peer {
     }
 
     /// A cycle that has ended stays ended. A new cycle continues a failed one, or improves on an unsuccessful review.
-    fn after_failure(_: &RunId, document: &Document) -> String {
+    fn after_failure(_: &Definition, _: &RunId, document: &Document) -> String {
         new_cycle(document)
     }
 }

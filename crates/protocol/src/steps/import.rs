@@ -16,7 +16,7 @@ use crate::rules::{ImportRefusal, Move};
 use crate::{Stamp, StepId};
 
 /// How `record` begins the error of a failed gate.
-const GATE_FAILURE: &str = "Gate failure";
+pub(super) const GATE_FAILURE: &str = "Gate failure";
 
 /// Each iteration becomes a change, so that an absurd count would exhaust the memory.
 const MAX_ITERATIONS: u32 = 10_000;

@@ -11,9 +11,6 @@ use super::workflow::StepSpec;
 use crate::StepId;
 use crate::people::{Answer, AnswerFile, ItemKind, Question};
 
-/// The option of an approval with a text: [`Answer::Approve`] has none.
-const APPROVE: &str = "approve";
-
 /// What a step waits for outside of the run.
 enum Wait {
     Conditions,
@@ -76,7 +73,7 @@ pub(super) fn parse_answer(
         (Some(Wait::Conditions), Answer::Resolve { .. }) => Ok(Verdict::Done),
         (
             Some(Wait::Conditions),
-            Answer::Approve
+            Answer::Approve { .. }
             | Answer::Reject { .. }
             | Answer::Choose { .. }
             | Answer::Workaround { .. }
@@ -84,8 +81,7 @@ pub(super) fn parse_answer(
         ) => Err(format!(
             "`{id}` waits for conditions: answer `resolve` to start it although they do not hold"
         )),
-        (Some(Wait::Person), Answer::Approve) => Ok(Verdict::Done),
-        (Some(Wait::Person), Answer::Choose { option, .. }) if option == APPROVE => Ok(Verdict::Done),
+        (Some(Wait::Person), Answer::Approve { .. }) => Ok(Verdict::Done),
         (Some(Wait::Person), Answer::Reject { .. }) if is_gate => Ok(Verdict::GateFailed),
         (Some(Wait::Person), Answer::Reject { .. }) => Ok(Verdict::Rejected),
         (
@@ -98,11 +94,12 @@ pub(super) fn parse_answer(
 /// Returns whether the answer of a person approves.
 pub(super) fn approves(answer: &Answer) -> bool {
     match answer {
-        Answer::Approve => true,
-        Answer::Choose { option, .. } => option == APPROVE,
-        Answer::Reject { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
-            false
-        }
+        Answer::Approve { .. } => true,
+        Answer::Reject { .. }
+        | Answer::Choose { .. }
+        | Answer::Resolve { .. }
+        | Answer::Workaround { .. }
+        | Answer::Text { .. } => false,
     }
 }
 
@@ -149,8 +146,7 @@ fn manual_input(file: &Value) -> Result<Answer, String> {
     let said: Vec<_> = [text("reason")?, text("text")?].into_iter().flatten().collect();
     let said = (!said.is_empty()).then(|| said.join("\n"));
     Ok(match (approved, said) {
-        (true, None) => Answer::Approve,
-        (true, reason) => Answer::Choose { option: APPROVE.to_owned(), reason },
+        (true, text) => Answer::Approve { text },
         (false, said) => Answer::Reject { reason: said.unwrap_or_else(|| "no reason was given".to_owned()) },
     })
 }
@@ -174,7 +170,7 @@ mod tests {
 
     #[test]
     fn an_answer_file_needs_a_boolean() {
-        assert_eq!(manual_input(&json!({ "approved": true })), Ok(Answer::Approve));
+        assert_eq!(manual_input(&json!({ "approved": true })), Ok(Answer::Approve { text: None }));
         let rejected = Answer::Reject { reason: "too dark\nsee the second page".to_owned() };
         let file = json!({ "approved": false, "reason": "too dark", "text": "see the second page" });
         assert_eq!(manual_input(&file), Ok(rejected));

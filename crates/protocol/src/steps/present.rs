@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::import::GATE_FAILURE;
 use super::loops;
 use super::workflow::ENGINE;
 use super::{
@@ -149,7 +150,9 @@ impl Present for Steps {
 
     fn failure_reason(change: &Change, step: &StepId) -> Option<&'static str> {
         match change {
-            Change::Failed(about) if about == step => Some("its gate failed in the last allowed iteration"),
+            Change::Failed(about) if about == step => {
+                Some("its result was refused, and no iteration or attempt is left")
+            }
             Change::Done(_)
             | Change::Entered { .. }
             | Change::Items { .. }
@@ -164,10 +167,25 @@ impl Present for Steps {
         }
     }
 
-    fn after_failure(run: &RunId, _: &Document) -> String {
+    fn after_failure(definition: &Definition, run: &RunId, document: &Document) -> String {
+        let retry = Self::retry_command(definition, run, document);
         format!(
-            "run `callboard retry {run}` to retry the failed steps, or `callboard skip {run} STEP --reason WHY` to continue without one"
+            "run `{retry}` to retry the failed steps, or `callboard skip {run} STEP --reason WHY` to continue without one"
         )
+    }
+
+    /// A gate that has no iterations left starts again at the target of its loop-back: alone, it would fail again.
+    fn retry_command(definition: &Definition, run: &RunId, document: &Document) -> String {
+        let target = definition.step_ids().find_map(|id| {
+            let step = document.steps.get(id.as_str())?;
+            let is_refused = step.status == Status::Failed
+                && step.last_error.as_deref().is_some_and(|error| error.starts_with(GATE_FAILURE));
+            definition.step(id).loop_back_to.as_ref().filter(|_| is_refused)
+        });
+        match target {
+            Some(target) => format!("callboard retry {run} --from {target}"),
+            None => format!("callboard retry {run}"),
+        }
     }
 }
 

@@ -163,7 +163,7 @@ impl Present for Team {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(run: &RunId, _: &Document) -> String {
+    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to reopen it")
     }
 

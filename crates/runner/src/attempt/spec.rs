@@ -288,8 +288,6 @@ impl AttemptSpec {
                 .brief
                 .findings
                 .iter()
-                // What a person says is in the prompt only.
-                .filter(|found| !found.report_path.is_empty())
                 .map(|found| (found.from.clone(), found.report_path.clone()))
                 .collect(),
         }

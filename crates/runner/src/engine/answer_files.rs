@@ -1,7 +1,8 @@
 //! Answer files: while a step waits, a file may answer it. The engine watches the file and commits the answer.
 //!
 //! A file for a single question is renamed after the question before its answer is committed. So it answers once, and an
-//! engine that is killed in between finds it again.
+//! engine that is killed in between finds it again. A file that is there before its question is no answer: an agent could
+//! approve its own work with it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, Evidence};
 use protocol::run::{Fact, TurnStatus};
-use protocol::{Answer, AnswerFile, StepId, Turn};
+use protocol::{Answer, AnswerFile, Revision, StepId, Turn};
 use supervisor::DirWatch;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -25,6 +26,8 @@ type QuestionId = (StepId, Turn);
 #[derive(Debug)]
 pub(super) struct AnswerFiles {
     watched: BTreeMap<QuestionId, Watched>,
+    /// Whether the questions that the engine found when it started are watched. All others are its own.
+    found_are_watched: bool,
     sender: mpsc::UnboundedSender<QuestionId>,
     written: mpsc::UnboundedReceiver<QuestionId>,
 }
@@ -42,7 +45,7 @@ impl Drop for Watched {
 impl Default for AnswerFiles {
     fn default() -> Self {
         let (sender, written) = mpsc::unbounded_channel();
-        Self { watched: BTreeMap::new(), sender, written }
+        Self { watched: BTreeMap::new(), found_are_watched: false, sender, written }
     }
 }
 
@@ -62,6 +65,8 @@ impl Engine<'_> {
         let waiting = self.journal.state.run.waiting_steps();
         let waiting: Vec<_> = waiting.map(|(step, turn)| (step.clone(), turn)).collect();
         self.answer_files.watched.retain(|question, _| waiting.contains(question));
+        let is_found = !std::mem::replace(&mut self.answer_files.found_are_watched, true)
+            && self.journal.position.revision > Revision(1);
         for question in waiting {
             if self.answer_files.watched.contains_key(&question) {
                 continue;
@@ -83,9 +88,28 @@ impl Engine<'_> {
                     &format!("its directory cannot be watched: {reason}"),
                 );
             }
+            if !is_found && let AnswerFile::Single(path) = &file {
+                self.move_early_files(&question, Path::new(path));
+            }
             self.read_answer_file(&question).await?;
         }
         Ok(())
+    }
+
+    /// Moves files aside that were written before their question was asked.
+    fn move_early_files(&mut self, question: &QuestionId, path: &Path) {
+        for early in [path.to_owned(), taken_path(path, question.1)] {
+            let aside = early.with_extension("early.json");
+            let reason = match fs::rename(&early, &aside) {
+                Ok(()) => format!(
+                    "it was written before the question was asked, and was moved to `{}`",
+                    aside.display()
+                ),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => format!("it was written before the question was asked: {error}"),
+            };
+            self.notice_no_answer(question, &AnswerFile::Single(early.display().to_string()), &reason);
+        }
     }
 
     /// Makes the directories for answers, before a view names them. What cannot be made is reported when it is watched.

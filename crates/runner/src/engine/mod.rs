@@ -144,10 +144,18 @@ impl<'o> Engine<'o> {
     }
 
     /// Drops decisions that were not committed and loads the run again.
+    /// Loads the run again, and shows the observer what other clients have committed.
     async fn reload(&mut self) -> Result<(), EngineError> {
         let Self { journal, lock, engine_config, observer, .. } = self;
+        let known = journal.position.revision;
         *journal =
             Box::pin(load(&journal.store, engine_config, &journal.run, lock.epoch(), *observer)).await?;
+        for revision in known.0 + 1..=journal.position.revision.0 {
+            let revision = Revision(revision);
+            if let Some(entry) = journal.entry(revision).await? {
+                observer.notice(Notice::Committed { machine: journal.machine(), revision, entry: &entry });
+            }
+        }
         Ok(())
     }
 
@@ -231,12 +239,13 @@ impl<'o> Engine<'o> {
         loop {
             self.proceed().await?;
             self.perform();
-            self.notice_questions();
             let before = self.journal.position.revision;
+            // Before people see the question: a file that is there by then was not written by one of them.
             self.watch_answer_files().await?;
             if self.journal.position.revision > before {
                 continue;
             }
+            self.notice_questions();
             self.write_views_if_due();
             if let Some(exit) = self.exit() {
                 self.write_all_views().await?;

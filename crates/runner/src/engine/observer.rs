@@ -16,7 +16,7 @@ pub enum Notice<'a> {
     Started { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// These attempts are on other hosts and may be alive there. This engine does not touch them.
     Remote { attempts: &'a [(AttemptId, String)] },
-    /// An entry was committed. The machine is that of the run after it.
+    /// An entry was committed, by this engine or by another client. The machine is that of the run afterwards.
     Committed { machine: &'a dyn Machine, revision: Revision, entry: &'a Entry },
     /// A step waits for a person: noticed once by each engine.
     Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },

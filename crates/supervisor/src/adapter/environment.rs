@@ -142,14 +142,14 @@ fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The gates that caused a loop-back, and their reports.
+/// The gates that caused a loop-back, and their reports. A person and a check leave no report: what they say is in the
+/// prompt.
 fn loop_back(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
-    let joined = |values: Vec<&str>| values.join(",");
-    let (from, reports) =
+    let (from, reports): (Vec<&str>, Vec<&str>) =
         assignment.loop_back.iter().map(|(from, report)| (from.as_str(), report.as_str())).unzip();
-    let variables = [("LOOP_BACK_FROM", joined(from)), ("LOOP_BACK_REPORT", joined(reports))];
-    let has_loop_back = !assignment.loop_back.is_empty();
-    variables.into_iter().filter(move |_| has_loop_back).map(|(name, value)| (name.to_owned(), value))
+    let reports: Vec<_> = reports.into_iter().filter(|report| !report.is_empty()).collect();
+    let variables = [("LOOP_BACK_FROM", from.join(",")), ("LOOP_BACK_REPORT", reports.join(","))];
+    variables.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.to_owned(), value))
 }
 
 /// The artifacts of the needed steps.

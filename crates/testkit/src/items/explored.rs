@@ -44,7 +44,7 @@ impl Explored for Items {
 
     fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
         match verdict {
-            Verdict::Approved => Answer::Approve,
+            Verdict::Approved => Answer::Approve { text: None },
             Verdict::Rejected | Verdict::Planned(_) | Verdict::Made | Verdict::Recorded => {
                 Answer::Reject { reason: "because".to_owned() }
             }

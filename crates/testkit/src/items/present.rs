@@ -60,7 +60,7 @@ impl Present for Items {
         }
     }
 
-    fn after_failure(run: &RunId, _: &Document) -> String {
+    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to retry the failed steps")
     }
 

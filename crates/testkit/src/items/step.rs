@@ -213,7 +213,7 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
 
 pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
     match (step, answer) {
-        (Step::Approve(_), Answer::Approve) => Ok(Verdict::Approved),
+        (Step::Approve(_), Answer::Approve { .. }) => Ok(Verdict::Approved),
         (Step::Approve(_), Answer::Reject { .. }) => Ok(Verdict::Rejected),
         (Step::Approve(_), _) => Err("answer `approve` or `reject`".to_owned()),
         (Step::Plan | Step::Make(_) | Step::Record(_), _) => Err(format!("`{step}` asks no person")),

@@ -117,8 +117,11 @@ fn answer_all(scene: &Scene, run: &RunId, done: &AtomicBool) {
                 journal.state.run.waiting_steps().map(|(step, turn)| (step.clone(), turn)).collect();
             for (step, turn) in open {
                 let rejects = step.as_str() == "b.approve" && turn.0 == 1;
-                let answer =
-                    if rejects { Answer::Reject { reason: "because".to_owned() } } else { Answer::Approve };
+                let answer = if rejects {
+                    Answer::Reject { reason: "because".to_owned() }
+                } else {
+                    Answer::Approve { text: None }
+                };
                 runner::answer(&mut journal, ada.clone(), &step, Some(turn), answer).await?;
             }
             Ok(())

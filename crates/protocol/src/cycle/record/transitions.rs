@@ -231,7 +231,7 @@ impl Recorder<'_> {
                     Some(Answer::Choose { option, .. }) => option.clone(),
                     Some(Answer::Text { text }) => text.clone(),
                     Some(
-                        Answer::Approve
+                        Answer::Approve { .. }
                         | Answer::Reject { .. }
                         | Answer::Resolve { .. }
                         | Answer::Workaround { .. },

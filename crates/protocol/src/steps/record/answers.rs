@@ -104,8 +104,7 @@ pub(super) fn is_rejected(entry: &Entry<Steps>) -> bool {
 pub(super) fn answer_line(entry: &Entry<Steps>, evidence: Option<&Evidence>) -> Option<String> {
     let answer = evidence?.answer.as_ref()?;
     let done = match answer {
-        Answer::Approve => "Approved",
-        Answer::Choose { .. } if people::approves(answer) => "Approved",
+        Answer::Approve { .. } => "Approved",
         Answer::Reject { .. } => "Rejected",
         Answer::Choose { .. } | Answer::Resolve { .. } | Answer::Workaround { .. } | Answer::Text { .. } => {
             "Answered"

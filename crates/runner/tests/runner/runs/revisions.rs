@@ -36,7 +36,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
             (run_at.state.at, Typed::<Steps>::of(run_at.machine()).unwrap().document.head.updated_at),
-            (entry.at, entry.at),
+            (entry.at, entry.at.into()),
             "its time is the entry's"
         );
     }

@@ -178,7 +178,7 @@ impl Explored for Steps {
             Verdict::Done if state.phase(definition, step) == Phase::Conditions => {
                 Answer::Resolve { text: None }
             }
-            Verdict::Done => Answer::Approve,
+            Verdict::Done => Answer::Approve { text: None },
             Verdict::Items(_) => Answer::Resolve { text: None },
             Verdict::GateFailed | Verdict::Rejected | Verdict::ChecksFailed => {
                 Answer::Reject { reason: "too dark".to_owned() }
