@@ -145,6 +145,8 @@ struct JsonSummary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a BTreeSet<String>>,
     updated_at: Stamp,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rehearsal: bool,
     /// Whether the directory of its files was deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     files_deleted: bool,
@@ -305,6 +307,7 @@ impl Listed<'_> {
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
                 updated_at: summary.updated_at,
+                rehearsal: summary.is_rehearsal,
                 files_deleted: self.deleted_dir.is_some(),
             }),
             problem: self.summary.is_none().then(|| self.problem()),
@@ -337,8 +340,9 @@ impl Listed<'_> {
         let ago = output::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };
+        let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
         format!(
-            "{run}  {}  {:>3}/{:<3}  {}  {}",
+            "{run}  {}  {:>3}/{:<3}  {}{rehearsal}  {}",
             styled(style, format_args!("{word:<11}")),
             summary.progress.done,
             summary.progress.total,

@@ -76,6 +76,9 @@ fn as_json(run_at: &RunAt, overview: &RunOverview) {
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
+    if run_at.summary().is_rehearsal {
+        shown["rehearsal"] = true.into();
+    }
     let mut rest = serde_json::to_value(overview).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
@@ -128,9 +131,10 @@ fn engine_presence(run_at: &RunAt, overview: &RunOverview) -> EnginePresence {
 fn head(run_at: &RunAt, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::shown(&summary, engine);
+    let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
     let when = if past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     output::data(format_args!(
-        "{} {}  {}  {}/{} {}  revision {}{when}",
+        "{} {}{rehearsal}  {}  {}/{} {}  revision {}{when}",
         styled(BOLD, &run_at.run),
         summary.title,
         styled(style, word),
@@ -169,6 +173,10 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
             };
             output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
+        EngineStatus::Missing if run_at.state.run.is_waiting() => output::advice(format_args!(
+            "{}: answer what `callboard inbox` lists, then run `callboard resume {run}`",
+            styled(YELLOW, "no engine")
+        )),
         EngineStatus::Missing if overview.remote.is_empty() => output::advice(format_args!(
             "{}: run `callboard resume {run}` to continue it",
             styled(YELLOW, "no engine")

@@ -115,7 +115,7 @@ impl Engine<'_> {
             arguments: effect.as_ref().map(|effect| effect.arguments.clone()).unwrap_or_default(),
             repo_dir: PathBuf::from(&spec.options.location.repo_dir),
             trees: spec.options.trees(),
-            rehearsal: spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal()),
+            rehearsal: spec.options.is_rehearsal(),
             checks: spec.options.checks.clone(),
             dir: AttemptDir::new(&self.engine_config.attempts_dir(), run, attempt),
             mark: Mark { store: store_root.clone(), run: run.clone(), attempt: attempt.clone() },

@@ -55,6 +55,11 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// Returns whether the scripted agent works on every step.
+    pub fn is_rehearsal(&self) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal())
+    }
+
     /// Returns the worktrees of the run, if it has any.
     pub fn trees(&self) -> Option<RunTrees> {
         let options = self.worktrees.clone()?;

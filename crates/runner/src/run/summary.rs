@@ -21,6 +21,9 @@ pub struct Summary {
     /// Whether only the answer of a person can move the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_waiting: bool,
+    /// Whether the scripted agent works on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rehearsal: bool,
     /// Their hosts, each once.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
@@ -36,6 +39,7 @@ impl Summary {
             progress: state.run.machine.progress(),
             running: state.run.live_attempts().count(),
             is_waiting: state.run.is_waiting(),
+            is_rehearsal: spec.options.is_rehearsal(),
             hosts: state.hosts.values().cloned().collect(),
             updated_at: state.at,
         }

@@ -41,6 +41,8 @@ pub(super) struct Runs {
 pub(super) struct Unfinished {
     pub(super) run: RunId,
     pub(super) status: Option<RunStatus>,
+    /// Whether only the answer of a person can move it.
+    is_waiting: bool,
     pub(super) engine: Option<Engine>,
     pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
     /// The run's repository, if it is another one on this machine. The directories of its attempts are there.
@@ -91,9 +93,10 @@ impl Unfinished {
 impl Runs {
     pub(super) async fn load(location: &Location, store: &AnyStore, locks: &Locks) -> Result<Self, Failure> {
         let all = store.runs().await?;
-        let rows = all.iter().map(|row| (row, workspace::summary(row).map(|summary| summary.status)));
-        let unfinished = rows.filter(|(_, status)| !matches!(status, Some(RunStatus::Finished(_))));
-        let reads = unfinished.map(async |(row, status)| {
+        let rows = all.iter().map(|row| (row, workspace::summary(row)));
+        let is_finished = |summary: &Summary| matches!(summary.status, RunStatus::Finished(_));
+        let unfinished = rows.filter(|(_, summary)| !summary.as_ref().is_some_and(is_finished));
+        let reads = unfinished.map(async |(row, summary)| {
             // An unreadable run has no protocol; reading the protocol again gives the reason.
             let found = if row.protocol.is_empty()
                 && let Err(error) = store.protocol(&row.run).await
@@ -111,7 +114,9 @@ impl Runs {
                 Err(failure) => (Err(failure), None),
             };
             let run = row.run.clone();
-            Ok::<_, Failure>(Unfinished { run, status, engine, live_attempts, other_repository })
+            let is_waiting = summary.as_ref().is_some_and(|summary| summary.is_waiting);
+            let status = summary.map(|summary| summary.status);
+            Ok::<_, Failure>(Unfinished { run, status, is_waiting, engine, live_attempts, other_repository })
         });
         let unfinished = futures_util::stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?;
         Ok(Self { all, unfinished })
@@ -165,7 +170,7 @@ pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
 }
 
 fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
-    let Unfinished { run, status, engine, live_attempts, other_repository } = unfinished;
+    let Unfinished { run, status, is_waiting, engine, live_attempts, other_repository } = unfinished;
     // A local directory named by the user is used as it is.
     let other_repository = other_repository.as_ref().filter(|_| context.has_address());
     let live_attempts = match live_attempts {
@@ -195,6 +200,10 @@ fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
             let (_, word) = run_status::label(*status);
             findings.push(Finding::note(CHECK, format!("run `{run}` is {word}")).command(resume));
         }
+        (None, Some(_)) if *is_waiting => findings.push(
+            Finding::note(CHECK, format!("run `{run}` waits for a person"))
+                .command(format!("callboard inbox{}", context.flags)),
+        ),
         (None, Some(_)) => {
             let finding = Finding::problem(CHECK, format!("run `{run}` is unfinished and has no engine"));
             let finding = match other_repository {
@@ -269,6 +278,7 @@ mod tests {
                 progress: Progress { done: 0, total: 1 },
                 running: 0,
                 is_waiting: false,
+                is_rehearsal: false,
                 hosts: BTreeSet::new(),
                 updated_at: now.plus(Duration::from_secs(ahead)),
             };
