@@ -18,8 +18,8 @@ mod run;
 mod views;
 
 pub use attempt::{
-    EffectOrder, Effects, FastForwardBase, Merge, PerformEffect, PromptFiles, ReadItems, WatchFailed,
-    last_line, last_lines, preview_prompt,
+    EffectOrder, Effects, FastForwardBase, FindArtifacts, Merge, PerformEffect, PromptFiles, ReadItems,
+    WatchFailed, last_line, last_lines, preview_prompt,
 };
 pub use clock::Clock;
 pub use engine::{

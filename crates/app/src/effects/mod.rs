@@ -8,14 +8,15 @@ mod tracker;
 
 use std::sync::Arc;
 
-use runner::{Effects, FastForwardBase, Merge, PerformEffect, ReadItems};
+use runner::{Effects, FastForwardBase, FindArtifacts, Merge, PerformEffect, ReadItems};
 use serde_json::{Map, Value};
 
 /// Returns the effects of every program, by name.
 pub fn effects() -> Effects {
-    let all: [(&'static str, Arc<dyn PerformEffect>); 10] = [
+    let all: [(&'static str, Arc<dyn PerformEffect>); 11] = [
         ("merge", Arc::new(Merge)),
         (protocol::steps::ITEMS, Arc::new(ReadItems)),
+        (protocol::steps::FIND_ARTIFACTS, Arc::new(FindArtifacts)),
         ("fast-forward", Arc::new(FastForwardBase)),
         ("issue-diff", Arc::new(git::Diff)),
         ("issue-commit", Arc::new(git::Commit)),

@@ -41,6 +41,7 @@ mod succeeding;
 mod team;
 mod terminal;
 mod views;
+mod when;
 mod workflows;
 mod worktrees;
 

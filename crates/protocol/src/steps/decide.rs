@@ -90,6 +90,7 @@ fn consider_event(
             Verdict::GateFailed => gate_failed(definition, state, step),
             Verdict::Rejected => failed(definition, state, step),
             Verdict::ChecksFailed => checks_failed(definition, state, step),
+            Verdict::Skip => done(definition, state, Change::Skipped(step)),
             Verdict::Items(count) => done(definition, state, Change::Items { step, count }),
         },
         Event::Exhausted { step } => failed(definition, state, step),
@@ -135,7 +136,13 @@ fn phase_done(definition: &Definition, state: &State, step: StepId) -> Move<Chan
     let queued = match phase {
         // A transition of its own follows, so that the document shows that the answer has arrived.
         Phase::Answered => Vec::new(),
-        Phase::Conditions | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Approval => {
+        Phase::When
+        | Phase::Conditions
+        | Phase::Items
+        | Phase::Each
+        | Phase::Work
+        | Phase::Checks
+        | Phase::Approval => {
             vec![step.clone()]
         }
     };

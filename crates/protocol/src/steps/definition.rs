@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
 
@@ -75,7 +76,8 @@ impl TryFrom<Unchecked> for Definition {
                 ItemsSource::Step(from) | ItemsSource::With(from) => Some(from),
                 ItemsSource::Items(_) | ItemsSource::Artifact(_) => None,
             });
-            step.needs.iter().chain(&step.loop_back_to).chain(source)
+            let asked = step.when.iter().filter_map(When::step);
+            step.needs.iter().chain(&step.loop_back_to).chain(source).chain(asked)
         });
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),

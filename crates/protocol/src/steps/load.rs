@@ -15,6 +15,7 @@ mod loops;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod when;
 mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
@@ -59,15 +60,23 @@ pub struct Examined {
     pub prompts: Vec<PromptReference>,
 }
 
-/// Where a step names its prompt file, which may not exist.
+/// Where a step has its prompt, or names its file, which may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptReference {
-    /// As written.
-    pub path: String,
+    pub prompt: Prompt,
     /// The step's id, if it has one.
     pub step: Option<String>,
     pub line: usize,
     pub column: usize,
+}
+
+/// The value of `prompt`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// The path of a file, as written.
+    File(String),
+    /// The prompt itself: a text of several lines (`prompt: |`).
+    Text(String),
 }
 
 /// Examines a workflow. Unlike [`load`], it also returns what could be read of an invalid file.
@@ -79,7 +88,7 @@ pub fn examine(text: &str) -> Examined {
     let prompts = steps.filter_map(|step| {
         let Located { value, pos } = step.prompt.as_ref()?;
         let id = step.id.as_ref().map(|id| id.value.clone());
-        Some(PromptReference { path: value.clone(), step: id, line: pos.line, column: pos.column })
+        Some(PromptReference { prompt: value.clone(), step: id, line: pos.line, column: pos.column })
     });
     let prompts = prompts.collect();
     let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
@@ -96,6 +105,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
     graph::check_loop_backs(&draft.steps, &edges, problems);
     worktrees::check_ids(&draft.steps, problems);
     loops::check(&draft.steps, &edges, problems);
+    when::check(&draft.steps, &edges, problems);
     let steps = draft.steps.into_iter().zip(&edges).enumerate();
     Some(Workflow {
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
@@ -116,7 +126,7 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
         id: ids[index].clone()?,
         agent: step.agent?,
         prompt: match step.prompt {
-            Some(prompt) => prompt.value,
+            Some(Located { value: Prompt::File(text) | Prompt::Text(text), .. }) => text,
             None if is_for_person => String::new(),
             None => return None,
         },
@@ -130,6 +140,12 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
         // A step of a person asks at once.
         human_in_the_loop: step.human_in_the_loop && !is_for_person,
         gates: step.gates,
+        when: step
+            .when
+            .into_iter()
+            .zip(&edges.when)
+            .map(|(when, asked)| when.build(asked.as_ref().and_then(|asked| ids[asked.value].clone())))
+            .collect::<Option<_>>()?,
         checks: step.checks,
         data_loop: match step.data_loop {
             None => None,

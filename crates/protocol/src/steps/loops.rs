@@ -53,7 +53,8 @@ pub(super) fn needs(definition: &Definition, state: &State, id: &StepId) -> Vec<
             {
                 items(definition, state, step).collect()
             }
-            Phase::Conditions
+            Phase::When
+            | Phase::Conditions
             | Phase::Items
             | Phase::Each
             | Phase::Work

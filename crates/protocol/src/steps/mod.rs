@@ -22,6 +22,7 @@ mod salvage;
 mod state;
 mod step;
 mod time;
+mod when;
 pub mod workflow;
 
 use std::num::NonZeroU32;
@@ -37,6 +38,7 @@ pub use salvage::{Completed, complete, salvage};
 pub use state::{Change, State};
 pub use step::Verdict;
 pub use time::Time;
+pub use when::{Comparison, EXISTING, EndStatus, FIND_ARTIFACTS, Operand, PATHS, When};
 pub use workflow::{DataLoop, ItemsSource, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow};
 
 use crate::brief::Brief;
@@ -129,11 +131,18 @@ impl Protocol for Steps {
     }
 
     fn max_attempts(definition: &Definition, state: &State, step: &StepId) -> NonZeroU32 {
-        if state.phase(definition, step) == Phase::Items {
-            return NonZeroU32::MIN;
+        match state.phase(definition, step) {
+            Phase::When | Phase::Items => NonZeroU32::MIN,
+            Phase::Conditions
+            | Phase::Each
+            | Phase::Work
+            | Phase::Checks
+            | Phase::Approval
+            | Phase::Answered => {
+                let left = definition.max_attempts(step).get().saturating_sub(state.failed_checks(step));
+                NonZeroU32::new(left).unwrap_or(NonZeroU32::MIN)
+            }
         }
-        let left = definition.max_attempts(step).get().saturating_sub(state.failed_checks(step));
-        NonZeroU32::new(left).unwrap_or(NonZeroU32::MIN)
     }
 
     fn rank(definition: &Definition, _: &State, step: &StepId) -> usize {

@@ -23,7 +23,7 @@ fn wait(definition: &Definition, document: &Document, id: &StepId) -> Option<Wai
         Phase::Conditions => Some(Wait::Conditions),
         Phase::Approval => Some(Wait::Person),
         Phase::Work if definition.step(id).is_for_person() => Some(Wait::Person),
-        Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Answered => None,
+        Phase::When | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Answered => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The phases of a step: what the engine does with it, one after the other, from its conditions to the approval.
+//! The phases of a step: what the engine does with it, one after the other, from `when` to the approval.
 //!
 //! Each phase is a turn of the step, and the phase decides what works on that turn. A step with nothing but an agent has one
 //! phase. A step with a data loop has no work of its own: its items have.
@@ -14,6 +14,8 @@ use crate::rules::StepKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// The engine finds out whether the step is to run (`when`).
+    When,
     /// It waits until the conditions in `gates` hold.
     Conditions,
     /// The engine reads the items of its data loop.
@@ -39,6 +41,7 @@ impl Definition {
         let repeats = source.is_some();
         let is_paired = matches!(source, Some(ItemsSource::With(_)));
         let all = [
+            (!is_item && !step.when.is_empty(), Phase::When),
             (!is_item && !step.gates.is_empty(), Phase::Conditions),
             (repeats && !is_paired, Phase::Items),
             (repeats, Phase::Each),
@@ -64,7 +67,7 @@ impl Definition {
     pub fn kind_in(&self, id: &StepId, phase: Phase) -> StepKind {
         match phase {
             Phase::Conditions | Phase::Approval | Phase::Answered => StepKind::Person,
-            Phase::Items | Phase::Each => StepKind::Effect,
+            Phase::When | Phase::Items | Phase::Each => StepKind::Effect,
             Phase::Work => self.step(id).kind(),
             Phase::Checks => StepKind::Command,
         }

@@ -22,7 +22,7 @@ impl Present for Steps {
 
     fn agent(definition: &Definition, state: &State, step: &StepId) -> String {
         match state.phase(definition, step) {
-            Phase::Items | Phase::Checks => ENGINE.to_owned(),
+            Phase::When | Phase::Items | Phase::Checks => ENGINE.to_owned(),
             Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
                 definition.step(step).agent.clone()
             }
@@ -71,6 +71,7 @@ impl Present for Steps {
             Verdict::Rejected => "rejected it",
             Verdict::ChecksFailed => "reported a red check",
             Verdict::Items(_) => "found its items",
+            Verdict::Skip => "is not to run",
         }
     }
 

@@ -17,7 +17,7 @@ use super::document::{
 };
 use super::phase::Phase;
 use super::state::Change as ProtocolChange;
-use super::{Steps, import, layout};
+use super::{Steps, import, layout, when};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;
@@ -66,6 +66,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Started { attempt, counted_attempt } => {
                 let id = &attempt.step;
                 match document.phase(definition, id) {
+                    // It has not started.
+                    Phase::When => continue,
                     Phase::Checks => {
                         step(document, id, &mut parts).status = Status::Running;
                         continue;
@@ -86,7 +88,10 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 let phase = document.phase(definition, &attempt.step);
                 let step = step(document, &attempt.step, &mut parts);
                 match phase {
-                    Phase::Items | Phase::Checks => record_own_end(step, *exit, evidence, entry.at),
+                    Phase::When if *exit != Exit::Exhausted => {}
+                    Phase::When | Phase::Items | Phase::Checks => {
+                        record_own_end(step, *exit, evidence, entry.at);
+                    }
                     Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
                         record_end(step, path, *exit, evidence, entry.at);
                     }
@@ -268,13 +273,28 @@ fn record_transition(
             step.attempts = 0;
         }
         ProtocolChange::Skipped(id) => {
+            let why = match document.phase(definition, id) {
+                Phase::When => evidence
+                    .and_then(|evidence| evidence.report.as_ref())
+                    .and_then(|report| when::unmet(document, definition.step(id), report)),
+                Phase::Conditions
+                | Phase::Items
+                | Phase::Each
+                | Phase::Work
+                | Phase::Checks
+                | Phase::Approval
+                | Phase::Answered => None,
+            };
             record_phase(document, id, None, parts);
             let step = step(document, id, parts);
             step.status = Status::Skipped;
             step.ended_at = Some(entry.at.into());
             step.last_error = None;
             step.blocked_by_loop = None;
-            step.logs = vec![skipped_because(entry)];
+            step.logs = vec![match why {
+                Some(why) => format!("Skipped because {why}"),
+                None => skipped_because(entry),
+            }];
         }
         ProtocolChange::RestartRequested(_) => {}
         ProtocolChange::Restarted { steps, items, .. } => {

@@ -8,6 +8,7 @@ use super::document::Document;
 use super::items;
 use super::loops::item_id;
 use super::phase::Phase;
+use super::when;
 use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};
@@ -28,6 +29,8 @@ pub enum Verdict {
     ChecksFailed,
     /// The data loop has so many items.
     Items(u32),
+    /// What `when` asks for is not so: the step is skipped.
+    Skip,
 }
 
 pub(super) fn parse_report(
@@ -38,6 +41,7 @@ pub(super) fn parse_report(
 ) -> ParsedReport<Verdict> {
     match document.phase(definition, step) {
         Phase::Checks => parse_checks(definition, step, report),
+        Phase::When => when::parse(document, definition.step(step), report),
         Phase::Items => items::parse(definition.step(step), report),
         Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
             parse_work(definition, step, report)
@@ -102,9 +106,13 @@ pub(super) fn brief(
     let shown: Vec<_> = match phase {
         // The person judges what the step itself has done.
         Phase::Approval => vec![id.clone()],
-        Phase::Conditions | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Answered => {
-            needs().collect()
-        }
+        Phase::When
+        | Phase::Conditions
+        | Phase::Items
+        | Phase::Each
+        | Phase::Work
+        | Phase::Checks
+        | Phase::Answered => needs().collect(),
     };
     let upstream = shown.into_iter().filter_map(|need| {
         let needed = document.step(need.as_str())?;
@@ -145,8 +153,11 @@ pub(super) fn brief(
 /// Returns the effect of a step that the engine performs.
 pub(super) fn effect(definition: &Definition, document: &Document, id: &StepId) -> Option<Effect> {
     let step = definition.step(id);
-    if document.phase(definition, id) == Phase::Items {
-        return items::effect(document, step);
+    match document.phase(definition, id) {
+        Phase::When => return Some(when::effect(step)),
+        Phase::Items => return items::effect(document, step),
+        Phase::Conditions | Phase::Each | Phase::Work | Phase::Checks | Phase::Approval | Phase::Answered => {
+        }
     }
     Some(match step.effect.as_ref()? {
         StepEffect::Merge(step) => Effect { name: "merge", arguments: json!({ "worktree": step }) },

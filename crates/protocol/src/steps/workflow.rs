@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::when::When;
 use crate::checks::CheckSpec;
 use crate::ids::StepId;
 use crate::rules::StepKind;
@@ -92,7 +93,8 @@ pub struct StepSpec {
     pub id: StepId,
     /// The adapter that runs it: a name of `[adapters]` in the configuration.
     pub agent: String,
-    /// The path of the prompt file, as written. It is resolved when the run is opened. Empty if a person is asked without one.
+    /// The path of the prompt file, as written, or the prompt itself. It is resolved when the run is opened. Empty if a person
+    /// is asked without one.
     pub prompt: String,
     /// The steps that must be done before this one. No other edges exist.
     pub needs: Vec<StepId>,
@@ -116,6 +118,9 @@ pub struct StepSpec {
     /// The conditions that must hold before the step starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<String>,
+    /// What must be true for the step to run. If it is not, the step is skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<When>,
     /// What the engine runs in the step's tree after the agent's report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<StepCheck>,
@@ -218,6 +223,7 @@ impl StepSpec {
             max_attempts: None,
             human_in_the_loop: false,
             gates: Vec::new(),
+            when: Vec::new(),
             checks: Vec::new(),
             data_loop: None,
             worktree: false,
@@ -274,6 +280,7 @@ mod seconds {
 
 #[cfg(test)]
 mod tests {
+    use super::super::when::{Comparison, EndStatus, Operand};
     use super::*;
 
     fn step() -> StepSpec {
@@ -290,6 +297,15 @@ mod tests {
             max_attempts: NonZeroU32::new(3),
             human_in_the_loop: true,
             gates: vec!["ci".to_owned()],
+            when: vec![
+                When::Artifact("PLAN.md".to_owned()),
+                When::Status { step: StepId::new("plan").unwrap(), status: EndStatus::Skipped },
+                When::Metric {
+                    step: StepId::new("plan").unwrap(),
+                    metric: "risk".to_owned(),
+                    comparison: Comparison::Is(Operand::Word("high".to_owned())),
+                },
+            ],
             checks: vec![
                 StepCheck::Named("test".to_owned()),
                 StepCheck::Command(CheckSpec {

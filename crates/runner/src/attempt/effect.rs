@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::checks::{CheckResult, CheckSpec};
-use protocol::{AttemptId, Effect, RunId, Turn};
+use protocol::{AttemptId, Effect, RunId, RunLocation, Turn};
 use serde_json::{Map, Value};
 use supervisor::checks::{CheckError, Runner, Stop};
 use supervisor::git::RunTrees;
@@ -58,6 +58,13 @@ impl EffectOrder {
     pub fn key(&self) -> String {
         let AttemptId { step, turn: Turn(turn), .. } = &self.attempt;
         format!("{}/{step}#{turn}", self.run)
+    }
+
+    /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree.
+    pub(super) fn artifact(&self, artifact: &str) -> PathBuf {
+        let tree = self.trees.as_ref().map(|trees| trees.path(None));
+        let is_of_run = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
+        tree.filter(|_| !is_of_run).unwrap_or_else(|| self.repo_dir.clone()).join(artifact)
     }
 
     /// Runs the checks in a tree. A rehearsal does not run them.

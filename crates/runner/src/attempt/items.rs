@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use protocol::RunLocation;
 use protocol::steps::ITEMS;
 use serde_json::{Map, Value, json};
 
@@ -43,11 +42,7 @@ impl PerformEffect for ReadItems {
 }
 
 fn read(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
-    let tree = order.trees.as_ref().map(|trees| trees.path(None));
-    let tree = tree.as_deref().unwrap_or(&order.repo_dir);
-    // Files of the run's directory are in the repository, all others in the tree.
-    let root = if format!("/{artifact}").starts_with(RunLocation::EXCLUDED) { &order.repo_dir } else { tree };
-    let path = root.join(artifact);
+    let path = order.artifact(artifact);
     let unusable = |why: String| format!("the items in `{}` are unusable: {why}", shown(&path));
     let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
     let value: Value =

@@ -1,6 +1,7 @@
 //! One attempt, seen from the engine: what it needs ([`AttemptSpec`]), what it is told ([`PromptFiles`]), the task that
 //! watches it, and how its end becomes a fact ([`Classifier`]). The attempt of an [effect](PerformEffect) has no process.
 
+mod artifacts;
 mod effect;
 mod items;
 mod log_tail;
@@ -10,6 +11,7 @@ mod result;
 mod spec;
 mod task;
 
+pub use artifacts::FindArtifacts;
 pub(crate) use effect::{EffectEnd, refuse_effect, spawn_effect};
 pub use effect::{EffectOrder, Effects, PerformEffect};
 pub use items::ReadItems;

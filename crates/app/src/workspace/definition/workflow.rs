@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::Workflow;
-use protocol::steps::load::{self, Examined, Problem, PromptReference, Rule};
+use protocol::steps::load::{self, Examined, Problem, Prompt, PromptReference, Rule};
 
 /// The result of reading the file and its prompts.
 #[derive(Debug)]
@@ -31,9 +31,13 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str) -> Read {
     Read { whole, problems, warnings }
 }
 
-/// Reads a step's prompt from the first existing path, in the specified order.
+/// Returns a step's prompt, or reads it from the first existing path, in the specified order.
 fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<String, Problem> {
-    let PromptReference { path, step, line, column } = reference;
+    let PromptReference { prompt, step, line, column } = reference;
+    let path = match prompt {
+        Prompt::Text(text) => return Ok(text.clone()),
+        Prompt::File(path) => path,
+    };
     let called = match step {
         Some(step) => format!("the prompt `{path}` of step `{step}`"),
         None => format!("the prompt `{path}`"),
@@ -108,5 +112,15 @@ steps:
             let (_, prompts) = read(repo.path(), &flows.join("wf.yaml"), source).whole.unwrap();
             assert_eq!(prompts, [folder.to_str().unwrap()]);
         }
+    }
+
+    #[test]
+    fn a_block_is_the_prompt_itself_even_if_it_has_one_line() {
+        let repo = tempfile::tempdir().unwrap();
+        let source =
+            "steps:\n- id: a\n  agent: x\n  prompt: |\n    Plan it.\n- {id: b, agent: x, prompt: b.md}\n";
+        fs::write(repo.path().join("b.md"), "from the file").unwrap();
+        let (_, prompts) = read(repo.path(), &repo.path().join("wf.yaml"), source).whole.unwrap();
+        assert_eq!(prompts, ["Plan it.\n", "from the file"]);
     }
 }

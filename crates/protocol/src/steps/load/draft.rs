@@ -6,20 +6,22 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 
 use super::super::workflow::{PERSON, StepCheck};
+use super::Prompt;
 use super::checks;
 use super::field;
 use super::grammar::{self, Key};
 use super::loops::{self, LoopDraft};
+use super::when::{self, WhenDraft};
 use crate::closest;
 use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
 
 /// Keys that are about attempts, which a person does not make.
 pub(super) const ATTEMPT_KEYS: [&str; 4] = ["model", "timeout", "max_attempts", "checks"];
 
-/// Keys of the specified format that this version refuses, and what each of them would do.
+/// Keys of the specified format that are refused, and what says the same. The format has no rule for when they hold.
 const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
-    ("until_condition", "repeating a step until a condition holds"),
-    ("merge_conditions", "conditions for merging"),
+    ("until_condition", "use a gate with `loop_back_to`, which repeats until its report passes"),
+    ("merge_conditions", "use `checks`, which judge the step before it is merged, or `gates`"),
 ];
 
 pub(super) struct Draft {
@@ -33,7 +35,7 @@ pub(super) struct Draft {
 pub(super) struct StepDraft {
     pub(super) id: Option<Located<String>>,
     pub(super) agent: Option<String>,
-    pub(super) prompt: Option<Located<String>>,
+    pub(super) prompt: Option<Located<Prompt>>,
     pub(super) needs: Vec<Located<String>>,
     /// Whether a part of `needs` could not be read, so that its dependencies are not all known.
     pub(super) needs_incomplete: bool,
@@ -45,6 +47,7 @@ pub(super) struct StepDraft {
     pub(super) max_attempts: Option<NonZeroU32>,
     pub(super) human_in_the_loop: bool,
     pub(super) gates: Vec<String>,
+    pub(super) when: Vec<WhenDraft>,
     pub(super) checks: Vec<StepCheck>,
     pub(super) data_loop: Option<LoopDraft>,
     pub(super) worktree: bool,
@@ -127,14 +130,13 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
     }
     let get = |key| Entry::find(entries, key);
     let mut text = |key| get(key).and_then(|entry| field::text(entry, problems));
-    let (agent, prompt, model, loop_back_to) =
-        (text("agent"), text("prompt"), text("model"), text("loop_back_to"));
+    let (agent, model, loop_back_to) = (text("agent"), text("model"), text("loop_back_to"));
     let before = problems.count();
     let needs = get("needs").map(|entry| field::ids(entry, problems)).unwrap_or_default();
     Some(StepDraft {
         id: id.flatten(),
         agent: agent.map(|agent| agent.value),
-        prompt,
+        prompt: get("prompt").and_then(|entry| field::prompt(entry, problems)),
         needs,
         needs_incomplete: problems.count() > before,
         next_on_success: get("next_on_success").map(|entry| field::ids(entry, problems)).unwrap_or_default(),
@@ -145,6 +147,7 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         max_attempts: get("max_attempts").and_then(|entry| field::max_attempts(entry, problems)),
         human_in_the_loop: get("human_in_the_loop").is_some_and(|entry| field::flag(entry, problems)),
         gates: get("gates").map(|entry| field::conditions(entry, problems)).unwrap_or_default(),
+        when: get("when").map(|entry| when::read(entry, problems)).unwrap_or_default(),
         checks: get("checks").map(|entry| checks::read(entry, problems)).unwrap_or_default(),
         data_loop: get("loop").and_then(|entry| loops::read(entry, problems)),
         worktree: get("worktree").is_some_and(|entry| field::flag(entry, problems)),
@@ -181,9 +184,8 @@ fn check_keys(entries: &[Entry], keys: Keys, problems: &mut Problems) {
     for entry in entries.iter().filter(|entry| !keys.contain(&entry.key.value)) {
         let (key, owner) = (&entry.key.value, keys.owner());
         let unsupported = UNSUPPORTED_KEYS.iter().find(|(name, _)| name == key);
-        if let Some((_, feature)) = unsupported.filter(|_| keys == Keys::Step) {
-            let message = format!("`{key}` ({feature}) is not supported yet");
-            let hint = format!("remove `{key}` if the workflow makes sense without it");
+        if let Some((_, hint)) = unsupported.filter(|_| keys == Keys::Step) {
+            let message = format!("`{key}` is not supported: the format does not say when it holds");
             problems.add(entry.key.pos, Rule::NotSupportedYet, message, hint);
             continue;
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
+use super::Prompt;
 use super::duration::{BadDuration, parse_duration};
 use super::grammar::{Key, Needed, STEP};
 use crate::located::{Entry, Located, Node, Problems, Rule, Value, is_number};
@@ -35,6 +36,14 @@ pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Located<Str
             None
         }
     }
+}
+
+/// A prompt: a path, or a block of text (`|`), which ends with a line break.
+pub(super) fn prompt(entry: &Entry, problems: &mut Problems) -> Option<Located<Prompt>> {
+    let Located { value, pos } = text(entry, problems)?;
+    let written = entry.value.word().filter(|word| word.contains('\n'));
+    let prompt = written.map_or(Prompt::File(value), |text| Prompt::Text(text.to_owned()));
+    Some(Located { value: prompt, pos })
 }
 
 /// A text that may be empty.

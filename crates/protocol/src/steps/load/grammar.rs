@@ -32,6 +32,8 @@ pub enum Kind {
     Names,
     /// The mapping of a data loop.
     Loop,
+    /// A condition, or a list of them.
+    When,
     /// A list of names and mappings with `run`.
     Checks,
     Mapping,
@@ -52,6 +54,7 @@ impl Kind {
             Self::Ids => "list of ids",
             Self::Names => "list of names",
             Self::Checks => "list of checks",
+            Self::When => "mapping, or list of mappings",
             Self::Mapping | Self::Loop => "mapping",
             Self::Time => "length of time",
             Self::Count => "whole number from 1",
@@ -90,7 +93,7 @@ pub const WORKFLOW: [Key; 4] = [
 ];
 
 /// The keys of a step.
-pub const STEP: [Key; 15] = [
+pub const STEP: [Key; 16] = [
     always(
         "id",
         Kind::Id,
@@ -104,7 +107,7 @@ pub const STEP: [Key; 15] = [
     unless_person(
         "prompt",
         Kind::Text,
-        "The file with the prompt: an absolute path, else looked for by its last part in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository.",
+        "The file with the prompt: an absolute path, else looked for by its last part in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository. A block (`prompt: |`) is the prompt itself.",
     ),
     optional("needs", Kind::Ids, "The steps that must be done before this one starts."),
     optional(
@@ -142,6 +145,11 @@ pub const STEP: [Key; 15] = [
         "gates",
         Kind::Names,
         "Conditions that must hold before the step starts: names that the file of `--gate-state-file` maps to `true`. Without that flag they count as true.",
+    ),
+    optional(
+        "when",
+        Kind::When,
+        "The step runs only if this is so, and is skipped otherwise: `{step: ID, status: COMPLETED}` (or `SKIPPED`), `{step: ID, metric: NAME, above: 0}` (or `is`, `is_not`, `at_least`, `below`, `at_most`), `{artifact: PATH}`, or a list of which all must hold.",
     ),
     optional(
         "checks",

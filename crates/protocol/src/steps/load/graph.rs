@@ -26,6 +26,8 @@ pub(super) struct Edges {
     pub(super) loop_back_to: Option<Located<usize>>,
     /// The step that a data loop takes its items from, or is paired with.
     pub(super) loop_source: Option<Located<usize>>,
+    /// For each condition of `when`, the step that it is about.
+    pub(super) when: Vec<Option<Located<usize>>>,
 }
 
 /// Checks the ids and returns them, with `None` for each that was reported.
@@ -74,7 +76,12 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
         let loop_back_to = resolver.list("loop_back_to", step.loop_back_to.as_slice()).pop();
         let source = step.data_loop.as_ref().and_then(|data_loop| data_loop.step());
         let loop_source = source.and_then(|(key, step)| resolver.list(key, std::slice::from_ref(step)).pop());
-        Edges { needs, needs_incomplete, next_on_success, loop_back_to, loop_source }
+        let when = step
+            .when
+            .iter()
+            .map(|when| resolver.list("when", when.step().map_or(&[], std::slice::from_ref)).pop());
+        let when = when.collect();
+        Edges { needs, needs_incomplete, next_on_success, loop_back_to, loop_source, when }
     });
     resolved.collect()
 }

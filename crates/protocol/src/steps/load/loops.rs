@@ -55,6 +55,11 @@ impl LoopDraft {
         }
     }
 
+    /// Returns whether the items are those of another step.
+    pub(super) fn is_paired(&self) -> bool {
+        matches!(self.source, SourceDraft::With(_))
+    }
+
     /// Returns the data loop; `None` if its reference was reported.
     pub(super) fn build(self, from: Option<StepId>) -> Option<DataLoop> {
         let source = match self.source {

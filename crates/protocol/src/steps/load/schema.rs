@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::workflow::PERSON;
 use super::draft::ATTEMPT_KEYS;
 use super::grammar::{Key, Kind, Needed, STEP, WORKFLOW};
+use super::when::COMPARISONS;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -84,6 +85,38 @@ fn value(kind: Kind) -> Value {
                     "parallel": value(Kind::Count),
                 },
             })
+        }
+        Kind::When => {
+            let with = |key: &str, schema: Value, of_step: bool| {
+                let mut properties = Map::from_iter([(key.to_owned(), schema)]);
+                if of_step {
+                    properties.insert("step".to_owned(), value(Kind::Id));
+                }
+                properties
+            };
+            let object = |properties: Map<String, Value>| {
+                let required: Vec<_> = properties.keys().cloned().collect();
+                json!({
+                    "type": "object",
+                    "additionalProperties": false,
+                    "required": required,
+                    "properties": properties,
+                })
+            };
+            let compared = COMPARISONS.iter().map(|comparison| {
+                let mut properties = with("metric", value(Kind::Text), true);
+                let operand = match *comparison {
+                    "is" | "is_not" => json!({ "type": ["number", "string"] }),
+                    _ => json!({ "type": "number" }),
+                };
+                properties.insert((*comparison).to_owned(), operand);
+                object(properties)
+            });
+            let status = json!({ "enum": ["COMPLETED", "SKIPPED"] });
+            let others =
+                [object(with("status", status, true)), object(with("artifact", value(Kind::Text), false))];
+            let one = json!({ "anyOf": others.into_iter().chain(compared).collect::<Vec<_>>() });
+            json!({ "anyOf": [one, { "type": "array", "items": one }] })
         }
         Kind::Checks => json!({ "type": "array", "items": { "anyOf": [
             { "type": "string", "pattern": NOT_BLANK },

@@ -234,7 +234,7 @@ fn unknown_keys_are_refused_with_a_suggestion() {
             "foo: 1",
             "5:3 [unknown-key] `foo` is not a key of a step (a step has the keys `id`, `agent`, `prompt`, `needs`, \
              `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`, \
-             `human_in_the_loop`, `gates`, `checks`, `loop`, `worktree`)",
+             `human_in_the_loop`, `gates`, `when`, `checks`, `loop`, `worktree`)",
         ),
     ] {
         refused(&step_with(line), expected);
@@ -243,13 +243,12 @@ fn unknown_keys_are_refused_with_a_suggestion() {
 
 #[test]
 fn keys_that_are_not_supported_yet_are_refused() {
-    for (key, feature) in [
-        ("until_condition", "repeating a step until a condition holds"),
-        ("merge_conditions", "conditions for merging"),
+    for (key, hint) in [
+        ("until_condition", "use a gate with `loop_back_to`, which repeats until its report passes"),
+        ("merge_conditions", "use `checks`, which judge the step before it is merged, or `gates`"),
     ] {
         let expected = format!(
-            "5:3 [not-supported-yet] `{key}` ({feature}) is not supported yet \
-             (remove `{key}` if the workflow makes sense without it)"
+            "5:3 [not-supported-yet] `{key}` is not supported: the format does not say when it holds ({hint})"
         );
         refused(&step_with(&format!("{key}: x")), &expected);
     }
@@ -589,8 +588,9 @@ fn prompts_of_an_invalid_file_are_returned() {
     let prompts: Vec<_> = examined
         .prompts
         .iter()
-        .map(|prompt| (prompt.path.as_str(), prompt.step.as_deref(), prompt.line, prompt.column))
+        .map(|found| (&found.prompt, found.step.as_deref(), found.line, found.column))
         .collect();
-    assert_eq!(prompts, [("p.md", Some("a"), 3, 29), ("q.md", None, 4, 22)]);
+    let file = |path: &str| Prompt::File(path.to_owned());
+    assert_eq!(prompts, [(&file("p.md"), Some("a"), 3, 29), (&file("q.md"), None, 4, 22)]);
     assert_eq!((examined.workflow, examined.problems.len()), (None, 2));
 }

@@ -33,7 +33,7 @@ pub(super) fn record_wait(
             record_start(step, step.attempts, at);
         }
         // The agent's results stay.
-        Phase::Items | Phase::Each | Phase::Checks | Phase::Approval | Phase::Answered => {
+        Phase::When | Phase::Items | Phase::Each | Phase::Checks | Phase::Approval | Phase::Answered => {
             step(document, id, parts).ended_at = None;
         }
     }

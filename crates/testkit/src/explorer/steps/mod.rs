@@ -11,8 +11,8 @@ use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::run::TurnStatus;
 use protocol::steps::{
-    Change as ProtocolChange, DataLoop, Definition, DefinitionSource, Document, ITEMS, ItemsSource,
-    OnFailure, PERSON, Phase, Request, State, Status, StepCheck, StepSpec, Steps, Verdict, Workflow,
+    Change as ProtocolChange, DataLoop, Definition, DefinitionSource, Document, EXISTING, ITEMS, ItemsSource,
+    OnFailure, PERSON, Phase, Request, State, Status, StepCheck, StepSpec, Steps, Verdict, When, Workflow,
     add_effects,
 };
 use protocol::{Answer, Protocol as _, RunId, StepId, Typed};
@@ -22,7 +22,7 @@ use super::{Explored, StepNotation, Transition, Violation};
 /// The marks of `steps`.
 pub const LEGEND: &str =
     "· pending   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the loop-back is pending
-w its conditions hold   k its checks run   a a person is asked about its work   A a person has approved
+c what `when` asks for is so   w its conditions hold   k its checks run   a a person is asked about its work   A a person has approved
 @N after N loop-backs   !N its checks have failed N times";
 
 /// A workflow: its steps with their needs, and its gates with their targets.
@@ -46,6 +46,8 @@ pub enum Extra {
     Approval,
     /// `gates`
     Conditions,
+    /// `when` with an artifact
+    When,
     /// `checks`
     Checks,
     /// `loop` with a list, for so many items at once
@@ -72,9 +74,10 @@ impl Shape {
                     ..DataLoop::new(ItemsSource::Artifact("items.json".to_owned()))
                 }),
                 Extra::With(leader) => Some(DataLoop::new(ItemsSource::With(name(leader)))),
-                Extra::Approval | Extra::Conditions | Extra::Checks => None,
+                Extra::Approval | Extra::Conditions | Extra::When | Extra::Checks => None,
             }),
             checks: if has(id, Extra::Checks) { vec![StepCheck::Command(check())] } else { Vec::new() },
+            when: if has(id, Extra::When) { vec![When::Artifact("flag".to_owned())] } else { Vec::new() },
             gates: if has(id, Extra::Conditions) { vec!["ci".to_owned()] } else { Vec::new() },
             needs: needs.iter().map(|need| name(need)).collect(),
             worktree: self.worktrees.contains(id),
@@ -114,6 +117,7 @@ impl Explored for Steps {
         let step = definition.step(step);
         let asks_person = match phase {
             Phase::Conditions | Phase::Each => return vec![Verdict::Done],
+            Phase::When => return vec![Verdict::Done, Verdict::Skip],
             Phase::Items => return vec![Verdict::Items(0), Verdict::Items(2)],
             Phase::Approval | Phase::Answered => true,
             Phase::Work => step.is_for_person(),
@@ -155,6 +159,9 @@ impl Explored for Steps {
             let items: Vec<_> = (0..*count).collect();
             report.others.insert(ITEMS.to_owned(), serde_json::json!(items));
         }
+        if state.phase(definition, step) == Phase::When && *verdict == Verdict::Done {
+            report.others.insert(EXISTING.to_owned(), serde_json::json!(["flag"]));
+        }
         if state.phase(definition, step) == Phase::Checks {
             let result = CheckResult {
                 name: check().name,
@@ -179,7 +186,7 @@ impl Explored for Steps {
                 Answer::Resolve { text: None }
             }
             Verdict::Done => Answer::Approve { text: None },
-            Verdict::Items(_) => Answer::Resolve { text: None },
+            Verdict::Items(_) | Verdict::Skip => Answer::Resolve { text: None },
             Verdict::GateFailed | Verdict::Rejected | Verdict::ChecksFailed => {
                 Answer::Reject { reason: "too dark".to_owned() }
             }
@@ -200,6 +207,7 @@ impl Explored for Steps {
             Verdict::Rejected => "rejected".to_owned(),
             Verdict::ChecksFailed => "red".to_owned(),
             Verdict::Items(count) => format!("{count} items"),
+            Verdict::Skip => "not to run".to_owned(),
         }
     }
 
@@ -215,6 +223,7 @@ impl Explored for Steps {
         } else {
             match state.phases.get(step) {
                 None => "·",
+                Some(Phase::When) => "?",
                 Some(Phase::Conditions) => "c",
                 Some(Phase::Work) => "w",
                 Some(Phase::Items) => "i",
@@ -270,7 +279,9 @@ impl Explored for Steps {
             });
             let expected = if let Some(status) = of_items {
                 status
-            } else if active.is_some_and(TurnStatus::holds_slot) || (phase == Phase::Answered && !is_over) {
+            } else if (active.is_some_and(TurnStatus::holds_slot) && phase != Phase::When)
+                || (phase == Phase::Answered && !is_over)
+            {
                 Status::Running
             } else if active == Some(TurnStatus::Waiting) && phase != Phase::Conditions {
                 Status::WaitingOnHuman

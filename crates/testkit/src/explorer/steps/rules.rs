@@ -152,7 +152,8 @@ fn phases(definition: &Definition, transition: &Transition<'_, Steps>, violation
     let mut wrong = |what| violations.push(Violation::new("a step goes through its phases", what));
     for attempt in transition.started() {
         let phase = after.phases.get(&attempt.step);
-        if !definition.step(&attempt.step).gates.is_empty() && phase.is_none() {
+        let spec = definition.step(&attempt.step);
+        if !spec.gates.is_empty() && phase.is_none() && spec.when.is_empty() {
             wrong(format!("`{attempt}` starts before its conditions hold"));
         }
     }
@@ -161,9 +162,12 @@ fn phases(definition: &Definition, transition: &Transition<'_, Steps>, violation
         let from = before.phases.get(step);
         let is_reached = from == Some(phase)
             || match phase {
-                Phase::Conditions | Phase::Items | Phase::Each => false,
+                Phase::When | Phase::Items | Phase::Each => false,
+                Phase::Conditions => from.is_none() && !spec.when.is_empty() && !spec.gates.is_empty(),
+                // After the one of `when` and `gates` that it has, or after both.
                 Phase::Work => {
-                    (from.is_none() && !spec.gates.is_empty())
+                    (from.is_none() && spec.gates.is_empty() != spec.when.is_empty())
+                        || from == Some(&Phase::Conditions)
                         || (from == Some(&Phase::Checks) && after.failed_checks(step) > 0)
                 }
                 Phase::Checks => {
@@ -216,7 +220,8 @@ fn done_steps(definition: &Definition, transition: &Transition<'_, Steps>, viola
         Some((step, Verdict::Done)) => {
             let spec = definition.step(step);
             // Only a report ends a step at once: after the answer of a person a transition of its own does.
-            let waits = phase(step).is_none() && !spec.gates.is_empty();
+            let waits = phase(step) == Some(Phase::Conditions)
+                || (phase(step).is_none() && (!spec.gates.is_empty() || !spec.when.is_empty()));
             let is_checked = spec.checks.is_empty() || phase(step) == Some(Phase::Checks);
             if !waits && is_checked && !spec.is_for_person() && !spec.human_in_the_loop {
                 done.insert(step.clone());
@@ -232,6 +237,13 @@ fn done_steps(definition: &Definition, transition: &Transition<'_, Steps>, viola
             if after.failed.contains(step) != (failures >= attempts) {
                 let what = format!("the checks of `{step}` failed {failures} times of {attempts}");
                 violations.push(Violation::new("red checks cost an attempt", what));
+            }
+        }
+        Some((step, Verdict::Skip)) => {
+            done.insert(step.clone());
+            if !after.skipped.contains(step) {
+                let what = format!("`{step}` is not to run, and was not skipped");
+                violations.push(Violation::new("a step that is not to run is skipped", what));
             }
         }
         Some((_, Verdict::Rejected | Verdict::GateFailed | Verdict::Items(_))) | None => {}

@@ -251,6 +251,16 @@ pub(crate) const CONDITIONS: Shape = Shape {
     extras: &[("ship", Extra::Conditions), ("ship", Extra::Approval), ("tell", Extra::Conditions)],
 };
 
+/// A step runs only if a file exists, and then waits for a condition; a gate after it loops back.
+pub(crate) const WHEN: Shape = Shape {
+    name: "when",
+    steps: &[("code", &[]), ("fix", &["code"]), ("review", &["fix"])],
+    gates: &[("review", "code")],
+    people: &[],
+    worktrees: &[],
+    extras: &[("fix", Extra::When), ("fix", Extra::Conditions), ("review", Extra::When)],
+};
+
 /// Checks judge the work of an agent, which works again if one is red.
 pub(crate) const CHECKED: Shape = Shape {
     name: "checks",

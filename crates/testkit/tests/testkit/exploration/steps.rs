@@ -1,6 +1,6 @@
 //! Every state of the small workflows.
 
-use protocol::steps::{Document, Status, Steps};
+use protocol::steps::{Document, OnFailure, Status, Steps};
 use testkit::explorer::steps::Shape;
 use testkit::explorer::{Limits, Scene, Slots};
 
@@ -9,12 +9,12 @@ use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
     APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE, GATHERED,
     IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART, RESTARTED_ITEMS,
-    RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WORKTREE, WORKTREES,
+    RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WHEN, WORKTREE, WORKTREES,
 };
 use super::{ITERATIONS, POLICIES, scene};
 
 /// The number of requests on a path: two if the states are few enough.
-const EXPLORED: [(&Shape, usize); 18] = [
+const GRAPHS: [(&Shape, usize); 12] = [
     (&ONE, 2),
     (&PAIR, 2),
     (&LINE, 2),
@@ -27,6 +27,10 @@ const EXPLORED: [(&Shape, usize); 18] = [
     (&JOIN, 0),
     (&UNRELATED, 0),
     (&SIX, 0),
+];
+
+/// With people, restarts and worktrees.
+const OTHERS: [(&Shape, usize); 6] = [
     (&APPROVED_GATE, 2),
     (&APPROVAL, 1),
     (&RESTART, 2),
@@ -35,22 +39,36 @@ const EXPLORED: [(&Shape, usize); 18] = [
     (&WORKTREES, 0),
 ];
 
-#[test]
-fn every_state_keeps_the_rules() {
-    let mut scenes: Vec<(Scene<Steps>, Limits)> = Vec::new();
-    for (shape, requests) in EXPLORED {
+fn scenes(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
+    let mut scenes = Vec::new();
+    for (shape, requests) in shapes {
         for policy in POLICIES {
             // In a line no two steps run at once, so one slot is enough.
             let slots = if shape.is_a_line() { &[Slots::All][..] } else { &[Slots::One, Slots::All] };
             for slots in slots.iter().copied() {
-                scenes.push((scene(shape, policy, slots), Limits::with_requests(requests)));
+                scenes.push((scene(shape, policy, slots), Limits::with_requests(*requests)));
             }
         }
     }
+    scenes
+}
+
+#[test]
+fn every_state_of_graphs_and_gates_keeps_the_rules() {
+    let scenes = scenes(&GRAPHS);
     let explored = explore_all(&scenes);
     expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps`: 18 shapes of workflows, three policies, one slot and all";
+    let about = "`steps`: 12 shapes of workflows, three policies, one slot and all";
     expect_section("exploration.md", "counts of steps", &sum(about, &explored));
+}
+
+#[test]
+fn every_state_of_people_restarts_and_worktrees_keeps_the_rules() {
+    let scenes = scenes(&OTHERS);
+    let explored = explore_all(&scenes);
+    expect_file("protocols/steps/others.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let about = "`steps` with people, restarts and worktrees: 6 shapes, three policies, one slot and all";
+    expect_section("exploration.md", "counts of other steps", &sum(about, &explored));
 }
 
 #[test]
@@ -59,6 +77,7 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
         (&IN_THE_LOOP, 2),
         (&APPROVED_FORK, 1),
         (&CONDITIONS, 0),
+        (&WHEN, 1),
         (&CHECKED, 1),
         (&CHECKED_GATE, 1),
         (&RESTARTED_PHASES, 1),
@@ -71,34 +90,23 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
     }
     let explored = explore_all(&scenes);
     expect_file("protocols/steps/phases.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps` with people, conditions and checks: 6 shapes of workflows, three policies";
+    let about = "`steps` with people, conditions and checks: 7 shapes of workflows, three policies";
     expect_section("exploration.md", "counts of phases", &sum(about, &explored));
 }
 
+/// Two policies: an item that fails ends the run, or others follow. The requests are in the smaller of the paired shapes.
 #[test]
 fn every_state_of_data_loops_keeps_the_rules() {
-    let scenes = data_loops(&[(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1)]);
+    let shapes = [(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1), (&PAIRED, 0)];
+    let scenes = shapes.iter().flat_map(|(shape, requests)| {
+        let policies = [OnFailure::Stop, OnFailure::Continue];
+        policies.map(|policy| (scene(shape, policy, Slots::All), Limits::with_requests(*requests)))
+    });
+    let scenes: Vec<_> = scenes.collect();
     let explored = explore_all(&scenes);
     expect_file("protocols/steps/data-loops.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps` with data loops: 3 shapes of workflows, three policies";
+    let about = "`steps` with data loops: 4 shapes of workflows, two policies";
     expect_section("exploration.md", "counts of data loops", &sum(about, &explored));
-}
-
-#[test]
-fn every_state_of_paired_data_loops_keeps_the_rules() {
-    let scenes = data_loops(&[(&PAIRED, 1)]);
-    let explored = explore_all(&scenes);
-    expect_file("protocols/steps/paired-loops.md", &counts("workflow, policy, slots", &scenes, &explored));
-    let about = "`steps` with paired data loops: 1 shape of workflows, three policies";
-    expect_section("exploration.md", "counts of paired data loops", &sum(about, &explored));
-}
-
-fn data_loops(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
-    let scenes = shapes.iter().flat_map(|(shape, requests)| {
-        let limits = Limits::with_requests(*requests);
-        POLICIES.map(|policy| (scene(shape, policy, Slots::All), limits))
-    });
-    scenes.collect()
 }
 
 /// After a request of another client, an engine starts queued steps in an entry of its own, and may be killed before.

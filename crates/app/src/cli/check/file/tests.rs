@@ -269,13 +269,13 @@ fn problems_of_workflows_are_shown_at_their_position() {
       = hint: name a step that comes before `a`: one of its `needs`, or of theirs
     ");
     assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, until_condition: true}}\n")), @"
-    error[not-supported-yet]: `until_condition` (repeating a step until a condition holds) is not supported yet
+    error[not-supported-yet]: `until_condition` is not supported: the format does not say when it holds
      --> wf.yaml:2:40
       |
     2 |   - {id: a, agent: x, prompt: wf.yaml, until_condition: true}
       |                                        ^^^^^^^^^^^^^^^
       |
-      = hint: remove `until_condition` if the workflow makes sense without it
+      = hint: use a gate with `loop_back_to`, which repeats until its report passes
     ");
     assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: ../a, {step}}}\n")), @"
     error[unsafe-id]: `../a` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-`

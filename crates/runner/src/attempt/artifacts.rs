@@ -1,0 +1,29 @@
+//! Looks for the artifacts that `when` asks for.
+
+use protocol::steps::{EXISTING, PATHS};
+use serde_json::{Map, Value};
+
+use super::effect::{EffectOrder, PerformEffect};
+
+/// Reports which of the files exist. It changes nothing, so it may be repeated.
+#[derive(Debug, Clone, Copy)]
+pub struct FindArtifacts;
+
+impl PerformEffect for FindArtifacts {
+    fn find(&self, _: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+        Ok(None)
+    }
+
+    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+        let mut existing = Vec::new();
+        for path in order.arguments[PATHS].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let file = order.artifact(path);
+            match file.try_exists() {
+                Ok(true) => existing.push(Value::from(path)),
+                Ok(false) => {}
+                Err(error) => return Err(format!("cannot look for `{}`: {error}", file.display())),
+            }
+        }
+        Ok(Map::from_iter([(EXISTING.to_owned(), Value::Array(existing))]))
+    }
+}
