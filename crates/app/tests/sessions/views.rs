@@ -76,3 +76,59 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
 }
+
+/// What a reader sees that inotify wakes, until the run is done.
+fn seen_by_a_reader() -> Vec<serde_json::Value> {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    scene.plan(&["review * gate-failure 1"]);
+    let (view, mut seen) = (scene.view("trial"), Vec::new());
+    let directory = view.parent().unwrap();
+    fs::create_dir_all(directory).unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            testkit::until(directory, "completed review", || {
+                let document: serde_json::Value = serde_json::from_slice(&fs::read(&view).ok()?).unwrap();
+                let is_done = status(&document, "review") == "COMPLETED"
+                    && document["steps"]["review"]["iteration_count"] == 1;
+                if seen.last() != Some(&document) {
+                    seen.push(document);
+                }
+                is_done.then_some(())
+            });
+        });
+        assert_eq!(scene.run(&[]).run().code, 0);
+        reader.join().unwrap();
+    });
+    seen
+}
+
+/// The format names these snapshots. The engine writes them whatever the pace of the view. A reader that is scheduled late
+/// may still miss one, so that several runs may be needed.
+#[test]
+fn a_reader_that_inotify_wakes_sees_the_start_the_failed_gate_and_the_reset() {
+    let both =
+        |document: &serde_json::Value| ["code", "review"].map(|step| status(document, step).to_owned());
+    let mut missing = vec!["start", "gate", "reset"];
+    for _ in 0..10 {
+        let seen = seen_by_a_reader();
+        missing.retain(|snapshot| {
+            !seen.iter().any(|document| {
+                let review = &document["steps"]["review"];
+                let (error, iteration) = (review["last_error"].as_str(), &review["iteration_count"]);
+                match *snapshot {
+                    "start" => both(document) == ["PENDING", "PENDING"] && *iteration == 0,
+                    "gate" => {
+                        both(document) == ["COMPLETED", "COMPLETED"]
+                            && error == Some("Gate failure: review saw iteration 1")
+                    }
+                    _ => both(document) == ["PENDING", "PENDING"] && *iteration == 1,
+                }
+            })
+        });
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("the reader never saw {missing:?}");
+}

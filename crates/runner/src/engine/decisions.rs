@@ -140,7 +140,12 @@ impl Engine<'_> {
             }
             proceeded = true;
         }
-        if proceeded { self.fill_slots().await } else { Ok(()) }
+        if !proceeded {
+            return Ok(());
+        }
+        // And what it did: steps that start in the next entry are pending again.
+        self.write_stale_views();
+        self.fill_slots().await
     }
 
     /// Starts queued steps in free slots, in an entry of its own.
