@@ -22,6 +22,7 @@ fn nothing_is_lost_or_repeated_whatever_is_killed() {
     assert!(tally.engine_kills > 0 && tally.adopted > 0, "it killed without effect: {tally}");
     assert_eq!(tally.items > 0, !testkit::on_nats(), "people and effects were left out: {tally}");
     assert!(tally.features > 0 || testkit::on_nats(), "merges were left out: {tally}");
+    assert!(tally.phases_of_steps > 0, "people, conditions, checks and data loops were left out: {tally}");
     assert!(tally.issues > 0 || testkit::on_nats(), "effects on git and on a tracker were left out: {tally}");
     assert_eq!(tally.server_kills > 0, testkit::on_nats(), "{tally}");
 }

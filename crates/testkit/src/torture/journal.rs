@@ -62,6 +62,12 @@ impl RunHistory {
             history.loop_backs += 1;
             history.done = false;
         }
+        let transition = &change["transition"];
+        // The step is in its next phase, or its agent works again.
+        let goes_on = [&transition["entered"]["step"], &transition["checks_failed"]];
+        for step in goes_on.into_iter().filter_map(Value::as_str) {
+            self.steps.entry(step.to_owned()).or_default().done = false;
+        }
         self.loop_backs += usize::from(!change["transition"]["reset"].is_null());
         let Some(attempt) = change["attempt"].as_str() else { return };
         let id = attempt.to_owned();

@@ -1,6 +1,7 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; runs of `issue` add
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges, workflows with phases people, conditions,
+//! checks and data loops; runs of `issue` add
 //! effects on git and on a tracker; development cycles add iterations, extensions and parallel tasks.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
@@ -25,11 +26,12 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of
+/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of steps with phases, one of
 /// `issue`, and one of development cycles.
 const CYCLES: u64 = 3;
 const ITEMS: u64 = 5;
 const FEATURES: u64 = 4;
+const PHASES: u64 = 8;
 const ISSUES: u64 = 7;
 const DEVELOPMENT: u64 = 4;
 
@@ -56,6 +58,8 @@ impl Torture {
             // The person of `items` needs a store that answers, so these trials are on the embedded one.
             if seed.is_multiple_of(ITEMS) && !crate::on_nats() {
                 items::torture(&self.items, seed, kills, &mut tally);
+            } else if seed.wrapping_add(6).is_multiple_of(PHASES) {
+                workflows::phases::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(FEATURES) {
                 workflows::features::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(ISSUES) {

@@ -18,6 +18,8 @@ pub struct Tally {
     pub workflows: u32,
     /// Workflows whose steps work in worktrees and are merged.
     pub features: u32,
+    /// Workflows with data loops, checks, conditions and approvals.
+    pub phases_of_steps: u32,
     /// A trial of cycles runs as many as it takes to complete one.
     pub cycles: usize,
     /// Phases that were completed by agents, and phases that were reused.
@@ -50,7 +52,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} peer cycles, {} development cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with phases, {} peer cycles, {} development cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -60,6 +62,7 @@ impl fmt::Display for Tally {
             self.server_kills,
             self.workflows,
             self.features,
+            self.phases_of_steps,
             self.cycles,
             self.development,
             self.items,

@@ -28,7 +28,7 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     scene.workflow_of(&STEPS);
     scene.plan(&PLAN);
     let chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
-    let mut trial = Trial { chaos, seed, resumes: 0, retries: 0 };
+    let mut trial = Trial { chaos, flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
     let journal = RunHistory::read(&scene.journal("trial"));
     for (step, history) in &journal.steps {

@@ -2,6 +2,7 @@
 
 mod check;
 pub(super) mod features;
+pub(super) mod phases;
 mod random;
 
 use fastrand::Rng;
@@ -19,7 +20,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let scene = Scene::new(&torture.program);
     workflow.write(&scene);
     let reader = ViewReader::start(&scene.view("trial"));
-    let mut trial = Trial { chaos: Chaos::new(&scene, random, kills), seed, resumes: 0, retries: 0 };
+    let mut trial =
+        Trial { chaos: Chaos::new(&scene, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
     let reads = reader.finish();
     let journal = check::check(&scene, &workflow, &trial.chaos.shims, &reads, seed);
@@ -36,6 +38,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
 
 struct Trial<'s> {
     chaos: Chaos<'s>,
+    /// More flags for `run`.
+    flags: &'static [&'static str],
     seed: u64,
     resumes: u32,
     retries: u32,
@@ -45,7 +49,7 @@ impl<'s> Trial<'s> {
     /// Starts and kills engines until one exits by itself and the run has succeeded.
     fn run_to_success(&mut self) {
         let (scene, seed): (&'s Scene, _) = (self.chaos.scene, self.seed);
-        let mut engine = scene.run(&["--jobs", "3"]).start();
+        let mut engine = self.start();
         loop {
             if self.chaos.disturb(&engine) {
                 self.chaos.wait_killed(engine, seed);
@@ -71,12 +75,17 @@ impl<'s> Trial<'s> {
         }
     }
 
+    fn start(&self) -> Running<'s> {
+        let scene: &'s Scene = self.chaos.scene;
+        scene.run(&[&["--jobs", "3"][..], self.flags].concat()).start()
+    }
+
     /// `resume`, or `run` again if the first one was killed before there was a run.
     fn next_engine(&mut self) -> Running<'s> {
         self.resumes += 1;
         let scene: &'s Scene = self.chaos.scene;
         if self.chaos.runs(self.seed).is_empty() {
-            scene.run(&["--jobs", "3"]).start()
+            self.start()
         } else {
             scene.callboard(&["resume", "trial", "--jobs", "3"]).start()
         }
