@@ -1,9 +1,17 @@
-//! `--env A=1 B=2`: several variables after one flag. clap would take the workflow after them for another value.
+//! Ways to write flags of `run` that clap does not know: `--env A=1 B=2`, where it would take the workflow after them for
+//! another value, and `--log-level` before `run`.
 
 use std::ffi::OsString;
 
-/// Repeats `--env` in front of each further `NAME=VALUE` that follows one.
+/// Repeats `--env` in front of each further `NAME=VALUE` that follows one, and moves `--log-level` behind `run`.
 pub(super) fn split(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<_> = arguments.into_iter().collect();
+    if let [_, flag, _, command, ..] = &mut arguments[..]
+        && flag == "--log-level"
+        && command == "run"
+    {
+        arguments[1..4].rotate_right(1);
+    }
     let mut split: Vec<OsString> = Vec::new();
     let mut after_env = false;
     for argument in arguments {
@@ -34,6 +42,8 @@ mod tests {
             ("run --env A=1 --env B=2", "run --env A=1 --env B=2"),
             ("run --env A=1 a/b=c", "run --env A=1 a/b=c"),
             ("run --metric A=1 B=2", "run --metric A=1 B=2"),
+            ("callboard --log-level DEBUG run wf.yaml", "callboard run --log-level DEBUG wf.yaml"),
+            ("callboard --log-level DEBUG ls", "callboard --log-level DEBUG ls"),
         ] {
             let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
             assert_eq!(split(words(typed)), words(expected));

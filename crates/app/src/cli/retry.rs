@@ -128,6 +128,7 @@ async fn read_again(
         on_failure: frozen.on_failure,
         approvals: Approvals::Asked,
         gate_state_file: frozen.gate_state_file.map(PathBuf::from),
+        memory: frozen.memory,
     };
     definition::read(workspace, file, limits)
 }

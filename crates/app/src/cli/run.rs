@@ -1,13 +1,16 @@
 //! `callboard run WORKFLOW`.
 
 mod accept;
+mod git_worktree;
 pub(super) mod start_at;
 
 use std::path::PathBuf;
 
 use protocol::KindOf;
+use protocol::brief::Memory;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
 
+use self::git_worktree::GitWorktree;
 use self::start_at::Changes;
 use super::block_on;
 use crate::config::Flags;
@@ -80,6 +83,13 @@ pub(super) struct Arguments {
     /// With worktrees: do not fast-forward the base branch at the end, print the command to merge instead
     #[arg(long)]
     no_merge: bool,
+
+    #[command(flatten)]
+    git_worktree: GitWorktree,
+
+    /// Add the `memory_updates` of reports to AGENTS.md
+    #[arg(long)]
+    memory: bool,
 
     #[command(flatten)]
     start: StartArgs,
@@ -173,18 +183,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         on_failure: arguments.on_failure.into(),
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
         gate_state_file: arguments.gate_state_file,
+        memory: if arguments.memory { Memory::Applied } else { Memory::NotApplied },
     };
     let definition = definition::read(&workspace, &file, limits)?;
     if let Some(step) = &arguments.start_at_step {
         let run_id = arguments.run_id.as_deref();
         let changes = Changes::of_flag(arguments.accept_changes);
-        return block_on(start_at::run(&workspace, &start, definition, run_id, step, changes));
+        let in_worktree = arguments.git_worktree.is_given();
+        return block_on(start_at::run(&workspace, &start, definition, run_id, step, changes, in_worktree));
     }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
     let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };
-    let worktrees =
-        workflow.has_worktrees().then(|| worktrees::options(&workspace, &run, wanted)).transpose()?;
+    let worktrees = if arguments.git_worktree.is_given() {
+        Some(arguments.git_worktree.options(&workspace, &run)?)
+    } else {
+        workflow.has_worktrees().then(|| worktrees::options(&workspace, &run, wanted)).transpose()?
+    };
     let new = NewRun {
         kind: KindOf::<Steps>::STATIC,
         run,

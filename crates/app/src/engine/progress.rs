@@ -265,6 +265,10 @@ impl Observer for Progress {
                     for line in lines::of(machine.kind(), entry) {
                         self.print(&line);
                     }
+                    for sentence in entry.input.evidence().into_iter().flat_map(|evidence| &evidence.refused)
+                    {
+                        self.print(&format!("{} {}", styled(YELLOW, "!"), output::single_line(sentence)));
+                    }
                     if let Format::Live(live) = &mut self.format {
                         live.apply(entry);
                         live.show_grid(machine);

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use protocol::brief::Memory;
 use protocol::steps::{Definition, DefinitionSource, OnFailure};
 use protocol::{KindInfo, RunLocation};
 
@@ -24,6 +25,7 @@ pub(crate) struct Limits {
     pub(crate) approvals: Approvals,
     /// The file with the conditions of `gates`.
     pub(crate) gate_state_file: Option<PathBuf>,
+    pub(crate) memory: Memory,
 }
 
 /// Whether steps with `human_in_the_loop` wait for a person.
@@ -36,7 +38,7 @@ pub(crate) enum Approvals {
 /// Reads a workflow and its prompts. Prints warnings; fails with every problem.
 pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result<Definition, Failure> {
     let repo = &workspace.repo;
-    let Limits { max_attempts, max_iterations, on_failure, approvals, gate_state_file } = limits;
+    let Limits { max_attempts, max_iterations, on_failure, approvals, gate_state_file, memory } = limits;
     let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
@@ -85,6 +87,7 @@ pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result
         max_iterations,
         on_failure,
         gate_state_file,
+        memory,
     };
     Ok(source.into())
 }
@@ -104,9 +107,13 @@ fn conditions_file(file: &Path) -> Result<String, Failure> {
 
 /// Adds the views to `info/exclude` of git, before the first view is written.
 pub(crate) fn exclude_views(repo: &Path, info: &KindInfo) -> Result<(), Failure> {
+    exclude(repo, &[&[RunLocation::EXCLUDED], info.views].concat())
+}
+
+/// Adds patterns to `info/exclude` of git.
+pub(crate) fn exclude(repo: &Path, patterns: &[&str]) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
-    let patterns = [&[RunLocation::EXCLUDED], info.views].concat();
     // Append our lines: those of the user, which may not be UTF-8, stay unchanged.
     let write = || {
         let text = match fs::read(&file) {

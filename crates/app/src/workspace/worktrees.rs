@@ -49,6 +49,8 @@ pub(crate) fn options(
         no_merge,
         integration,
         no_commit,
+        checkout: None,
+        keep: false,
     };
     let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
     let branch = trees.integration_branch();
@@ -88,8 +90,13 @@ fn default_dir(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
 /// Removes the worktrees of a run that has succeeded, and says how to merge it if the base branch does not have it.
 pub(crate) fn conclude(options: &RunOptions) {
     let Some(trees) = options.trees() else { return };
+    let keeps = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.keep);
     let concluded = || -> Result<(), TreeError> {
-        for left in trees.remove()? {
+        if keeps {
+            output::note(format_args!("kept `{}` (`--git-worktree-keep`)", trees.path(None).display()));
+        }
+        let left = if keeps { Vec::new() } else { trees.remove()? };
+        for left in left {
             output::note(format_args!(
                 "kept `{}`: it has changes that branch `{}` does not have",
                 left.display(),

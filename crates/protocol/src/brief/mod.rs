@@ -57,6 +57,21 @@ pub struct Brief {
     /// The files that the attempt may edit instead of reporting.
     #[serde(skip)]
     pub copies: Vec<PrivateCopy>,
+    #[serde(skip)]
+    pub memory: Memory,
+}
+
+/// What happens to the `memory_updates` of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// The protocol does not have them.
+    #[default]
+    Unused,
+    /// A note says that they were not applied.
+    NotApplied,
+    /// They are added to the file `AGENTS.md` of their directory.
+    Applied,
 }
 
 impl Brief {
@@ -82,6 +97,7 @@ impl Brief {
             worktree: None,
             checks: Vec::new(),
             copies: Vec::new(),
+            memory: Memory::Unused,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
+use crate::brief::Memory;
 
 /// The definition of a run, with an index of its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct DefinitionSource {
     /// The absolute path of the file with the conditions of `gates`. Without it the steps have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_state_file: Option<String>,
+    /// What happens to the memory updates of reports.
+    #[serde(default)]
+    pub memory: Memory,
 }
 
 /// Executions of a gate if no limit is configured.
@@ -188,6 +192,10 @@ impl Definition {
     /// Returns the file with the conditions of `gates`.
     pub fn gate_state_file(&self) -> Option<&str> {
         self.source.gate_state_file.as_deref()
+    }
+
+    pub fn memory(&self) -> Memory {
+        self.source.memory
     }
 
     pub fn max_iterations(&self) -> NonZeroU32 {

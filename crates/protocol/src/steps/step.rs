@@ -146,6 +146,7 @@ pub(super) fn brief(
         gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
         worktree,
+        memory: definition.memory(),
         ..Brief::new(&step.agent, items::prompt(definition, document, id), definition.max_attempts(id))
     }
 }

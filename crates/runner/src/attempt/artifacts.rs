@@ -17,7 +17,7 @@ impl PerformEffect for FindArtifacts {
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         let mut existing = Vec::new();
         for path in order.arguments[PATHS].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let file = order.artifact(path);
+            let file = order.artifact(path)?;
             match file.try_exists() {
                 Ok(true) => existing.push(Value::from(path)),
                 Ok(false) => {}

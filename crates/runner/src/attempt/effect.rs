@@ -19,6 +19,7 @@ use supervisor::{AttemptDir, Mark};
 use tokio::sync::mpsc;
 
 use super::task::{AttemptEvent, TaskHandle};
+use crate::error_chain::with_causes;
 
 /// One kind of effect. Both functions may block.
 pub trait PerformEffect: Debug + Send + Sync {
@@ -60,11 +61,14 @@ impl EffectOrder {
         format!("{}/{step}#{turn}", self.run)
     }
 
-    /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree.
-    pub(super) fn artifact(&self, artifact: &str) -> PathBuf {
-        let tree = self.trees.as_ref().map(|trees| trees.path(None));
+    /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree, which
+    /// is made if no step has worked there yet.
+    pub(super) fn artifact(&self, artifact: &str) -> Result<PathBuf, String> {
         let is_of_run = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
-        tree.filter(|_| !is_of_run).unwrap_or_else(|| self.repo_dir.clone()).join(artifact)
+        match self.trees.as_ref().filter(|_| !is_of_run) {
+            Some(trees) => Ok(trees.prepare(None).map_err(|error| with_causes(&error))?.join(artifact)),
+            None => Ok(self.repo_dir.join(artifact)),
+        }
     }
 
     /// Runs the checks in a tree. A rehearsal does not run them.

@@ -42,7 +42,7 @@ impl PerformEffect for ReadItems {
 }
 
 fn read(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
-    let path = order.artifact(artifact);
+    let path = order.artifact(artifact)?;
     let unusable = |why: String| format!("the items in `{}` are unusable: {why}", shown(&path));
     let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
     let value: Value =

@@ -5,6 +5,7 @@ mod artifacts;
 mod effect;
 mod items;
 mod log_tail;
+mod memory;
 mod merge;
 mod prompt;
 mod result;

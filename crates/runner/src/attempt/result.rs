@@ -95,8 +95,11 @@ impl Classifier<'_> {
             Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
+                    let notes = self.spec.remember(&report);
                     self.spec.add_branch_changes(&mut report);
-                    return AttemptResult::of_report(self.machine, report, duration_ms);
+                    let mut result = AttemptResult::of_report(self.machine, report, duration_ms);
+                    result.evidence.refused.extend(notes);
+                    return result;
                 }
                 Err(reason) => Some(reason),
             },

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, GivenAnswer, Upstream};
+use protocol::brief::{Brief, GivenAnswer, Memory, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
@@ -13,8 +13,10 @@ use supervisor::copies::{self, CopyError};
 use supervisor::git::{BranchChanges, RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
+use super::memory;
 use super::prompt::PromptFiles;
 use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoProfile, RoleOf};
+use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
 /// The field of a report that has what git knows about the attempt's branch.
@@ -160,6 +162,19 @@ impl AttemptSpec {
     pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
         let Some(trees) = &self.trees else { return Ok(()) };
         trees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
+    }
+
+    /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not added.
+    pub(super) fn remember(&self, report: &Report) -> Vec<String> {
+        let mut notes = memory::apply(self.brief.memory, Path::new(&self.work_tree()), report);
+        if self.brief.memory == Memory::Applied
+            && !report.memory_updates.is_empty()
+            && let Some(trees) = &self.trees
+            && let Err(error) = trees.commit(self.brief.worktree.as_ref(), &self.attempt)
+        {
+            notes.push(format!("the memory updates are not committed: {}", with_causes(&error)));
+        }
+        notes
     }
 
     /// Adds what git knows about the attempt's branch to its report, if the protocol named the branch. What the report says

@@ -46,6 +46,16 @@ pub fn has_branch(repo: &Path, branch: &str) -> Result<bool, GitError> {
     Git::new(repo).has_branch(branch)
 }
 
+/// Returns the commit that a revision names.
+pub fn commit_of(repo: &Path, revision: &str) -> Result<String, GitError> {
+    Git::new(repo).run(["rev-parse", "--verify", "--end-of-options", &format!("{revision}^{{commit}}")])
+}
+
+/// Returns whether a branch can have this name.
+pub fn is_branch_name(repo: &Path, name: &str) -> Result<bool, GitError> {
+    Ok(Git::new(repo).check(["check-ref-format", &format!("refs/heads/{name}")])?.is_some())
+}
+
 /// Returns the run that a worktree was made for, given the reason of its lock.
 pub fn run_of_lock(reason: &str) -> Option<&str> {
     reason.trim_end().strip_prefix(trees::LOCK_REASON)

@@ -46,6 +46,8 @@ impl Scratch {
             no_merge: false,
             integration: None,
             no_commit: false,
+            checkout: None,
+            keep: false,
         };
         RunTrees::new(RunId::new("trial").unwrap(), self.repo(), options)
     }

@@ -35,6 +35,12 @@ pub struct WorktreeOptions {
     /// Do not commit what attempts leave: a step of the run does that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_commit: bool,
+    /// The worktree of the integration branch, if it is not in `dir`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<PathBuf>,
+    /// Keep the worktrees of a run that has succeeded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
 }
 
 /// How a step's branch gets into the integration branch.
@@ -119,7 +125,12 @@ impl RunTrees {
     }
 
     pub(super) fn tree_path(&self, tree: Tree<'_>) -> PathBuf {
-        self.options.dir.join(tree.name())
+        match (tree, &self.options.checkout) {
+            (Tree::Integration, Some(checkout)) => checkout.clone(),
+            (Tree::Integration, None) | (Tree::Merge | Tree::Step(_), _) => {
+                self.options.dir.join(tree.name())
+            }
+        }
     }
 
     pub(super) fn repo_git(&self) -> Git {

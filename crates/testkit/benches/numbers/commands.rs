@@ -58,6 +58,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::default(),
         gate_state_file: None,
+        memory: Default::default(),
     }
     .into();
     let store = AnyStore::from(SqliteStore::open(&Location::find(repo.scene().repo(), None)?)?);

@@ -77,6 +77,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::Stop,
         gate_state_file: None,
+        memory: Default::default(),
     }
 }
 
@@ -137,6 +138,8 @@ pub fn worktrees(scene: &Scene, run: &RunId) -> WorktreeOptions {
         no_merge: true,
         integration: None,
         no_commit: false,
+        checkout: None,
+        keep: false,
     }
 }
 

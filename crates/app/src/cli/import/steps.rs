@@ -5,6 +5,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use protocol::brief::Memory;
 use protocol::steps::{Completed, DEFAULT_ITERATIONS, OnFailure, Status, Steps, complete, load, salvage};
 use protocol::{Kind as _, KindOf, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
@@ -72,6 +73,7 @@ pub(super) fn run(
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
+        memory: Memory::NotApplied,
     };
     let definition = definition::read(workspace, &workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();

@@ -61,6 +61,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         on_failure: flags.on_failure.into(),
         approvals: Approvals::Asked,
         gate_state_file: None,
+        memory: Default::default(),
     };
     let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();

@@ -33,15 +33,31 @@ pub(super) async fn run(
     run_id: Option<&str>,
     step: &str,
     changes: Changes,
+    in_worktree: bool,
 ) -> Result<Exit, Failure> {
     let store = workspace.store().await?;
     let run = match run_id {
         Some(name) => workspace.resolve(&store, name).await?,
         None => newest(workspace, &store, &definition).await?,
     };
+    if in_worktree {
+        require_worktree(workspace, &store, &run).await?;
+    }
     let engine_config = engine::engine_config(workspace, start.profiles.overrides()?)?;
     let run = version(workspace, &store, run, definition, step, changes).await?;
     start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
+}
+
+/// Fails if the run does not have a worktree. It continues in the one that it has.
+async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
+    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    match run_at.spec.options.worktrees {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(Exit::Refused, format!("run `{run}` was started without `--git-worktree`"))
+            .hint("leave out `--git-worktree` to continue it in the checkout")
+            .hint("leave out `--start-at-step` to start a new run in a worktree")),
+    }
 }
 
 /// Returns the run that has this definition: the run itself, or a new one if the changes are accepted.

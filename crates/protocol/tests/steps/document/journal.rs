@@ -56,6 +56,7 @@ impl Journal {
             max_iterations: DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
+            memory: Default::default(),
         });
         let location = RunLocation {
             run: RunId::new("f8c1a491").unwrap(),

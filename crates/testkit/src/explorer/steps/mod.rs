@@ -97,6 +97,7 @@ impl Shape {
             max_iterations: NonZeroU32::new(iterations).expect("BUG: a gate runs at least once"),
             on_failure,
             gate_state_file: Some("/gates.json".to_owned()),
+            memory: Default::default(),
         })
     }
 }

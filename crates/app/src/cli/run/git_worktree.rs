@@ -1,0 +1,79 @@
+//! `--git-worktree`: the run works in a git worktree and on a branch of its own, as in the format's original program.
+
+use std::path::PathBuf;
+
+use protocol::RunId;
+use supervisor::git::{self, WorktreeOptions};
+
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+use crate::workspace::definition;
+use crate::workspace::worktrees::{self, TreesWanted};
+
+/// Where worktrees are, relative to the repository.
+const ROOT: &str = ".agents/worktrees";
+
+/// Where their locks and those of steps are, below the root.
+const STATE: &str = ".callboard";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct GitWorktree {
+    /// Run in a git worktree and on a branch of its own; at the end the command to merge is printed
+    #[arg(long)]
+    git_worktree: bool,
+
+    /// The commit at which the branch starts [default: HEAD]
+    #[arg(long, value_name = "REF", requires = "git_worktree")]
+    git_worktree_ref: Option<String>,
+
+    /// The name of the branch [default: agents/run-RUN]
+    #[arg(long, value_name = "NAME", requires = "git_worktree")]
+    git_worktree_branch: Option<String>,
+
+    /// The directory of the worktree [default: .agents/worktrees]
+    #[arg(long, value_name = "DIR", requires = "git_worktree")]
+    git_worktree_root: Option<PathBuf>,
+
+    /// Keep the worktree when the run has succeeded; the branch always stays
+    #[arg(long, requires = "git_worktree")]
+    git_worktree_keep: bool,
+}
+
+impl GitWorktree {
+    pub(super) fn is_given(&self) -> bool {
+        self.git_worktree
+    }
+
+    /// Returns how the worktree is made. It is ignored by git if it is inside of the repository.
+    pub(super) fn options(self, workspace: &Workspace, run: &RunId) -> Result<WorktreeOptions, Failure> {
+        let repo = &workspace.repo;
+        let branch = self.git_worktree_branch.unwrap_or_else(|| format!("agents/run-{run}"));
+        let is_name = git::is_branch_name(repo, &branch)
+            .map_err(|error| Failure::usage("cannot make a worktree").because(Some(&error)))?;
+        if !is_name {
+            let what = format!("`{branch}` cannot be the name of a branch");
+            return Err(Failure::usage(what).hint("choose another one with `--git-worktree-branch`"));
+        }
+        // A relative path starts at the repository, as the default does.
+        let root = repo.join(self.git_worktree_root.unwrap_or_else(|| ROOT.into()));
+        let start = self.git_worktree_ref.map(|revision| {
+            git::commit_of(repo, &revision).map_err(|error| {
+                Failure::usage(format!("`--git-worktree-ref {revision}` names no commit"))
+                    .because(Some(&error))
+            })
+        });
+        let checkout = root.join(branch.replace('/', "__"));
+        let wanted = TreesWanted { no_merge: true, integration: Some(branch), ..TreesWanted::default() };
+        let mut options = worktrees::options(workspace, run, wanted)?;
+        if let Some(start) = start.transpose()? {
+            options.start = start;
+        }
+        options.dir = root.join(STATE).join(run.as_str());
+        options.checkout = Some(checkout);
+        options.keep = self.git_worktree_keep;
+        if let Ok(inside) = root.strip_prefix(repo) {
+            definition::exclude(repo, &[&format!("/{}/", inside.display())])?;
+        }
+        Ok(options)
+    }
+}

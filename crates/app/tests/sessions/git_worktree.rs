@@ -1,0 +1,86 @@
+//! `--git-worktree`: the whole run in a worktree of its own.
+
+use std::path::PathBuf;
+
+use testkit::Scene;
+
+use crate::sessions::{scene, status};
+
+fn repository() -> Scene {
+    let scene = scene();
+    scene.write("page.txt", "empty\n");
+    scene.git(&["add", "page.txt"]);
+    scene.git(&["commit", "--quiet", "--message=page"]);
+    scene.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    scene.plan(&["code * do echo \"by $CALLBOARD_ATTEMPT\" >page.txt; hand_in COMPLETED \"wrote it\""]);
+    scene
+}
+
+fn worktree(scene: &Scene) -> PathBuf {
+    scene.repo().join(".agents/worktrees/agents__run-trial")
+}
+
+/// Scenario of the original: it deleted the branch of a successful run.
+#[test]
+fn success_keeps_unpushed_commits() {
+    let scene = repository();
+    let session = scene.run(&["--git-worktree"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.git(&["show", "agents/run-trial:page.txt"]), "by code#1.1\n");
+    assert_eq!(scene.git(&["show", "main:page.txt"]), "empty\n", "never merged by itself");
+    assert!(
+        session.stderr.contains("run `git switch main && git merge agents/run-trial` to merge the result"),
+        "{}",
+        session.transcript()
+    );
+    assert!(!worktree(&scene).exists(), "it is clean, and the branch has everything");
+    let view = scene.document("trial");
+    assert_eq!(view["repo_dir"].as_str().map(PathBuf::from), Some(worktree(&scene)));
+    assert_eq!(scene.git(&["status", "--porcelain", "--", ".agents"]), "", "it is excluded from git");
+}
+
+#[test]
+fn a_run_that_starts_again_has_the_same_worktree() {
+    let scene = repository();
+    assert_eq!(scene.run(&["--git-worktree", "--git-worktree-keep"]).run().code, 0);
+    let page = || std::fs::read_to_string(worktree(&scene).join("page.txt")).unwrap();
+    assert_eq!(page(), "by code#1.1\n");
+    let agent = scene.kit().join("agent.sh");
+    let again = ["run", "wf.yaml", "--git-worktree", "--start-at-step", "code", "--wrapper"];
+    let again = scene.callboard(&[&again[..], &[agent.to_str().unwrap()]].concat()).run();
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert_eq!(page(), "by code#2.1\n");
+    assert_eq!(status(&scene.document("trial"), "plan"), "COMPLETED");
+}
+
+#[test]
+fn branch_root_and_ref_can_be_chosen() {
+    let scene = repository();
+    scene.git(&["commit", "--quiet", "--allow-empty", "--message=later"]);
+    let flags = [
+        "--git-worktree-branch",
+        "feature/x",
+        "--git-worktree-root",
+        "trees",
+        "--git-worktree-ref",
+        "HEAD~1",
+    ];
+    let session = scene.run(&[&["--git-worktree", "--git-worktree-keep"][..], &flags].concat()).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(scene.repo().join("trees/feature__x/page.txt").exists());
+    let log = scene.git(&["log", "--format=%s", "feature/x"]);
+    assert!(!log.contains("later") && log.contains("page"), "{log}");
+    for (flag, value) in [("--git-worktree-ref", "nowhere"), ("--git-worktree-branch", "a..b")] {
+        let refused = scene.callboard(&["run", "wf.yaml", "--rehearse", "--git-worktree", flag, value]).run();
+        assert_eq!(refused.code, 2, "{}", refused.transcript());
+    }
+}
+
+#[test]
+fn a_run_without_a_worktree_does_not_get_one_when_it_starts_again() {
+    let scene = repository();
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let again = scene.callboard(&["run", "wf.yaml", "--git-worktree", "--start-at-step", "code"]).run();
+    assert_eq!(again.code, 3, "{}", again.transcript());
+    assert!(again.stderr.contains("was started without `--git-worktree`"), "{}", again.transcript());
+}

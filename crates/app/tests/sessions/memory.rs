@@ -1,0 +1,52 @@
+//! `--memory`: memory updates of reports go to `AGENTS.md`.
+
+use std::fs;
+
+use testkit::Scene;
+
+use crate::sessions::scene;
+
+fn with_updates() -> Scene {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: docs, needs: [code]"]);
+    let updates = r#"[{"scope": ".", "section": "Build", "entry": "Run `just test` before each commit"}, {"entry": "short"}]"#;
+    scene.plan(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
+    scene
+}
+
+#[test]
+fn memory_updates_are_added_once_and_worthless_ones_refused() {
+    let scene = with_updates();
+    let session = scene.run(&["--memory"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let file = fs::read_to_string(scene.repo().join("AGENTS.md")).unwrap();
+    assert_eq!(file, "## Build\n\n- Run `just test` before each commit\n");
+    assert!(
+        session.stderr.contains("memory update `short`: it has 5 characters, not 15 to 150"),
+        "{}",
+        session.transcript()
+    );
+}
+
+#[test]
+fn without_the_flag_a_note_says_that_they_were_not_applied() {
+    let scene = with_updates();
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!scene.repo().join("AGENTS.md").exists());
+    assert!(
+        session.stderr.contains("2 memory updates were not applied: `--memory` was not given"),
+        "{}",
+        session.transcript()
+    );
+}
+
+#[test]
+fn in_a_worktree_they_are_committed() {
+    let scene = with_updates();
+    scene.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
+    let session = scene.run(&["--memory", "--git-worktree"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let file = scene.git(&["show", "agents/run-trial:AGENTS.md"]);
+    assert!(file.contains("- Run `just test` before each commit"), "{file}");
+}
