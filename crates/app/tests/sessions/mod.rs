@@ -14,6 +14,7 @@ mod cycle;
 mod data_loops;
 mod demo;
 mod doctor;
+mod examples;
 mod failing;
 mod foreign_runs;
 mod formats;

@@ -11,6 +11,9 @@ use crate::StepId;
 use crate::checks::CheckSpec;
 use crate::report::{Form, Report};
 
+/// Shown as the agent of what the engine does itself.
+pub const ENGINE: &str = "callboard";
+
 /// What an attempt is given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Brief {

@@ -28,8 +28,7 @@ pub struct Workflow {
     pub steps: Vec<StepSpec>,
 }
 
-/// Shown as the agent of what the engine does itself.
-pub(super) const ENGINE: &str = "callboard";
+pub(super) use crate::brief::ENGINE;
 
 /// The agent of a step that a person works on.
 pub const PERSON: &str = "person";

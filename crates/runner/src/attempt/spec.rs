@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, GivenAnswer, Memory, Upstream};
+use protocol::brief::{Brief, ENGINE, GivenAnswer, Memory, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
-use supervisor::adapter::{Adapter, Assignment, Dependency, DependencyAnswer, Pass, ReportRule, environment};
+use supervisor::adapter::{
+    Adapter, Assignment, Dependency, DependencyAnswer, Pass, Rehearsal, ReportRule, environment,
+};
 use supervisor::copies::{self, CopyError};
 use supervisor::git::{BranchChanges, RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
@@ -313,6 +315,10 @@ impl AttemptSpec {
 /// that all checks have passed, unless its script says otherwise.
 fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentProfile {
     let rehearsed = options.profile.as_ref().and_then(|profile| match &profile.adapter {
+        // The script says what the agent of a step does, not how the checks of its work end.
+        Adapter::Rehearsal(_) if brief.agent == ENGINE => {
+            Some((profile, Rehearsal::default().with_checks(step, &brief.checks)))
+        }
         Adapter::Rehearsal(rehearsal) => Some((profile, rehearsal.with_checks(step, &brief.checks))),
         Adapter::Wrapper(_) | Adapter::Command(_) | Adapter::Checks => None,
     });

@@ -107,7 +107,7 @@ impl Rehearsal {
     pub fn attempt(&self, step: &StepId, turn: Turn, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
         let attempts = match self.turns.get(step) {
             Some(turns) => nth_or_last(turns, turn.0).map_or(&[][..], Vec::as_slice),
-            None => self.steps.get(step).map_or(&[][..], Vec::as_slice),
+            None => self.steps.get(step).or_else(|| self.of_item(step)).map_or(&[][..], Vec::as_slice),
         };
         let mut attempt = nth_or_last(attempts, step_attempt).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
@@ -128,6 +128,13 @@ impl Rehearsal {
             | Behaviour::LeaveChild
             | Behaviour::ReportThenHang => attempt,
         }
+    }
+
+    /// Returns the script of the step that an item belongs to: `code` for `code.2`.
+    fn of_item(&self, item: &StepId) -> Option<&Vec<ScriptedAttempt>> {
+        let (step, number) = item.as_str().rsplit_once('.')?;
+        number.parse::<u32>().ok()?;
+        self.steps.get(&StepId::new(step).ok()?)
     }
 
     /// Returns this rehearsal with the checks of a command step: all have passed, unless the script sets their results.
