@@ -80,7 +80,7 @@ fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
 }
 
 #[test]
-fn a_missing_agent_is_a_failed_attempt_not_a_usage_error() {
+fn missing_binary_ends_the_run() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     let session =

@@ -26,6 +26,7 @@ mod inspecting;
 mod issue;
 mod items;
 mod memory;
+mod operating;
 mod peer;
 mod people;
 mod protocols;

@@ -84,7 +84,7 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
 }
 
 #[test]
-fn without_merge_the_command_to_type_is_printed() {
+fn success_keeps_unpushed_commits() {
     let scene = scene();
     scene.workflow_of(&["id: a, worktree: true"]);
     scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
@@ -104,6 +104,7 @@ fn without_merge_the_command_to_type_is_printed() {
     [exit 0]
     ");
     assert!(!scene.repo().join("made.txt").exists());
+    assert!(!trees(&scene).join("step-a").exists(), "the worktree is removed, the branch is not");
     scene.git(&["merge", "--quiet", "callboard/trial"]);
     assert!(scene.repo().join("made.txt").exists());
 }

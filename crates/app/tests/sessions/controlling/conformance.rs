@@ -1,5 +1,6 @@
-//! Scenarios in which the original tool failed, each under its name. Others: a missing binary and a failed
-//! run in `failing`, a cycle in `workflows`, reports of orphans in `crash`, a hundred kills in `torture`.
+//! Scenarios in which the original tool failed, each under its name. Others: `missing_binary_ends_the_run` in `failing`,
+//! `three_item_data_loop_strictly_one_by_one` in `data_loops`, `success_keeps_unpushed_commits` in `worktrees`,
+//! `mapping_style_gate_accepted_or_refused_cleanly` in `conditions`, `malformed_answer_file_does_not_approve` in `approving`.
 
 use std::fs;
 
@@ -58,7 +59,7 @@ fn resume_after_reported_failure() {
 }
 
 #[test]
-fn retry_after_a_run_that_ended_with_a_reported_failure() {
+fn failed_run_exits_non_zero_and_is_retried() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * failed"]);
@@ -164,11 +165,46 @@ fn stream_json_gate_failure_honoured() {
 }
 
 #[test]
-fn mapping_style_gate_refused_cleanly() {
+fn cycle_refused() {
     let scene = scene();
-    scene.workflow_of(&["id: a, gates: [{name: ci, kind: green}]"]);
+    scene.workflow(&["a: c", "b: a", "c: b"]);
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    assert!(session.stderr.contains("wf.yaml:3:"), "with its place: {}", session.stderr);
+    assert!(session.stderr.contains("a → c → b → a"), "{}", session.transcript());
     assert!(scene.agent_log().started().is_empty());
+}
+
+#[test]
+fn kill_9_100_times_with_readable_state_each_time() {
+    let scene = scene();
+    let steps: Vec<_> =
+        (1..=60).map(|n| if n == 1 { "s1".to_owned() } else { format!("s{n}: s{}", n - 1) }).collect();
+    scene.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+    let read = || match fs::read_to_string(scene.view("trial")) {
+        Ok(text) => serde_json::from_str::<serde_json::Value>(&text).expect("the state is always whole"),
+        Err(_) => serde_json::Value::Null,
+    };
+    let mut engine = scene.run(&[]).start();
+    scene.wait_for_view("trial", "the run exists", |_| true);
+    for kill in 0..100 {
+        // Each is killed at another time: after a number of reads, while it may be writing.
+        for _ in 0..kill % 10 {
+            read();
+        }
+        assert!(kill > 50 || status(&read(), "s60") == "PENDING", "it ended too early to be killed");
+        engine.kill();
+        engine.wait();
+        read();
+        engine = scene.callboard(&["resume", "trial"]).start();
+    }
+    // A run that has ended is not resumed.
+    let last = engine.wait();
+    assert!([0, 3].contains(&last.code), "{}", last.transcript());
+    assert_eq!(status(&read(), "s60"), "COMPLETED");
+    let mut started = scene.agent_log().started();
+    started.sort();
+    let all = started.len();
+    started.dedup();
+    assert_eq!((started.len(), all), (60, 60), "each step ran once");
+    scene.expect_no_orphans();
 }
