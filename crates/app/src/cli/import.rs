@@ -72,7 +72,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     times_shifted: bool,
 
-    /// For `coordination/`: print what would be imported, and write nothing
+    /// For `coordination/` and `run_state.json`: print what would be imported, and write nothing
     #[arg(long, conflicts_with = "peer")]
     dry_run: bool,
 
@@ -98,11 +98,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
+    if let Some(view) = steps::view(file) {
+        return steps::run(&workspace, &view, &arguments.steps, name, arguments.dry_run);
+    }
     if let Some(directory) = team::find(file)? {
         return team::run(&workspace, &directory, name, arguments.dry_run, arguments.json);
     }
     if arguments.dry_run {
-        return Err(Failure::usage("`--dry-run` needs the directory of a team's store")
+        return Err(Failure::usage("`--dry-run` needs the directory of a team's store or of a run")
             .hint("leave it out: an import is whole or not at all"));
     }
     if let Some(mut document) = cycle::master(file) {
@@ -110,9 +113,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             cycle::unshift(&mut document);
         }
         return block_on(cycle::import(&workspace, file, document, None));
-    }
-    if let Some(view) = steps::view(file)? {
-        return steps::run(&workspace, &view, &arguments.steps, name);
     }
     if let Some(document) = issue::read(file) {
         return issue::run(&workspace, file, document, name);

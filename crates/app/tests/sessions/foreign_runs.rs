@@ -64,6 +64,8 @@ fn import(scene: &Scene) -> testkit::Session {
 #[test]
 fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
     let (scene, document) = foreign();
+    let looked = scene.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
+    assert!(looked.stderr.contains("would import"), "{}", looked.transcript());
     let imported = import(&scene);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("workflows/delivery.yaml"), "{}", imported.transcript());
@@ -138,5 +140,5 @@ fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
     assert_eq!(status(&scene.document("f8c1a491"), "code"), "PENDING");
     let refused = scene.callboard(&["import", "workflows"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
-    assert!(refused.stderr.contains("has no `run_state.json`"), "{}", refused.transcript());
+    assert!(refused.stderr.contains("contains neither a run nor"), "{}", refused.transcript());
 }

@@ -37,9 +37,29 @@ pub(super) fn consider(
             format!("`{step}` needs `{need}`, which has not succeeded; start at `{need}`"),
         ),
         None => {
+            if let Some((follower, leader)) = lost_items(definition, state, step) {
+                let why = format!(
+                    "the items of `{follower}` are not known in an imported run; start at `{leader}`"
+                );
+                return refused("items_unknown", why);
+            }
             Ok(Move { changes: vec![Change::RestartRequested(step.clone())], next: Next::Queue(Vec::new()) })
         }
     }
+}
+
+/// Returns a step that would start again without its items, and the step that reads them: an import does not know the items of
+/// a step that is done.
+fn lost_items<'d>(definition: &'d Definition, state: &State, from: &StepId) -> Option<(StepId, &'d StepId)> {
+    let again = definition.has_loops().then(|| definition.downstream([from.clone()])).unwrap_or_default();
+    again.iter().find_map(|id| {
+        let leader = &definition.leader(definition.step(id))?.id;
+        let is_lost = state.done.contains(leader)
+            && !state.skipped.contains(leader)
+            && !state.loops.contains_key(leader)
+            && !again.contains(leader);
+        is_lost.then(|| (id.clone(), leader))
+    })
 }
 
 /// Returns the pending restart. It waits until no attempt is alive in the steps that it resets.

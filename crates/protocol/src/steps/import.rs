@@ -3,6 +3,8 @@
 //! The document says which steps are done, and how many loop-backs have reset each. Attempts are not in it, so running steps
 //! are started again. The reports of failed gates are lost with the journal.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::check::check;
@@ -11,6 +13,7 @@ use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
 use super::phase::Phase;
 use super::state::{Change, State};
+use super::workflow::StepSpec;
 use crate::check::Violation;
 use crate::rules::{ImportRefusal, Move};
 use crate::{Stamp, StepId};
@@ -85,7 +88,8 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
             Change::Reset { gates, targets, steps, items, reopened }
         })
         .collect();
-    for (id, step) in steps() {
+    let incomplete = incomplete_loops(definition, document);
+    for (id, step) in steps().filter(|(id, _)| !incomplete.contains(*id)) {
         changes.extend(match step.status {
             Status::Completed if loop_back_pending(definition, id, step) => {
                 Some(Change::GateFailed(id.clone()))
@@ -103,6 +107,21 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     changes
 }
 
+/// Returns the steps with data loops of which another one that works on the same items is not done. The document does not say
+/// how many items there are, so that all of them start again.
+fn incomplete_loops(definition: &Definition, document: &Document) -> BTreeSet<StepId> {
+    let is_done = |step: &StepSpec| match document.steps.get(step.id.as_str()).map(|step| step.status) {
+        Some(Status::Completed | Status::Skipped) => true,
+        Some(Status::Pending | Status::Running | Status::WaitingOnHuman | Status::Failed) | None => false,
+    };
+    let steps = definition.workflow().steps.iter();
+    let incomplete = steps.filter(|step| {
+        let group = definition.leader(step).map(|leader| definition.paired(leader));
+        group.is_some_and(|mut group| !group.all(is_done))
+    });
+    incomplete.map(|step| step.id.clone()).collect()
+}
+
 /// Returns whether the gate failed and its loop-back was still pending.
 fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) -> bool {
     let failed = step.last_error.as_deref().is_some_and(|error| error.starts_with(GATE_FAILURE));
@@ -110,8 +129,9 @@ fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) 
 }
 
 /// Copies the steps of a found document. Running steps become pending, except those for which the run asks a person. The paths of the document stay as they are.
-pub(super) fn copy_steps(document: &mut Document, found: &Value) {
+pub(super) fn copy_steps(definition: &Definition, document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
+    let incomplete = incomplete_loops(definition, &found);
     document.head.created_at = found.head.created_at;
     document.head.updated_at = found.head.updated_at;
     document.unknown = found.unknown;
@@ -130,6 +150,90 @@ pub(super) fn copy_steps(document: &mut Document, found: &Value) {
             }
             (_, Status::Pending | Status::Completed | Status::Failed | Status::Skipped) => {}
         }
+        if incomplete.iter().any(|again| again.as_str() == id) {
+            let (iteration_count, unknown) = (step.iteration_count, step.unknown);
+            step = StepDocument { iteration_count, unknown, ..StepDocument::pending() };
+        }
         *slot = step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::Next;
+    use crate::steps::{DefinitionSource, OnFailure, Request, load};
+
+    const WORKFLOW: &str = "
+name: w
+steps:
+  - {id: plan, agent: x, prompt: p.md}
+  - {id: code, agent: x, prompt: p.md, needs: [plan], loop: {items: [a, b]}}
+  - {id: review, agent: x, prompt: p.md, needs: [code], loop: {with: code}}
+";
+
+    fn definition() -> Definition {
+        let source = DefinitionSource {
+            workflow: load::examine(WORKFLOW).workflow.unwrap(),
+            source: String::new(),
+            prompts: Default::default(),
+            max_attempts: crate::rules::DEFAULT_MAX_ATTEMPTS,
+            max_iterations: crate::steps::DEFAULT_ITERATIONS,
+            on_failure: OnFailure::Stop,
+            gate_state_file: None,
+        };
+        source.into()
+    }
+
+    fn document(statuses: [&str; 3]) -> Value {
+        let step = |status: &str| {
+            json!({
+                "status": status, "attempts": 1, "iteration_count": 0, "report_path": null, "started_at": null,
+                "ended_at": null, "last_error": null, "artifacts": [], "metrics": {"n": 1}, "logs": [],
+                "manual_input_path": null, "blocked_by_loop": null,
+            })
+        };
+        let [plan, code, review] = statuses.map(step);
+        json!({
+            "run_id": "r", "workflow_name": "w", "repo_dir": "/r", "reports_dir": "/r/reports",
+            "manual_inputs_dir": "/r/inputs", "created_at": "2025-01-15T14:30:00Z",
+            "updated_at": "2025-01-15T14:30:00Z", "steps": {"plan": plan, "code": code, "review": review},
+        })
+    }
+
+    fn next(statuses: [&str; 3]) -> Next {
+        import(&definition(), &document(statuses)).unwrap().next
+    }
+
+    #[test]
+    fn a_data_loop_starts_again_unless_all_steps_of_its_items_are_done() {
+        let id = |id| StepId::new(id).unwrap();
+        assert_eq!(next(["COMPLETED", "COMPLETED", "PENDING"]), Next::Requeue(vec![id("code")]));
+        assert_eq!(next(["COMPLETED", "FAILED", "PENDING"]), Next::Requeue(vec![id("code")]));
+        assert_eq!(
+            next(["COMPLETED", "COMPLETED", "COMPLETED"]),
+            Next::Finish(crate::rules::Outcome::Succeeded)
+        );
+    }
+
+    #[test]
+    fn a_step_does_not_start_again_without_its_items() {
+        let definition = definition();
+        let mut state = State::default();
+        let imported = import(&definition, &document(["COMPLETED"; 3])).unwrap();
+        imported.changes.iter().for_each(|change| state.apply(change));
+        let start =
+            |step| decide::consider(&definition, &state, &Request::StartAt(StepId::new(step).unwrap()));
+        assert_eq!(start("review").unwrap_err().code, "items_unknown");
+        assert!(start("code").is_ok());
+    }
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        let mut document = document(["PENDING"; 3]);
+        document["created_at"] = "yesterday".into();
+        assert!(matches!(import(&definition(), &document), Err(ImportRefusal::Invalid(_))));
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     }
     items::record_parents(definition, document, entry, &mut parts);
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
-        import::copy_steps(document, found);
+        import::copy_steps(definition, document, found);
         document.steps.keys().for_each(|id| parts.touch(step_part(id)));
     }
     parts.0

@@ -39,17 +39,10 @@ pub(super) struct StepsFlags {
     gate_state_file: Option<PathBuf>,
 }
 
-/// Returns the `run_state.json` that is meant; `None` if it is another file.
-pub(super) fn view(file: &Path) -> Result<Option<PathBuf>, Failure> {
-    if !file.is_dir() {
-        return Ok(file.file_name().is_some_and(|name| name == VIEW).then(|| file.to_owned()));
-    }
-    let view = file.join(VIEW);
-    if view.exists() {
-        return Ok(Some(view));
-    }
-    let what = format!("`{}` has no `{VIEW}`", file.display());
-    Err(Failure::usage(what).hint("name the directory of a run: `.agents/runs/ID`"))
+/// Returns the `run_state.json` that is meant; `None` if it is another file or directory.
+pub(super) fn view(file: &Path) -> Option<PathBuf> {
+    let view = if file.is_dir() { file.join(VIEW) } else { file.to_owned() };
+    (view.file_name().is_some_and(|name| name == VIEW) && view.exists()).then_some(view)
 }
 
 /// Imports the file as a run, which `resume` continues.
@@ -58,9 +51,11 @@ pub(super) fn run(
     view: &Path,
     flags: &StepsFlags,
     name: Option<RunId>,
+    dry_run: bool,
 ) -> Result<Exit, Failure> {
     let text = fs::read(view)
         .map_err(|error| Failure::usage(format!("cannot read `{}`", view.display())).because(Some(&error)))?;
+    let is_whole = serde_json::from_slice::<Value>(&text).is_ok();
     let found = salvage(&String::from_utf8_lossy(&text));
     let run = name.map_or_else(|| run_id(view, &found), Ok)?;
     let workflow = match &flags.workflow {
@@ -93,27 +88,35 @@ pub(super) fn run(
         roles: BTreeMap::new(),
     };
     let kind = KindOf::<Steps>::STATIC;
-    definition::exclude_views(&workspace.repo, kind.info())?;
+    if !dry_run {
+        definition::exclude_views(&workspace.repo, kind.info())?;
+    }
     let turns = recover::turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let started_again = running_steps(&document);
     let import = ViewImport { path: view.display().to_string(), document, turns };
     let (status, set_aside) = block_on(async {
-        let store = workspace.store().await?;
-        let imported =
-            runner::import_document(Some(&store), &workspace::person(), now, kind, spec, import).await;
+        let store = if dry_run { None } else { Some(workspace.store().await?) };
+        let by = workspace::person();
+        let imported = runner::import_document(store.as_ref(), &by, now, kind, spec, import).await;
         let status = imported.map_err(|error| recover::rebuild_failure(view, &run, &error))?;
-        Ok::<_, Failure>((status, views::write(workspace, &store, &run).await?))
+        let set_aside = match &store {
+            Some(store) => views::write(workspace, store, &run).await?,
+            None => None,
+        };
+        Ok::<_, Failure>((status, set_aside))
     })?;
     output::data(&run);
+    let done = if dry_run { "would import" } else { "imported" };
     output::message(format_args!(
-        "imported `{}` with the workflow `{}`; run status: {}",
+        "{done} `{}` with the workflow `{}`; run status: {}",
         view.display(),
         workflow.display(),
         run_status::label(status).1
     ));
     if !lost.is_empty() {
-        output::note(format_args!("the file was torn; lost and now as in a new run: {}", lost.join(", ")));
+        let why = if is_whole { "not in the file" } else { "the file was torn; lost" };
+        output::note(format_args!("{why} and now as in a new run: {}", lost.join(", ")));
     }
     if !started_again.is_empty() {
         output::note(format_args!(
@@ -124,7 +127,10 @@ pub(super) fn run(
     for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
     }
-    output::note(format_args!("run `callboard resume {run}` to continue it"));
+    match dry_run {
+        true => output::note("nothing was written"),
+        false => output::note(format_args!("run `callboard resume {run}` to continue it")),
+    }
     Ok(Exit::Success)
 }
 

@@ -40,8 +40,10 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
     stores_below(path, 0, &mut found);
     found.sort();
     match found.as_slice() {
-        [] => Err(Failure::usage(format!("`{}` contains no store of a team", path.display()))
-            .hint("name the directory that has `pm_state.json`")),
+        [] => {
+            Err(Failure::usage(format!("`{}` contains neither a run nor a store of a team", path.display()))
+                .hint("name the directory that has `run_state.json` or `pm_state.json`"))
+        }
         [only] => Ok(Some(only.clone())),
         several => {
             let mut failure = Failure::usage(format!("`{}` contains several stores", path.display()));
