@@ -24,5 +24,6 @@ fn nothing_is_lost_or_repeated_whatever_is_killed() {
     assert!(tally.features > 0 || testkit::on_nats(), "merges were left out: {tally}");
     assert!(tally.phases_of_steps > 0, "people, conditions, checks and data loops were left out: {tally}");
     assert!(tally.issues > 0 || testkit::on_nats(), "effects on git and on a tracker were left out: {tally}");
+    assert!(tally.teams > 0, "groups and their merges were left out: {tally}");
     assert_eq!(tally.server_kills > 0, testkit::on_nats(), "{tally}");
 }

@@ -53,6 +53,27 @@ pub enum Stage {
     Complete,
 }
 
+impl Stage {
+    /// Returns the seed's status of a group; `started` if the role that the stage needs has started.
+    pub fn status(self, started: bool) -> &'static str {
+        match (self, started) {
+            (Self::Develop(_), true) => "dev_working",
+            (Self::Develop(Reason::New), false) => "pending",
+            (Self::Develop(Reason::QaFailed), false) => "qa_failed",
+            (Self::Develop(Reason::ChangesRequested), false) => "changes_requested",
+            (Self::Develop(Reason::Unblocked), false) | (Self::Unblock(Blocked::Developer), _) => {
+                "dev_blocked"
+            }
+            (Self::Test, false) => "waiting_qa",
+            // The seed has no status for a blocked QA.
+            (Self::Test, true) | (Self::Unblock(Blocked::Qa | Blocked::Flaky), _) => "qa_testing",
+            (Self::Review, false) => "waiting_review",
+            (Self::Review, true) | (Self::Merge, _) => "tech_review",
+            (Self::Complete, _) => "complete",
+        }
+    }
+}
+
 /// Why a developer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,8 @@
 //! `team`, explored: its notation and its rules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::{NonZeroU8, NonZeroU32};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jsonschema::Validator;
@@ -34,7 +35,7 @@ const SCHEMAS: [(&str, &str); 6] = [
 /// How many groups a plan of the scene has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// One group with a criterion that has a command. Two turns of its developer and two reviews.
+    /// One group with a criterion that has a command. Two turns of each role.
     One,
     /// The same group with one turn of each role.
     OneTurn,
@@ -59,7 +60,7 @@ pub fn definition(plan: Plan) -> Definition {
         mode: ModeChoice::Auto,
         limits: Limits {
             developer: turns,
-            qa: one,
+            qa: turns,
             review: turns,
             checks: turns,
             groups: two,
@@ -71,11 +72,21 @@ pub fn definition(plan: Plan) -> Definition {
     }
 }
 
+/// Returns the state after the plan of one group.
+pub fn planned_state() -> State {
+    let definition = definition(Plan::One);
+    let mut state = Team::begin(&definition);
+    let (work, _) = plan_of(&definition);
+    Team::apply(&mut state, &Change::Planned { work, limits: definition.limits });
+    state
+}
+
 /// Returns the scene of a plan. Its documents must fit the schemas of the seed.
 pub fn scene(plan: Plan, slots: Slots) -> Scene<Team> {
     let validators: Vec<(&str, Validator)> = SCHEMAS.map(|(name, schema)| (name, validator(schema))).into();
+    let valid = Mutex::new(HashSet::new());
     Scene::new(definition(plan).request, definition(plan), slots, move |document| {
-        check(&validators, document)
+        check(&validators, &valid, document)
     })
 }
 
@@ -84,7 +95,13 @@ fn validator(schema: &str) -> Validator {
     jsonschema::options().should_validate_formats(true).build(&schema).expect("BUG: the schema is one")
 }
 
-fn check(validators: &[(&str, Validator)], document: &Document) -> Vec<String> {
+/// Checks the files of a document. Most states show files that were checked before: `valid` has them.
+fn check(
+    validators: &[(&str, Validator)],
+    valid: &Mutex<HashSet<(String, String)>>,
+    document: &Document,
+) -> Vec<String> {
+    let mut valid = valid.lock().expect("BUG: a check panicked");
     let views = Team::views(document);
     let mut wrong = Vec::new();
     for (name, validator) in validators {
@@ -92,10 +109,19 @@ fn check(validators: &[(&str, Validator)], document: &Document) -> Vec<String> {
             wrong.push(format!("`{name}` is missing"));
             continue;
         };
+        let shown = ((*name).to_owned(), view.body.clone());
+        if valid.contains(&shown) {
+            continue;
+        }
         let value: Value = serde_json::from_str(&view.body).expect("BUG: a view is JSON");
-        wrong.extend(
-            validator.iter_errors(&value).map(|error| format!("{name}{}: {error}", error.instance_path())),
-        );
+        let found: Vec<_> = validator
+            .iter_errors(&value)
+            .map(|error| format!("{name}{}: {error}", error.instance_path()))
+            .collect();
+        if found.is_empty() {
+            valid.insert(shown);
+        }
+        wrong.extend(found);
     }
     wrong
 }
@@ -282,7 +308,7 @@ impl Explored for Team {
             Verdict::Complete => "complete",
             Verdict::Criteria { failed } if failed.is_empty() => "criteria pass",
             Verdict::Criteria { .. } => "criteria fail",
-            Verdict::FastForwarded => "delivered",
+            Verdict::FastForwarded => "fast-forwarded",
             Verdict::Developer(DeveloperVerdict::ReadyForQa) => "ready for qa",
             Verdict::Developer(DeveloperVerdict::ReadyForReview) => "ready for review",
             Verdict::Developer(DeveloperVerdict::Blocked) | Verdict::Qa(QaVerdict::Blocked) => "blocked",
@@ -341,7 +367,7 @@ impl Explored for Team {
             Change::CheckAsked => "check asks".to_owned(),
             Change::CheckChosen { choice } => Self::say_verdict(&Verdict::Choice(*choice)),
             Change::Accepted => "completion accepted".to_owned(),
-            Change::FastForwarded => "delivered".to_owned(),
+            Change::FastForwarded => "fast-forwarded".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Retried { step } => format!("{step} again"),
             Change::Imported { .. } => "imported".to_owned(),

@@ -61,7 +61,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
 }
 
 /// Starts and kills engines until one exits by itself. `first` is repeated until the store has what it asks for.
-fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, first: &[&str], seed: u64) -> u32 {
+pub(super) fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, first: &[&str], seed: u64) -> u32 {
     let (mut engines, mut is_begun) = (0, false);
     loop {
         let engine = if is_begun {

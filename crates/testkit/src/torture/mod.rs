@@ -1,8 +1,8 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges, workflows with phases people, conditions,
-//! checks and data loops; runs of `issue` add
-//! effects on git and on a tracker; development cycles add iterations, extensions and parallel tasks.
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; workflows with phases
+//! add people, conditions, checks and data loops; runs of `issue` add effects on git and on a tracker; development cycles
+//! add iterations, extensions and parallel tasks; teams add groups that are planned, merged and sent back.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -16,6 +16,7 @@ mod issues;
 mod items;
 mod journal;
 mod tally;
+mod teams;
 mod workflows;
 
 use std::path::PathBuf;
@@ -26,14 +27,15 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of steps with phases, one of
-/// `issue`, and one of development cycles.
+/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of
+/// steps with phases, one of `issue`, one of development cycles, and one of teams.
 const CYCLES: u64 = 3;
 const ITEMS: u64 = 5;
 const FEATURES: u64 = 4;
 const PHASES: u64 = 8;
 const ISSUES: u64 = 7;
 const DEVELOPMENT: u64 = 4;
+const TEAMS: u64 = 6;
 
 /// A torture to run.
 #[derive(Debug, Clone)]
@@ -60,6 +62,8 @@ impl Torture {
                 items::torture(&self.items, seed, kills, &mut tally);
             } else if seed.wrapping_add(6).is_multiple_of(PHASES) {
                 workflows::phases::torture(self, seed, kills, &mut tally);
+            } else if seed % TEAMS == 2 {
+                teams::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(FEATURES) {
                 workflows::features::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(ISSUES) {

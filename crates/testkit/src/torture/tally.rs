@@ -33,6 +33,8 @@ pub struct Tally {
     pub issues: u32,
     /// Development cycles.
     pub development: u32,
+    /// Runs of `team`.
+    pub teams: u32,
     pub steps: usize,
     pub attempts: usize,
     pub interrupted: usize,
@@ -52,7 +54,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with phases, {} peer cycles, {} development cycles, {} runs of items and {} of issue, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with phases, {} peer cycles, {} development cycles, {} runs of items, {} of issue and {} of team, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -67,6 +69,7 @@ impl fmt::Display for Tally {
             self.development,
             self.items,
             self.issues,
+            self.teams,
             self.seed,
             self.steps,
             self.phases,

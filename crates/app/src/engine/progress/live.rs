@@ -51,6 +51,8 @@ impl LiveDisplay {
             return;
         }
         let bar = self.lines.add(ProgressBar::no_length().with_elapsed(elapsed));
+        let style = ProgressStyle::with_template("  {spinner} {prefix:<24} {elapsed:>5}");
+        bar.set_style(style.expect("BUG: the progress template is invalid"));
         bar.set_prefix(attempt.to_string());
         bar.enable_steady_tick(REDRAW_INTERVAL);
         self.bars.insert(attempt.clone(), bar);

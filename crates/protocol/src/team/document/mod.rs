@@ -422,21 +422,7 @@ impl GroupPart {
 
     /// Returns the seed's status.
     pub fn status(&self) -> &'static str {
-        match (self.stage, self.started) {
-            (Stage::Develop(_), true) => "dev_working",
-            (Stage::Develop(Reason::New), false) => "pending",
-            (Stage::Develop(Reason::QaFailed), false) => "qa_failed",
-            (Stage::Develop(Reason::ChangesRequested), false) => "changes_requested",
-            (Stage::Develop(Reason::Unblocked), false) | (Stage::Unblock(Blocked::Developer), _) => {
-                "dev_blocked"
-            }
-            (Stage::Test, false) => "waiting_qa",
-            // The seed has no status for a blocked QA.
-            (Stage::Test, true) | (Stage::Unblock(Blocked::Qa | Blocked::Flaky), _) => "qa_testing",
-            (Stage::Review, false) => "waiting_review",
-            (Stage::Review, true) | (Stage::Merge, _) => "tech_review",
-            (Stage::Complete, _) => "complete",
-        }
+        self.stage.status(self.started)
     }
 
     /// Returns the extra key `closed`.

@@ -1,40 +1,66 @@
 //! `team`, explored: one group in full, two for interference, all documents by the schemas of the seed.
 
-use protocol::team::Team;
-use testkit::explorer::team::{Plan, scene};
-use testkit::explorer::{Exploration, Interruptions, Limits, Scene, Slots, Walks};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use super::generated_files::expect_section;
+use protocol::team::{
+    Blocked, Choice, DeveloperVerdict, Hold, Limit, MergeVerdict, QaVerdict, Reason, Role, Stage, State,
+    Step, Team, TechLeadVerdict, Verdict,
+};
+use protocol::{Event, Protocol as _};
+use testkit::explorer::team::{Plan, definition, planned_state, scene};
+use testkit::explorer::{Exploration, Explored as _, Interruptions, Limits, Scene, Slots, Walks};
+
+use super::generated_files::{expect_file, expect_section};
 
 fn explored(scene: &Scene<Team>, limits: Limits) -> Exploration {
     scene.explore(limits).unwrap_or_else(|found| panic!("{found}"))
 }
 
+fn uninterrupted(requests: usize) -> Limits {
+    Limits { interruptions: Interruptions::Never, ..Limits::with_requests(requests) }
+}
+
+/// Explores a scene and writes its counts into the page.
+fn count(mark: &str, name: &str, scene: &Scene<Team>, limits: Limits) {
+    let seen = explored(scene, limits);
+    let counts = format!(
+        "* {name}: {} states, {} transitions, {} refused requests\n",
+        seen.states, seen.transitions, seen.refusals
+    );
+    expect_section("team.md", mark, &counts);
+}
+
 #[test]
-fn every_state_of_one_group_keeps_the_rules() {
-    let without = Limits { interruptions: Interruptions::Never, ..Limits::with_requests(0) };
-    let seen = explored(&scene(Plan::OneTurn, Slots::All), without);
-    expect_section(
-        "team.md",
-        "explored one group",
-        &format!("One group: {} states, {} transitions.\n", seen.states, seen.transitions),
+fn every_state_of_one_group_with_two_turns_of_each_role_keeps_the_rules() {
+    let scene = scene(Plan::One, Slots::All);
+    count("two turns", "One group, two turns of each role", &scene, uninterrupted(0));
+}
+
+#[test]
+fn every_state_of_one_group_with_a_request_keeps_the_rules() {
+    let scene = scene(Plan::OneTurn, Slots::All);
+    count(
+        "a request",
+        "One group, one turn of each role, a pause, stop or retry at any state",
+        &scene,
+        uninterrupted(1),
     );
 }
 
 #[test]
-fn every_state_of_two_groups_keeps_the_rules() {
-    let two = explored(
-        &scene(Plan::Two, Slots::All),
-        Limits { interruptions: Interruptions::Never, ..Limits::with_requests(0) },
-    );
-    let chain = explored(&scene(Plan::Chain, Slots::One), Limits::with_requests(0));
-    expect_section(
-        "team.md",
-        "explored two groups",
-        &format!(
-            "Two groups at once: {} states, {} transitions. One group after the other: {} states, {} transitions.\n",
-            two.states, two.transitions, chain.states, chain.transitions
-        ),
+fn every_state_of_two_groups_at_once_keeps_the_rules() {
+    count("two groups", "Two groups at once", &scene(Plan::Two, Slots::All), uninterrupted(0));
+}
+
+#[test]
+fn every_state_of_a_group_after_another_keeps_the_rules() {
+    let limits = Limits::with_requests(0);
+    count(
+        "a chain",
+        "One group after the other, with interruptions",
+        &scene(Plan::Chain, Slots::One),
+        limits,
     );
 }
 
@@ -43,4 +69,155 @@ fn long_walks_keep_the_rules_and_end() {
     let walks = Walks { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
     let walked = scene(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
+}
+
+const STAGES: [Stage; 10] = [
+    Stage::Develop(Reason::New),
+    Stage::Develop(Reason::QaFailed),
+    Stage::Develop(Reason::ChangesRequested),
+    Stage::Develop(Reason::Unblocked),
+    Stage::Test,
+    Stage::Review,
+    Stage::Unblock(Blocked::Developer),
+    Stage::Unblock(Blocked::Qa),
+    Stage::Unblock(Blocked::Flaky),
+    Stage::Merge,
+];
+
+/// Every event of a group: its role, its words, and what is decided about.
+fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
+    let reports = [
+        Verdict::Developer(DeveloperVerdict::ReadyForQa),
+        Verdict::Developer(DeveloperVerdict::ReadyForReview),
+        Verdict::Developer(DeveloperVerdict::Blocked),
+        Verdict::Qa(QaVerdict::Pass),
+        Verdict::Qa(QaVerdict::Fail),
+        Verdict::Qa(QaVerdict::Blocked),
+        Verdict::Qa(QaVerdict::Flaky),
+        Verdict::TechLead(TechLeadVerdict::Approved),
+        Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking: 1 }),
+        Verdict::TechLead(TechLeadVerdict::Unblocked),
+        Verdict::Merge(MergeVerdict::Merged),
+        Verdict::Merge(MergeVerdict::Refused),
+    ];
+    let choices = [Choice::Continue, Choice::Split, Choice::Skip, Choice::Fail].map(Verdict::Choice);
+    let step =
+        |role| Step::Group(planned_state().groups.keys().next().expect("there is a group").clone(), role);
+    let reported = reports.into_iter().chain(choices).map(|verdict| {
+        let role = match verdict {
+            Verdict::Developer(_) => Role::Developer,
+            Verdict::Qa(_) => Role::Qa,
+            Verdict::TechLead(_) => Role::TechLead,
+            Verdict::Merge(_) => Role::Merge,
+            _ => Role::Decision,
+        };
+        (role, Team::say_verdict(&verdict), Event::Reported { step: step(role), verdict })
+    });
+    let roles = [Role::Developer, Role::Qa, Role::TechLead, Role::Merge];
+    let exhausted =
+        roles.map(|role| (role, "no attempts left".to_owned(), Event::Exhausted { step: step(role) }));
+    reported.chain(exhausted).collect()
+}
+
+/// The words of the seed for a group, with what a person is asked or has decided.
+fn shown(state: &State, started: bool) -> String {
+    let group = state.groups.values().next().expect("there is a group");
+    let status = group.stage.status(started);
+    match group.hold {
+        Hold::Open => status.to_owned(),
+        Hold::Asks(limit) => format!("{status}, asks ({limit:?})"),
+        Hold::Splitting => format!("{status}, splitting"),
+        Hold::Skipped => format!("{status}, closed: skipped"),
+        Hold::Split => format!("{status}, closed: split"),
+        Hold::Failed(_) => format!("{status}, closed: failed"),
+    }
+}
+
+/// Every transition of a group, as the engine decides it: from, role, event, to. And how many pairs change nothing.
+fn transitions() -> (Vec<[String; 4]>, usize) {
+    let definition = definition(Plan::One);
+    let (mut rows, mut refused) = (Vec::new(), 0);
+    for stage in STAGES {
+        for (role, word, event) in events() {
+            let mut state = planned_state();
+            let group = state.groups.values_mut().next().expect("there is a group");
+            group.stage = stage;
+            if role == Role::Decision {
+                group.hold = Hold::Asks(Limit::Developer);
+            }
+            let before = shown(&state, role != Role::Decision);
+            // Only the role whose turn it is can have no attempts left.
+            let is_due = Team::decide(&definition, &state, Event::Opened).next
+                == protocol::Next::Requeue(vec![step_of(&event)]);
+            let decided = Team::decide(&definition, &state, event);
+            decided.changes.iter().for_each(|change| Team::apply(&mut state, change));
+            if decided.changes.is_empty() || !is_due {
+                refused += 1;
+                continue;
+            }
+            let name = format!("{role:?}").to_lowercase().replace("techlead", "tech lead");
+            let row = [before, name, word, shown(&state, false)];
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+    }
+    (rows, refused)
+}
+
+fn step_of(event: &Event<Step, Verdict>) -> Step {
+    match event {
+        Event::Reported { step, .. } | Event::Exhausted { step } | Event::Skipped { step } => step.clone(),
+        Event::Opened | Event::Retried { .. } => panic!("the event has no step"),
+    }
+}
+
+#[test]
+fn the_transitions_of_a_group_as_a_table() {
+    let (rows, refused) = transitions();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [0, 1, 2].map(width);
+    let mut text =
+        "A group: its status, the role that reports, what it reports, the status after it.\n".to_owned();
+    let _ = writeln!(
+        text,
+        "{} transitions; the other {refused} pairs of a stage and an event change nothing.\n",
+        rows.len()
+    );
+    for [from, role, event, to] in &rows {
+        let [a, b, c] = widths;
+        let _ = writeln!(text, "{from:<a$} | {role:<b$} | {event:<c$} | {to}");
+    }
+    expect_file("protocols/team/group.txt", &text);
+}
+
+#[test]
+fn the_diagram_shows_the_transitions_of_a_group() {
+    let mut edges: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for stage in STAGES {
+        let (from, to) = (stage.status(false), stage.status(true));
+        if from != to {
+            let role = match stage {
+                Stage::Develop(_) => "developer starts",
+                Stage::Test => "QA starts",
+                _ => "tech lead starts",
+            };
+            edges.entry((from.to_owned(), to.to_owned())).or_default().push(role.to_owned());
+        }
+    }
+    for [from, _, event, to] in transitions().0 {
+        // What a person decides is in a table of the page.
+        if !from.contains(',') && !to.contains(',') {
+            let words = edges.entry((from, to)).or_default();
+            if !words.contains(&event) {
+                words.push(event);
+            }
+        }
+    }
+    let mut text = "```mermaid\nstateDiagram-v2\n    [*] --> pending\n".to_owned();
+    for ((from, to), words) in edges {
+        let _ = writeln!(text, "    {from} --> {to}: {}", words.join(", "));
+    }
+    text.push_str("    complete --> [*]\n```\n");
+    expect_section("team.md", "diagram of a group", &text);
 }

@@ -1,0 +1,94 @@
+//! A run of `team`, tortured until its three groups are merged: one overlaps another, one fails QA once, one is blocked once.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use fastrand::Rng;
+use protocol::team::Team;
+use protocol::{Kind as _, KindOf};
+use serde_json::Value;
+
+use super::chaos::Chaos;
+use super::development::run_to_success;
+use super::journal::RunHistory;
+use super::{Tally, Torture};
+use crate::scene::Scene;
+
+/// The agents, by attempt.
+const AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\", \"blocker\": \"b\"$2"; hand_in COMPLETED "$1"; }
+sleep 0.02
+case $CALLBOARD_ATTEMPT in
+pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "mode_reasoning": "r",
+  "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}, {"id": "T3", "description": "c"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.txt"]},
+    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["a.txt", "b.txt"]},
+    {"id": "C", "name": "Third", "tasks": ["T3"], "files_affected": ["c.txt"]}],
+  "success_criteria": [{"id": "C1", "text": "t", "tasks": ["T1"], "command": "test -s a.txt -a -s b.txt -a -s c.txt"}]' ;;
+C.developer#1.*) verdict BLOCKED ;;
+*.developer*) file=$(echo "${STEP_ID%%.*}" | tr ABC abc).txt; echo "$STEP_ITERATION" >"$file"; verdict READY_FOR_QA ;;
+A.qa#1.*) verdict FAIL ;;
+*.qa*) verdict PASS ;;
+C.tech_lead#1.*) verdict unblocked ;;
+*.tech_lead*) verdict approved ;;
+pm.check*) verdict BAZINGA ;;
+esac
+"#;
+
+pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
+    let scene = Scene::new(&torture.program);
+    scene.write("file", "content\n");
+    scene.git(&["add", "file"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    fs::write(scene.kit().join("team.sh"), AGENTS).expect("the kit is writable");
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let start = ["team", "Build it", "--run-id", "trial", "--jobs", "2"];
+    let resumes = run_to_success(&mut chaos, &scene, &start, seed);
+
+    let journal = RunHistory::read(&scene.journal("trial"));
+    for (step, history) in &journal.steps {
+        history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
+    }
+    let started = scene.agent_log().started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    check_files(&scene, seed);
+    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    assert_eq!(merges.lines().count(), 3, "seed {seed}: a merge is missing or repeated: {merges}");
+    scene.expect_no_orphans();
+    tally.add(&chaos);
+    tally.add_history(&journal);
+    tally.teams += 1;
+    tally.resumes += resumes;
+}
+
+/// The files keep the rules of their formats, and every message was read by the attempt that received it.
+fn check_files(scene: &Scene, seed: u64) {
+    let directory = scene.repo().join("coordination");
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(directory.join(name)).expect("the file is there");
+        serde_json::from_str(&text).expect("the file is whole")
+    };
+    let mailboxes = ["dev_to_qa", "qa_to_techlead", "techlead_to_dev", "qa_to_dev"];
+    let mailboxes = mailboxes.map(|name| format!("messages/{name}.json"));
+    let files = ["pm_state.json", "group_status.json", "orchestrator_state.json"].map(str::to_owned);
+    for name in files.iter().chain(&mailboxes) {
+        let value = read(name);
+        let format =
+            KindOf::<Team>::STATIC.info().formats.iter().find(|format| (format.matches)(name, &value));
+        let violations = (format.expect("the format is known").check)(&value).violations;
+        assert!(violations.is_empty(), "seed {seed}, {name}: {violations:?}");
+    }
+    assert_eq!(read("orchestrator_state.json")["status"], "completed", "seed {seed}");
+    let count = |name: &str| read(name)["messages"].as_array().map_or(0, Vec::len);
+    let sent = mailboxes.each_ref().map(|name| count(name));
+    assert_eq!(sent, [4, 3, 4, 1], "seed {seed}: a message is missing or repeated");
+    for name in &mailboxes[..2] {
+        let messages = read(name);
+        let unread =
+            messages["messages"].as_array().into_iter().flatten().filter(|message| message["read"] != true);
+        assert_eq!(unread.count(), 0, "seed {seed}: {name} has unread messages");
+    }
+}
