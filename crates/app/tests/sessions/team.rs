@@ -228,3 +228,56 @@ fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
     assert!(plain.contains("      developer  qa "), "{plain:?}");
     assert!(plain.contains("A   ▸ running"), "{plain:?}");
 }
+
+/// Both groups are green alone. Together they are red: both use the port 80, until the developer of the second takes 81.
+const COLLIDING_AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+case $CALLBOARD_ATTEMPT in
+pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.port"]},
+    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["b.port"]}]' ;;
+A.developer#1.*) echo 80 >a.port; verdict READY_FOR_REVIEW ;;
+B.developer#1.*) echo 80 >b.port; verdict READY_FOR_REVIEW ;;
+*.developer*) grep -q ports "$PROMPT_PATH" || exit 1; echo 81 >"$(echo "${STEP_ID%%.*}" | tr AB ab).port"; verdict READY_FOR_REVIEW ;;
+*.tech_lead*) verdict approved ;;
+pm.check*) verdict BAZINGA ;;
+esac
+"#;
+
+#[test]
+fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_base() {
+    let scene = scene();
+    scene.write(
+        "ports.sh",
+        "[ -z \"$(cat *.port | sort | uniq -d)\" ] || { echo two ports are the same; exit 1; }\n",
+    );
+    scene.write("callboard.toml", "[checks]\nports = [\"sh\", \"ports.sh\"]\n");
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    // The branch of another program: it is neither continued nor deleted.
+    scene.git(&["branch", "feature/group-A-first"]);
+    std::fs::write(scene.kit().join("team.sh"), COLLIDING_AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let session = scene.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let groups = file(&scene, "group_status.json");
+    let mut turns: Vec<_> =
+        ["A", "B"].iter().map(|id| groups[id]["iterations"]["developer"].as_u64()).collect();
+    turns.sort_unstable();
+    assert_eq!(turns, [Some(1), Some(2)], "only the second merge was refused");
+    let messages = file(&scene, "messages/techlead_to_dev.json");
+    let refused = messages["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["decision"] == "changes_requested");
+    let refused: Vec<_> = refused.collect();
+    assert_eq!(refused.len(), 1, "{messages}");
+    assert!(refused[0]["feedback"].as_str().unwrap().contains("two ports are the same"), "{messages}");
+    let ports = [scene.git(&["show", "main:a.port"]), scene.git(&["show", "main:b.port"])];
+    assert_ne!(ports[0], ports[1]);
+    let branches = scene.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
+    assert_eq!(branches.trim(), "feature/group-A-first");
+    assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
+}

@@ -54,6 +54,9 @@ pub struct Brief {
     /// The worktree of its own in which the attempt works; `None` if it works where the run does.
     #[serde(skip)]
     pub worktree: Option<Worktree>,
+    /// The engine adds the names of the branches below this one to the field `git` of the report, and this one if it exists.
+    #[serde(skip)]
+    pub branches_below: Option<&'static str>,
     /// What a command step runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
@@ -98,6 +101,7 @@ impl Brief {
             gate: false,
             findings: Vec::new(),
             worktree: None,
+            branches_below: None,
             checks: Vec::new(),
             copies: Vec::new(),
             memory: Memory::Unused,

@@ -80,6 +80,7 @@ pub(super) fn brief(
         form: form(document, step),
         iteration: shown.turn.0.max(1),
         worktree,
+        branches_below: (agent == "project_manager").then_some(plan::BRANCHES),
         checks: if *step == Step::Pm(PmStep::Criteria) { criteria(document) } else { Vec::new() },
         copies: copies::of(document, step),
         ..Brief::new(agent, prompt.unwrap_or_default(), definition.limits.attempts)

@@ -154,7 +154,12 @@ fn check_counts(fields: &Map<String, Value>) -> Result<(), String> {
 }
 
 /// Returns what a plan of this step is read against.
-pub(super) fn setting(definition: &Definition, document: &Document, step: &Step) -> Setting {
+fn setting(
+    definition: &Definition,
+    document: &Document,
+    step: &Step,
+    fields: &Map<String, Value>,
+) -> Setting {
     let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
     let split = splitting.filter(|_| *step == Step::PLAN).map(|(id, _)| {
         let own = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
@@ -167,6 +172,10 @@ pub(super) fn setting(definition: &Definition, document: &Document, step: &Step)
         at_once: definition.limits.groups.get(),
         groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
         tasks: document.plan.tasks.iter().map(|task| task.id.clone()).collect(),
+        branches: fields
+            .get("git")
+            .and_then(Value::as_object)
+            .map_or_else(Vec::new, |git| texts(git, "branches")),
         split,
     }
 }
@@ -178,7 +187,7 @@ pub(super) fn plan(
     step: &Step,
     fields: &Map<String, Value>,
 ) -> Result<Plan, String> {
-    plan::read(fields, &setting(definition, document, step))
+    plan::read(fields, &setting(definition, document, step, fields))
         .map_err(|problems| format!("the plan is refused: {}", problems.join("; ")))
 }
 
@@ -192,7 +201,7 @@ fn work(
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
     let mut work = plan.work(first_phase);
     // Groups that replace another one work in its phase.
-    if let Some((old, _)) = setting(definition, document, step).split {
+    if let Some((old, _)) = setting(definition, document, step, fields).split {
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
         for group in &mut work.groups {
             group.phase = u16::try_from(phase).unwrap_or(u16::MAX);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::document::{DIRECTORY, Document, Mailbox};
+use super::document::{DIRECTORY, Document, Mailbox, Message};
 use super::step::{PmStep, Role, Step};
 use crate::brief::PrivateCopy;
 use crate::report::CopyEdit;
@@ -38,14 +38,11 @@ pub(super) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
                 }
             };
             let own = |mailbox: &Mailbox| {
-                let messages: Vec<Value> = document
-                    .files()
-                    .into_iter()
-                    .filter(|(name, _)| name == mailbox.file())
-                    .flat_map(|(_, file)| file["messages"].as_array().cloned().unwrap_or_default())
-                    .filter(|message| message["group_id"] == id.as_str())
-                    .collect();
-                (mailbox.file().to_owned(), json!({ "messages": messages }))
+                let messages = document.messages.iter();
+                let own = messages
+                    .filter(|message| message.mailbox == *mailbox && message.group.as_ref() == Some(id));
+                let own: Vec<_> = own.map(Message::shown).collect();
+                (mailbox.file().to_owned(), json!({ "messages": own }))
             };
             let mut status = Map::new();
             status.insert(id.to_string(), document.shown_group(id, group));

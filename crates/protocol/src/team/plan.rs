@@ -91,6 +91,8 @@ pub(super) struct Setting {
     /// The ids of earlier groups and tasks, which are taken.
     pub groups: BTreeSet<String>,
     pub tasks: BTreeSet<String>,
+    /// The branches that exist.
+    pub branches: Vec<String>,
     /// The group that is split, with its tasks, if one is.
     pub split: Option<(GroupId, Vec<Task>)>,
 }
@@ -112,8 +114,14 @@ pub(super) fn read(members: &Map<String, Value>, setting: &Setting) -> Result<Pl
         return Err(vec!["the plan has no groups".to_owned()]);
     }
     let mode = mode(members, setting, &groups, &mut problems);
-    for group in groups.iter_mut().filter(|group| group.branch_name.is_empty()) {
-        group.branch_name = branch_name(&group.id, &group.name);
+    if setting.branches.iter().any(|branch| branch == BRANCHES) {
+        problems.push(format!("there is a branch `{BRANCHES}`, so that no group can have a branch below it"));
+    }
+    for group in &mut groups {
+        if group.branch_name.is_empty() {
+            group.branch_name = branch_name(&group.id, &group.name);
+        }
+        group.branch_name = free_name(&group.branch_name, &setting.branches);
     }
     check_groups(&groups, setting, &mut problems);
     check_tasks(&tasks, &groups, setting, &mut problems);
@@ -181,6 +189,21 @@ fn mode(
     mode
 }
 
+/// The branches of groups are below this name.
+pub(super) const BRANCHES: &str = "feature";
+
+/// Returns the name, with a number behind it if a branch has it: what another program or run has made is not continued.
+fn free_name(name: &str, taken: &[String]) -> String {
+    let below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let is_free = |name: &String| {
+        taken
+            .iter()
+            .all(|taken| taken != name && !below(taken, name) && (taken == BRANCHES || !below(name, taken)))
+    };
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
 /// Returns `feature/group-A-jwt-auth`, or `feature/jwt-auth` for the only group.
 pub(super) fn branch_name(id: &GroupId, name: &str) -> String {
     let words: Vec<String> = name
@@ -197,7 +220,7 @@ pub(super) fn branch_name(id: &GroupId, name: &str) -> String {
 }
 
 fn is_branch_name(name: &str) -> bool {
-    name.starts_with("feature/") && is_ref_name(name)
+    name.strip_prefix(BRANCHES).is_some_and(|rest| rest.starts_with('/')) && is_ref_name(name)
 }
 
 /// Returns whether git takes the name for a branch, and no shell reads it as anything else.

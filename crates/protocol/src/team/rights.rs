@@ -41,6 +41,9 @@ impl Members {
 /// Cuts the edits of a report to the rights of its step. Returns a sentence for each refused change.
 pub(super) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
     let mut refused = Vec::new();
+    if report.copy_edits.is_empty() {
+        return refused;
+    }
     for (name, file) in shown(document, step) {
         let path = format!("{DIRECTORY}/{name}");
         refused.extend(members(document, step, &name, &file).rights().restrict(report, &path, &file));

@@ -164,3 +164,48 @@ fn a_message_is_read_by_the_turn_that_receives_it_and_by_its_retries() {
     let ids: Vec<_> = run.document().messages.iter().map(|message| &message.id).collect();
     assert_ne!(ids[0], ids[1]);
 }
+
+#[test]
+fn four_workers_with_a_hundred_updates_each_lose_none() {
+    let most = std::num::NonZeroU8::MAX;
+    let limits = Limits { developer: most, qa: most, ..Limits::default() };
+    let mut run = TeamRun::open(Definition { limits, ..definition() });
+    run.say("pm.plan", plan(&[("A", "a", &[]), ("B", "b", &[]), ("C", "c", &[]), ("D", "d", &[])]));
+    let mut left = BTreeMap::from([("A", 100), ("B", 100), ("C", 100), ("D", 100)]);
+    // In an order that no group can foresee: a linear congruential generator.
+    let mut random = 17_u32;
+    while !left.is_empty() {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let group = *left.keys().nth((random >> 16) as usize % left.len()).unwrap();
+        let is_development = left[group] % 2 == 0;
+        let (role, verdict) = if is_development { ("developer", "READY_FOR_QA") } else { ("qa", "FAIL") };
+        run.say(
+            &format!("{group}.{role}"),
+            json!({ "verdict": verdict, "summary": left[group].to_string() }),
+        );
+        *left.get_mut(group).unwrap() -= 1;
+        left.retain(|_, left| *left > 0);
+    }
+    let status = run.file("group_status.json");
+    for group in ["A", "B", "C", "D"] {
+        assert_eq!(
+            status[group]["iterations"],
+            json!({ "developer": 51, "qa": 50, "tech_lead": 0 }),
+            "{group}"
+        );
+    }
+    let (to_qa, to_dev) = (run.file("messages/dev_to_qa.json"), run.file("messages/qa_to_dev.json"));
+    let messages: Vec<_> =
+        [&to_qa, &to_dev].iter().flat_map(|file| file["messages"].as_array().unwrap()).collect();
+    let ids: std::collections::BTreeSet<_> = messages.iter().map(|message| message["id"].as_str()).collect();
+    assert_eq!((messages.len(), ids.len()), (400, 400), "each update has left its message");
+    assert!(
+        messages.iter().all(|message| message["read"] == true),
+        "each was delivered to the attempt that it started"
+    );
+    assert_eq!(
+        run.file("orchestrator_state.json")["total_spawns"],
+        405,
+        "the plan, 204 developers, 200 of QA"
+    );
+}

@@ -57,3 +57,27 @@ fn a_phase_has_no_more_groups_than_work_at_once() {
     run.say("pm.plan", plan);
     assert_eq!(run.active().len(), 4);
 }
+
+#[test]
+fn a_group_gets_a_branch_that_does_not_exist_yet() {
+    let branches = |git: Value| -> Vec<String> {
+        let mut run = TeamRun::open(definition());
+        let mut plan = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
+        plan["task_groups"][0]["branch_name"] = "feature/login".into();
+        plan["git"] = git;
+        run.say("pm.plan", plan);
+        run.document().plan.groups.iter().map(|group| group.branch_name.clone()).collect()
+    };
+    let b = "feature/group-B-group-b";
+    assert_eq!(branches(json!({})), ["feature/login", b]);
+    assert_eq!(branches(json!({ "branches": ["feature/login"] })), ["feature/login-2", b]);
+    assert_eq!(
+        branches(json!({ "branches": ["feature/login", "feature/login-2/x"] })),
+        ["feature/login-3", b]
+    );
+    let mut run = TeamRun::open(definition());
+    let mut plan = plan(&[("A", "a.txt", &[])]);
+    plan["git"] = json!({ "branches": ["feature"] });
+    let refused = run.try_say("pm.plan", plan, BTreeMap::new()).unwrap_err();
+    assert!(refused.contains("there is a branch `feature`"), "{refused}");
+}

@@ -96,7 +96,7 @@ impl Classifier<'_> {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
                     let notes = self.spec.remember(&report);
-                    self.spec.add_branch_changes(&mut report);
+                    self.spec.add_git_facts(&mut report);
                     let mut result = AttemptResult::of_report(self.machine, report, duration_ms);
                     result.evidence.refused.extend(notes);
                     return result;
@@ -192,7 +192,7 @@ impl Classifier<'_> {
             copy_edits: edits,
             ..Report::completed(&self.spec.expected, ended_at, Map::new())
         };
-        self.spec.add_branch_changes(&mut report);
+        self.spec.add_git_facts(&mut report);
         let result = AttemptResult::of_report(self.machine, report, Some(record.duration_ms));
         let is_empty = result.evidence.report.as_ref().is_some_and(|report| report.copy_edits.is_empty());
         if !is_empty {

@@ -21,8 +21,8 @@ use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoProfile, Role
 use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
-/// The field of a report that has what git knows about the attempt's branch.
-const BRANCH_FIELD: &str = "git";
+/// The field of a report that has what git knows.
+const GIT_FIELD: &str = "git";
 
 /// Everything that one attempt needs, before anything is written to disk.
 #[derive(Debug)]
@@ -179,18 +179,26 @@ impl AttemptSpec {
         notes
     }
 
-    /// Adds what git knows about the attempt's branch to its report, if the protocol named the branch. What the report says
-    /// about it itself does not count.
-    pub(super) fn add_branch_changes(&self, report: &mut Report) {
+    /// Adds what git knows to the report of the attempt: the changes of its branch, if the protocol named it, or the branches
+    /// that exist. What the report says about it itself does not count.
+    pub(super) fn add_git_facts(&self, report: &mut Report) {
+        let Some(trees) = &self.trees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
-        let (Some(trees), Some(worktree)) = (&self.trees, named) else { return };
-        report.others.shift_remove(BRANCH_FIELD);
-        match trees.branch_changes(worktree) {
-            Ok(BranchChanges { commits, files }) => {
-                let changes = serde_json::json!({ "commits": commits, "files": files });
-                report.others.insert(BRANCH_FIELD.to_owned(), changes);
+        let facts = match (named, self.brief.branches_below) {
+            (Some(worktree), _) => trees.branch_changes(worktree).map(
+                |BranchChanges { commits, files }| serde_json::json!({ "commits": commits, "files": files }),
+            ),
+            (None, Some(name)) => {
+                trees.branches_below(name).map(|branches| serde_json::json!({ "branches": branches }))
             }
-            Err(error) => tracing::warn!(%error, "cannot list the changes of the branch"),
+            (None, None) => return,
+        };
+        report.others.shift_remove(GIT_FIELD);
+        match facts {
+            Ok(facts) => {
+                report.others.insert(GIT_FIELD.to_owned(), facts);
+            }
+            Err(error) => tracing::warn!(%error, "cannot read what git knows about the attempt"),
         }
     }
 

@@ -65,6 +65,13 @@ impl RunTrees {
         })
     }
 
+    /// Returns the branches below a name, and the branch of that name if it exists.
+    pub fn branches_below(&self, name: &str) -> Result<Vec<String>, TreeError> {
+        let pattern = format!("refs/heads/{name}");
+        let found = self.repo_git().run(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern])?;
+        Ok(found.lines().map(str::to_owned).collect())
+    }
+
     /// Returns the commit that an earlier merge with this key has made.
     pub fn find_merge(&self, key: &str) -> Result<Option<String>, TreeError> {
         let repo = self.repo_git();

@@ -1,8 +1,7 @@
 //! `team`, explored: its notation and its rules.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use jsonschema::Validator;
@@ -84,9 +83,8 @@ pub fn planned_state() -> State {
 /// Returns the scene of a plan. Its documents must fit the schemas of the seed.
 pub fn scene(plan: Plan, slots: Slots) -> Scene<Team> {
     let validators: Vec<(&str, Validator)> = SCHEMAS.map(|(name, schema)| (name, validator(schema))).into();
-    let valid = Mutex::new(HashSet::new());
     Scene::new(definition(plan).request, definition(plan), slots, move |document| {
-        check(&validators, &valid, document)
+        check(&validators, document)
     })
 }
 
@@ -95,13 +93,7 @@ fn validator(schema: &str) -> Validator {
     jsonschema::options().should_validate_formats(true).build(&schema).expect("BUG: the schema is one")
 }
 
-/// Checks the files of a document. Most states show files that were checked before: `valid` has them.
-fn check(
-    validators: &[(&str, Validator)],
-    valid: &Mutex<HashSet<(String, String)>>,
-    document: &Document,
-) -> Vec<String> {
-    let mut valid = valid.lock().expect("BUG: a check panicked");
+fn check(validators: &[(&str, Validator)], document: &Document) -> Vec<String> {
     let views = Team::views(document);
     let mut wrong = Vec::new();
     for (name, validator) in validators {
@@ -109,19 +101,10 @@ fn check(
             wrong.push(format!("`{name}` is missing"));
             continue;
         };
-        let shown = ((*name).to_owned(), view.body.clone());
-        if valid.contains(&shown) {
-            continue;
-        }
         let value: Value = serde_json::from_str(&view.body).expect("BUG: a view is JSON");
-        let found: Vec<_> = validator
-            .iter_errors(&value)
-            .map(|error| format!("{name}{}: {error}", error.instance_path()))
-            .collect();
-        if found.is_empty() {
-            valid.insert(shown);
-        }
-        wrong.extend(found);
+        wrong.extend(
+            validator.iter_errors(&value).map(|error| format!("{name}{}: {error}", error.instance_path())),
+        );
     }
     wrong
 }

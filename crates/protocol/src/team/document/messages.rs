@@ -76,7 +76,7 @@ pub struct Message {
 }
 
 impl Message {
-    pub(super) fn shown(&self) -> Value {
+    pub(in crate::team) fn shown(&self) -> Value {
         let (from, to) = self.mailbox.ends();
         let mut shown = json!({
             "id": self.id, "group_id": self.group.as_ref().map_or("", |group| group.as_str()),
