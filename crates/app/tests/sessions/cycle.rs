@@ -317,15 +317,24 @@ fn a_printed_phase_result_is_a_report() {
     let scene = scene();
     scene.write("a", "a\n");
     commit(&scene);
+    // As agents of the original system do: they write their files and print a block.
+    let progress = format!(".workflow/.cycle/{ID}.progress");
     scene.plan(&[
-        r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#,
-        r#"ep * do more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
+        &format!(
+            r#"ra * do echo 'FR-001: log in' >{progress}/ra/requirements.md; printf 'PHASE_RESULT:\n- phase: ra\n- status: success\n- version: 1.0.0\n- summary: written\n'"#
+        ),
+        &format!(
+            r#"ep * do echo '{{"tasks": [{{"id": "T", "description": "d"}}]}}' >{progress}/ep/plan.json; printf 'PHASE_RESULT:\n- phase: ep\n- status: success\n- task_count: 1\n'"#
+        ),
         r#"cd * do printf 'PHASE_RESULT:\n- phase: cd\n- status: success\n- tasks_completed: [T]\n- files_modified: [src/a.rs]\n- issues: []\n'"#,
         r#"vas * do printf 'PHASE_RESULT:\n- phase: vas\n- status: success\n- test_pass_rate: 92%%\n- failed_tests: []\n'"#,
     ]);
     let ended = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     let state = master(&scene);
+    assert_eq!(state["requirements"]["specification"], "FR-001: log in");
+    assert_eq!(state["agents"]["ra"]["last_message"], "written", "the block counts beside the file");
+    assert_eq!(state["plan"]["tasks"][0]["status"], "completed");
     assert_eq!(state["test_results"]["pass_rate"], 92);
     assert_eq!(state["changes"]["changes"][0]["file"], "src/a.rs");
 }

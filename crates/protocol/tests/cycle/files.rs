@@ -234,6 +234,28 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
 }
 
 #[test]
+fn a_decision_beside_an_edited_plan_is_asked() {
+    let definition = Definition { merge_mode: MergeMode::Branch, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    let mut planned = plan();
+    planned["tasks"].as_array_mut().unwrap().push(json!({ "id": "TASK-002", "description": "more" }));
+    driver.report("ep", planned);
+    driver.report("cd", json!({ "tasks_completed": ["TASK-001", "TASK-002"] }));
+    driver.report("vas", json!({ "failed_tests": ["t"] }));
+    driver.report("ra", json!({ "unchanged": true }));
+    let copies = driver.run.machine.brief(&StepId::new("ep").unwrap(), 1).copies;
+    let copy = copies.iter().find(|copy| copy.path.ends_with("plan.json")).unwrap();
+    let mut edited: Value = serde_json::from_str(&copy.body).unwrap();
+    edited["tasks"].as_array_mut().unwrap().pop();
+    let edit = CopyEdit::between(&copy.body, Ok(Some(edited.to_string().as_bytes()))).unwrap();
+    let decision = json!({ "decisions": [{ "description": "Which?", "options": ["a", "b"] }] });
+    driver.report_with_copies("ep", decision, BTreeMap::from([(copy.path.clone(), edit)]));
+    assert_eq!(driver.state().plan.unwrap().tasks.len(), 1);
+    assert!(driver.run.machine.question(&StepId::new("decision.D1").unwrap()).is_some());
+}
+
+#[test]
 fn an_agent_can_fill_its_files_in_the_first_iteration() {
     let definition = Definition { merge_mode: MergeMode::Branch, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);

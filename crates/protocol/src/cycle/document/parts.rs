@@ -113,13 +113,14 @@ impl Document {
         }
         let mut document = Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
         for (path, body) in parts {
+            // A file that an import has replaced by nothing is `null`.
             if let Some(file) = path.strip_prefix(FILE) {
-                document.files.insert(file.to_owned(), read(body)?);
+                document.files.extend(read::<Option<String>>(body)?.map(|text| (file.to_owned(), text)));
             } else if let Some((log, iteration)) =
                 path.strip_prefix(LOG).and_then(|path| path.rsplit_once('/'))
             {
-                let log = document.logs.entry(log.to_owned()).or_default();
-                log.insert(iteration.parse().ok()?, read(body)?);
+                let Some(text) = read::<Option<String>>(body)? else { continue };
+                document.logs.entry(log.to_owned()).or_default().insert(iteration.parse().ok()?, text);
             }
         }
         Some(document)

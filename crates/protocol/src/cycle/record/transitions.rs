@@ -155,7 +155,7 @@ impl Recorder<'_> {
             content,
             kind,
             iteration: Some(iteration),
-            unknown: Map::new(),
+            ..Feedback::default()
         });
     }
 
@@ -165,7 +165,8 @@ impl Recorder<'_> {
         self.raised += 1;
         let Some(report) = self.evidence.and_then(|evidence| evidence.report.as_ref()) else { return };
         let Some(step) = Step::parse(&report.step_id) else { return };
-        let Ok(read) = report::read(self.document, &step, report) else { return };
+        // Without its edited copies: they were compared with files that the report has replaced.
+        let Ok(Some(read)) = report::fields(&step, report) else { return };
         let common = read.common();
         let raised_by = step.role().map_or_else(|| step.to_string(), |role| role.to_string());
         let iteration = self.document.state.current_iteration;
@@ -183,10 +184,8 @@ impl Recorder<'_> {
                     id: item.id(),
                     description: decision.description.clone(),
                     options: decision.options.clone(),
-                    made_by: None,
-                    chosen_option: None,
-                    status: DecisionStatus::Pending,
                     unknown,
+                    ..Decision::default()
                 });
             }
             Item::Blocker(_) => {
@@ -198,9 +197,8 @@ impl Recorder<'_> {
                     id: item.id(),
                     description: blocker.description().to_owned(),
                     reported_by: raised_by,
-                    status: BlockerStatus::Open,
-                    resolution: None,
                     unknown: unknown.as_object().cloned().unwrap_or_default(),
+                    ..Blocker::default()
                 });
             }
         }

@@ -88,7 +88,7 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
 }
 
 /// Reads the fields of a report; `None` if the step has no agent.
-fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
+pub(super) fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
     Ok(Some(match step {
         Step::Phase(Role::Ra) => AgentReport::Ra(typed(report)?),
         Step::Phase(Role::Ep) | Step::Explore => AgentReport::Ep(typed(report)?),
