@@ -280,7 +280,8 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
         r#"ep * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["TASK-001", "TASK-002"], "implementation": "again"'; hand_in COMPLETED ok"#,
     ]);
-    let ended = scene.with_agent(&["resume", ID]).run();
+    assert_eq!(after["status"], "completed");
+    let ended = scene.with_agent(&["extend", ID, "Also add logout"]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     let kept = progress(&scene, "cd/history/implementation-v1.0.0.md");
     assert!(kept.contains("v1.0.0"), "history goes on: {kept}");

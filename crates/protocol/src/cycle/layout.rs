@@ -104,6 +104,20 @@ pub(super) fn parse_task(timeline: &str) -> Option<String> {
     said.split_once("] user: ").map(|(_, task)| task.to_owned())
 }
 
+/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved.
+pub(super) fn parse_iteration(timeline: &str, number: u32) -> (Vec<String>, bool) {
+    let sections = timeline.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
+    let section = sections.filter(|(heading, _)| *heading == number.to_string()).last();
+    let lines = section.map(|(_, body)| items(body)).unwrap_or_default();
+    let is_resolved = lines.iter().any(|line| line.ends_with("] engine: iteration completed"));
+    (lines.iter().filter_map(|line| line.strip_prefix("open: ").map(str::to_owned)).collect(), is_resolved)
+}
+
+/// Returns what the final report says in a line: `- Ended: TIME`.
+pub(super) fn summary_value<'a>(summary: &'a str, field: &str) -> Option<&'a str> {
+    summary.lines().find_map(|line| line.strip_prefix("- ")?.strip_prefix(field)?.strip_prefix(": "))
+}
+
 /// What a Markdown file says about its version.
 pub(super) struct Heading<'a> {
     pub(super) title: &'a str,

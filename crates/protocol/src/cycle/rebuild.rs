@@ -61,9 +61,17 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         .take_while(|role| has_reported(files, *role, current))
         .map(Role::as_str)
         .collect();
+    let timeline = files.get(layout::TIMELINE).map_or("", String::as_str);
     let iterations = (1..=current).map(|number| {
         let (start, end) = times.get(&number).cloned().unwrap_or_default();
-        let mut iteration = json!({ "number": number, "started_at": start, "agent_results": {} });
+        let reported = Role::ALL.into_iter().filter(|role| has_reported(files, *role, number));
+        let results: Map<_, _> =
+            reported.map(|role| (role.to_string(), json!({ "status": "completed" }))).collect();
+        let (issues, resolved) = layout::parse_iteration(timeline, number);
+        let mut iteration = json!({
+            "number": number, "started_at": start, "agent_results": results, "issues_found": issues,
+            "resolved": resolved,
+        });
         if let Some(text) = extensions.get(&number) {
             iteration["extension"] = json!(text);
         }
@@ -73,8 +81,9 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         iteration
     });
     let iterations: Vec<_> = iterations.collect();
-    let title = files.get(layout::SUMMARY).and_then(|text| text.lines().next()?.strip_prefix("# "));
-    let task = files.get(layout::TIMELINE).and_then(|text| layout::parse_task(text));
+    let summary = files.get(layout::SUMMARY).map(String::as_str);
+    let title = summary.and_then(|text| text.lines().next()?.strip_prefix("# "));
+    let task = layout::parse_task(timeline);
     if task.is_none() {
         lost.push(
             "the task: no iteration has ended, so that only the store and the master file have it".to_owned(),
@@ -101,9 +110,26 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
         "phase_errors": errors, "iterations": iterations, "coordination": { "feedback_log": feedback },
     });
-    let others =
-        ["the iteration limit", "the statuses of tasks", "the results of agents", "decisions and blockers"];
-    lost.extend(others.map(|what| format!("{what}: only the store and the master file have them")));
+    // The final report is of this iteration: the cycle was completed.
+    let said = |field: &str| layout::summary_value(summary?, field);
+    let limit = said("Iterations")
+        .and_then(|value| value.strip_prefix(&format!("{current} of "))?.parse::<u32>().ok());
+    let limit = limit.filter(|_| done.len() == Role::ALL.len());
+    let is_clean = limit.is_some() && said("Open issues") == Some("0");
+    if let Some(limit) = limit {
+        rebuilt["status"] = "completed".into();
+        rebuilt["current_phase"] = "complete".into();
+        rebuilt["completed_at"] = said("Ended").into();
+        rebuilt["max_iterations"] = limit.into();
+    }
+    let tasks = document.get_mut("plan").and_then(|plan| plan["tasks"].as_array_mut());
+    for task in tasks.into_iter().flatten().filter(|_| is_clean) {
+        task["status"] = "completed".into();
+    }
+    let mut missing = vec!["how many files each agent changed", "decisions and blockers"];
+    missing.extend(limit.is_none().then_some("the iteration limit"));
+    missing.extend((!is_clean).then_some("the statuses of tasks"));
+    lost.extend(missing.iter().map(|what| format!("{what}: no file has it")));
     super::document::fold(&mut rebuilt, &Value::Object(document));
     Rebuilt { document: rebuilt, lost }
 }

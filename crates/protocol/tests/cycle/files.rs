@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
-use protocol::cycle::{CycleState, Definition, MergeMode, check, rebuild};
+use protocol::cycle::document::TaskStatus;
+use protocol::cycle::{CycleState, Definition, MergeMode, Status, check, rebuild};
 use protocol::report::CopyEdit;
 use protocol::{ParsedReport, StepId};
 use serde_json::{Value, json};
@@ -55,7 +56,27 @@ fn a_cycle_is_rebuilt_from_its_files() {
     assert_eq!((found.task_history, found.phase_errors), (before.task_history, Vec::new()));
     assert_eq!(found.iterations[1].extension.as_deref(), Some("more\nand more"));
     assert_eq!(found.coordination.feedback_log, before.coordination.feedback_log);
-    assert!(rebuilt.lost.iter().all(|lost| lost.ends_with("only the store and the master file have them")));
+    assert_eq!((found.status, found.iterations[0].resolved), (Status::Running, true));
+    assert_eq!(found.iterations[0].agent_results.len(), 4);
+    assert!(rebuilt.lost.iter().all(|lost| lost.ends_with(": no file has it")), "{:?}", rebuilt.lost);
+}
+
+#[test]
+fn a_completed_cycle_is_rebuilt_as_completed() {
+    let mut driver = Driver::start(Definition { max_iterations: 2, ..Definition::new("Add login") });
+    driver.good_iteration();
+    let before = driver.state();
+    let found = |driver: &Driver| -> CycleState {
+        serde_json::from_value(rebuild("c", &files(driver)).document).unwrap()
+    };
+    let completed = found(&driver);
+    assert_eq!((completed.status, completed.max_iterations), (Status::Completed, 2));
+    assert_eq!(completed.completed_at, before.completed_at);
+    assert_eq!(completed.plan.unwrap().tasks[0].status, TaskStatus::Completed);
+    driver.extend("more", None).unwrap();
+    driver.report("ra", json!({ "unchanged": true }));
+    let running = found(&driver);
+    assert_eq!((running.status, running.current_iteration), (Status::Running, 2));
 }
 
 #[test]
