@@ -11,6 +11,7 @@ mod doctor;
 mod effects;
 mod engine;
 mod failure;
+mod learnings;
 mod output;
 mod present;
 mod query;

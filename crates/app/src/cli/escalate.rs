@@ -6,19 +6,18 @@ use super::report::Attempt;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Hand a decision to a person
+/// Hand a decision to a person, or to another agent
 ///
-/// The escalation becomes part of the report of this attempt. The run waits until a person has answered it, and then asks
-/// the step again.
+/// The escalation becomes part of the report of this attempt. End after it: the step is asked again with the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard escalate 'The change touches authentication'
-  callboard escalate --no-human 'The lint rules contradict each other'   # noted, and the run goes on")]
+  callboard escalate --no-human 'The lint rules contradict each other'   # another agent decides")]
 pub(super) struct Arguments {
     /// Why
     reason: String,
 
-    /// No person is needed: the engine notes it and goes on
+    /// No person is needed: the engine asks another agent to decide, and a person only if that fails
     #[arg(long)]
     no_human: bool,
 }

@@ -68,6 +68,10 @@ pub(super) struct Arguments {
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 
+    /// For an issue's state: where comments and the pull request go [default: gh for an address on GitHub, else files]
+    #[arg(long, value_name = "TRACKER")]
+    tracker: Option<super::issue::TrackerName>,
+
     /// For a cycle: its times are eight hours ahead and marked as UTC
     #[arg(long)]
     times_shifted: bool,
@@ -115,7 +119,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return block_on(cycle::import(&workspace, file, document, None));
     }
     if let Some(document) = issue::read(file) {
-        return issue::run(&workspace, file, document, name);
+        return issue::run(&workspace, file, document, name, arguments.tracker);
     }
     let archive: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())

@@ -16,9 +16,9 @@ use supervisor::git::{self, WorktreeOptions};
 
 use super::block_on;
 use crate::config::Flags;
-use crate::effects::learn;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
+use crate::learnings;
 use crate::rehearsal::ScriptSteps;
 use crate::tracker::{self, Files};
 use crate::workspace::worktrees::{self, TreesWanted};
@@ -87,7 +87,7 @@ pub(super) struct Arguments {
 
 /// A kind of tracker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum TrackerName {
+pub(super) enum TrackerName {
     /// GitHub, by the program `gh`
     Gh,
     /// The folder of the issue's file
@@ -107,18 +107,16 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 .expect("BUG: a number and hex digits make a name")
         }
     };
-    let branch = format!("agent/issue-{}", issue.number);
-    if !arguments.continues {
-        refuse_existing(&workspace, &tracker, &branch, arguments.start.rehearse.is_given())?;
+    let branch = branch(issue.number);
+    let is_rehearsal = arguments.start.rehearse.is_given();
+    match arguments.continues {
+        false => refuse_existing(&workspace, &tracker, &branch, is_rehearsal)?,
+        true if is_rehearsal => {}
+        true => continue_branch(&workspace, &branch)?,
     }
-    let wanted = TreesWanted {
-        no_merge: true,
-        integration: Some(branch.clone()),
-        continue_branch: arguments.continues,
-        no_commit: true,
-    };
-    let worktrees = worktrees::options(&workspace, &run, wanted)?;
-    let definition = arguments.definition(&workspace, issue, tracker, branch, &worktrees)?;
+    let mut worktrees = worktrees(&workspace, &run, &branch, arguments.continues)?;
+    arguments.set_base(&workspace, &mut worktrees)?;
+    let definition = arguments.definition(&workspace, issue, tracker, &worktrees)?;
     let agents = Agent::ALL.into_iter().filter(|agent| *agent != Agent::Triage || !arguments.no_triage);
     let info = KindOf::<Issue>::STATIC.info();
     let new = NewRun {
@@ -154,11 +152,50 @@ fn refuse_existing(
     if is_rehearsal {
         return Ok(());
     }
+    let on_remote = git::remote_branch(&workspace.repo, branch)
+        .map_err(|error| Failure::usage("cannot read the branches of the remote").because(Some(&error)))?;
+    if on_remote.is_some() {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("the remote has a branch `{branch}` of an earlier run"),
+        )
+        .hint("add `--continue` to work on it"));
+    }
     match tracker::open(tracker, &workspace.repo).find_pull_request(branch) {
         Ok(None) => Ok(()),
-        Ok(Some(url)) => refused(format!("there is a pull request from `{branch}`: {url}")),
+        Ok(Some(request)) => refused(format!("there is a pull request from `{branch}`: {}", request.url)),
         Err(error) => Err(Failure::usage(error)),
     }
+}
+
+/// Takes the branch of an earlier run from the remote, if it is not here or is older here.
+fn continue_branch(workspace: &Workspace, branch: &str) -> Result<(), Failure> {
+    git::fetch_branch(&workspace.repo, branch).map_err(|error| {
+        Failure::new(Exit::Refused, format!("cannot continue branch `{branch}` of the remote"))
+            .because(Some(&error))
+            .hint(format_args!("run `git fetch` and compare `{branch}` with that of the remote"))
+    })
+}
+
+/// Returns the branch of an issue.
+pub(super) fn branch(number: u64) -> String {
+    format!("agent/issue-{number}")
+}
+
+/// Returns how the worktree on the branch of the issue is made.
+pub(super) fn worktrees(
+    workspace: &Workspace,
+    run: &RunId,
+    branch: &str,
+    continues: bool,
+) -> Result<WorktreeOptions, Failure> {
+    let wanted = TreesWanted {
+        no_merge: true,
+        integration: Some(branch.to_owned()),
+        continue_branch: continues,
+        no_commit: true,
+    };
+    worktrees::options(workspace, run, wanted)
 }
 
 impl Arguments {
@@ -190,55 +227,83 @@ impl Arguments {
         }
     }
 
+    /// Lets the work start from the branch of `--base`.
+    fn set_base(&self, workspace: &Workspace, worktrees: &mut WorktreeOptions) -> Result<(), Failure> {
+        let Some(base) = &self.base else { return Ok(()) };
+        let found = git::find_branch(&workspace.repo, base)
+            .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
+        worktrees.start = found.ok_or_else(|| {
+            Failure::usage(format!("there is no branch `{base}`")).hint("run `git branch --all` to list them")
+        })?;
+        worktrees.base = Some(base.clone());
+        Ok(())
+    }
+
     fn definition(
         &self,
         workspace: &Workspace,
         issue: IssueData,
         tracker: TrackerSpec,
-        branch: String,
         worktrees: &WorktreeOptions,
     ) -> Result<Definition, Failure> {
-        let mut checks = workspace.checks();
-        if checks.is_empty() && self.start.rehearse.is_given() {
-            checks.push(rehearsed_check());
-        }
-        if checks.is_empty() {
-            return Err(Failure::usage("no check is configured or found, so no change could pass the build")
-                .hint("set `test`, `lint` or `types` in `[checks]` of `callboard.toml`"));
-        }
-        let base = self.base.clone().or_else(|| worktrees.base.clone());
-        if base.as_ref() == Some(&branch) {
-            return Err(Failure::usage(format!(
-                "`{branch}` is checked out, and it is the branch of the work"
-            ))
-            .hint("run `git switch main`"));
-        }
+        let is_rehearsal = self.start.rehearse.is_given();
         Ok(Definition {
-            issue,
-            tracker,
             triage: if self.no_triage { TriageMode::Omitted } else { TriageMode::First },
             pipeline_attempts: self.pipeline_attempts.unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
-            max_attempts: workspace.config.max_attempts.value,
-            max_questions: MAX_QUESTIONS,
-            branch,
-            base,
-            start: worktrees.start.clone(),
             closing: if self.close { Closing::AtOnce } else { Closing::ByMerge },
-            checks,
             timeout: self.timeout,
-            prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
-            state_dir: state_dir(workspace)?,
-            learnings: learnings(workspace)?,
+            ..definition(workspace, issue, tracker, worktrees, is_rehearsal)?
         })
     }
 }
 
-/// Reads what earlier runs have learnt. Null if there is nothing.
-pub(super) fn learnings(workspace: &Workspace) -> Result<Value, Failure> {
-    match block_on(workspace.existing_store())? {
-        Some(store) => learn::read(&learn::file(store.local_dir().root())).map_err(Failure::usage),
-        None => Ok(Value::Null),
+/// Returns the definition of a run without flags.
+pub(super) fn definition(
+    workspace: &Workspace,
+    issue: IssueData,
+    tracker: TrackerSpec,
+    worktrees: &WorktreeOptions,
+    is_rehearsal: bool,
+) -> Result<Definition, Failure> {
+    let mut checks = workspace.checks();
+    if checks.is_empty() && is_rehearsal {
+        checks.push(rehearsed_check());
     }
+    if checks.is_empty() {
+        return Err(Failure::usage("no check is configured or found, so no change could pass the build")
+            .hint("set `test`, `lint` or `types` in `[checks]` of `callboard.toml`"));
+    }
+    let branch = branch(issue.number);
+    if worktrees.base.as_ref() == Some(&branch) {
+        return Err(Failure::usage(format!("`{branch}` is checked out, and it is the branch of the work"))
+            .hint("run `git switch main`"));
+    }
+    Ok(Definition {
+        issue,
+        tracker,
+        triage: TriageMode::First,
+        pipeline_attempts: DEFAULT_PIPELINE_ATTEMPTS,
+        max_attempts: workspace.config.max_attempts.value,
+        max_questions: MAX_QUESTIONS,
+        branch,
+        base: worktrees.base.clone(),
+        start: worktrees.start.clone(),
+        closing: Closing::ByMerge,
+        checks,
+        timeout: None,
+        prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
+        state_dir: state_dir(workspace)?,
+        learnings: learnings(workspace)?,
+    })
+}
+/// Reads what earlier runs have learnt. Null if there is nothing.
+fn learnings(workspace: &Workspace) -> Result<Value, Failure> {
+    block_on(async {
+        match workspace.existing_store().await? {
+            Some(store) => learnings::up_to_date(workspace, &store).await,
+            None => Ok(Value::Null),
+        }
+    })
 }
 
 /// Returns the check of a rehearsal in a repository that has none. It is not run.

@@ -20,13 +20,13 @@ impl PerformEffect for Diff {
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let WorkChanges { changed, deleted, stat } =
+        let WorkChanges { changed, deleted, stat, tree } =
             trees(order)?.work_changes().map_err(|error| with_causes(&error))?;
-        Ok(fields(json!({ "changed": changed, "deleted": deleted, "stat": stat })))
+        Ok(fields(json!({ "changed": changed, "deleted": deleted, "stat": stat, "tree": tree })))
     }
 }
 
-/// Commits the work. The key is a trailer.
+/// Commits the work as it was built and reviewed. The key is a trailer.
 #[derive(Debug)]
 pub(super) struct Commit;
 
@@ -47,7 +47,8 @@ impl PerformEffect for Commit {
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         let trees = trees(order)?;
         let message = order.arguments["message"].as_str().unwrap_or_default();
-        let hash = trees.commit_work(message, &order.key()).map_err(|error| with_causes(&error))?;
+        let tree = order.arguments["tree"].as_str();
+        let hash = trees.commit_work(message, &order.key(), tree).map_err(|error| with_causes(&error))?;
         Self::result(trees, &hash)
     }
 }

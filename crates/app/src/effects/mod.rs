@@ -1,9 +1,8 @@
-//! The effects: merges of all protocols; those of `issue` on git, on a tracker and on `learnings.json`.
+//! The effects: merges of all protocols; those of `issue` on git and on a tracker.
 //!
 //! Each looks for its key in the outside world first: a trailer of the commit, a hidden marker in a comment or a pull request.
 
 mod git;
-pub(crate) mod learn;
 mod tracker;
 
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// Returns the effects of every program, by name.
 pub fn effects() -> Effects {
-    let all: [(&'static str, Arc<dyn PerformEffect>); 11] = [
+    let all: [(&'static str, Arc<dyn PerformEffect>); 10] = [
         ("merge", Arc::new(Merge)),
         (protocol::steps::ITEMS, Arc::new(ReadItems)),
         (protocol::steps::FIND_ARTIFACTS, Arc::new(FindArtifacts)),
@@ -24,7 +23,6 @@ pub fn effects() -> Effects {
         ("issue-pull-request", Arc::new(tracker::PullRequest)),
         ("issue-comment", Arc::new(tracker::Comment)),
         ("issue-close", Arc::new(tracker::Close)),
-        ("issue-learn", Arc::new(learn::Learn)),
     ];
     Effects::from(all)
 }

@@ -49,7 +49,7 @@ impl PerformEffect for Comment {
     }
 }
 
-/// Opens the pull request. One that the branch has already is continued: it shows the new commit.
+/// Opens the pull request. One that the branch has already shows the new commit, and gets the new text.
 #[derive(Debug)]
 pub(super) struct PullRequest;
 
@@ -59,7 +59,8 @@ impl PerformEffect for PullRequest {
             return Ok(None);
         }
         let found = tracker_of(order)?.find_pull_request(text(order, "branch"))?;
-        Ok(found.map(|url| fields(json!({ "url": url }))))
+        let found = found.filter(|request| request.body.contains(&marker(order)));
+        Ok(found.map(|request| fields(json!({ "url": request.url }))))
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
@@ -73,8 +74,15 @@ impl PerformEffect for PullRequest {
             title: text(order, "title"),
             body: &body,
         };
-        let url = tracker_of(order)?.open_pull_request(&new)?;
-        Ok(fields(json!({ "url": url, "logs": [format!("opened {url}")] })))
+        let tracker = tracker_of(order)?;
+        let (url, done) = match tracker.find_pull_request(new.branch)? {
+            Some(request) => {
+                tracker.rewrite_pull_request(&request.url, &new)?;
+                (request.url, "continued")
+            }
+            None => (tracker.open_pull_request(&new)?, "opened"),
+        };
+        Ok(fields(json!({ "url": url, "logs": [format!("{done} {url}")] })))
     }
 }
 

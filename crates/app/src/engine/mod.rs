@@ -34,6 +34,7 @@ use crate::control::emergency_copy::save_if_store_is_gone;
 use crate::engine::notify::{EngineObserver, Notifier};
 use crate::engine::progress::Progress;
 use crate::failure::{Code, Exit, Failure};
+use crate::learnings;
 use crate::output;
 use crate::query::inbox;
 use crate::workspace::{self, Workspace};
@@ -217,6 +218,7 @@ pub(crate) async fn drive(
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));
     progress.conclude(store, &run_at, exit);
+    learnings::add_ended(store, &run_at);
     if exit == EngineExit::Finished(Outcome::Succeeded) {
         workspace::worktrees::conclude(&options);
     }

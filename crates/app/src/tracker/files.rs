@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol::issue::IssueData;
 use serde_json::{Value, json};
 
-use super::{NewPullRequest, Tracker};
+use super::{NewPullRequest, PullRequest, Tracker};
 
 /// The files in a directory.
 #[derive(Debug)]
@@ -48,10 +48,19 @@ impl Files {
     /// Writes the next file of a kind, whole or not at all.
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
         let path = self.dir.join(format!("{kind}{}.json", self.all(kind)?.len() + 1));
-        supervisor::replace_file(&path, format!("{content:#}\n").as_bytes())
-            .map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
+        write(&path, content)?;
         Ok(path.display().to_string())
     }
+}
+
+fn write(path: &Path, content: &Value) -> Result<(), String> {
+    supervisor::replace_file(path, format!("{content:#}\n").as_bytes())
+        .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+}
+
+fn pull_request(new: &NewPullRequest<'_>) -> Value {
+    let NewPullRequest { branch, base, title, body } = new;
+    json!({ "headRefName": branch, "baseRefName": base, "title": title, "body": body })
 }
 
 const COMMENT: &str = "comment-";
@@ -75,15 +84,20 @@ impl Tracker for Files {
         self.add(COMMENT, &json!({ "issue": number, "body": body }))
     }
 
-    fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String> {
+    fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String> {
         let found = self.all(PULL_REQUEST)?.into_iter().find(|(_, request)| request["headRefName"] == branch);
-        Ok(found.map(|(path, _)| path.display().to_string()))
+        Ok(found.map(|(path, request)| PullRequest {
+            url: path.display().to_string(),
+            body: request["body"].as_str().unwrap_or_default().to_owned(),
+        }))
     }
 
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
-        let NewPullRequest { branch, base, title, body } = new;
-        let content = json!({ "headRefName": branch, "baseRefName": base, "title": title, "body": body });
-        self.add(PULL_REQUEST, &content)
+        self.add(PULL_REQUEST, &pull_request(new))
+    }
+
+    fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String> {
+        write(url.as_ref(), &pull_request(new))
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {

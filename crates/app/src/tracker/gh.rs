@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use protocol::issue::IssueData;
 use serde_json::Value;
 
-use super::{NewPullRequest, Tracker};
+use super::{NewPullRequest, PullRequest, Tracker};
 
 /// `gh` in a repository. Texts are passed on standard input, never in a shell line.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Tracker for Gh {
         self.run(&["issue", "comment", &number.to_string(), "--body-file", "-"], body)
     }
 
-    fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String> {
+    fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String> {
         let list = self.json(&[
             "pr",
             "list",
@@ -93,7 +93,8 @@ impl Tracker for Gh {
             "url,body,headRefName",
         ])?;
         let first = list.as_array().and_then(|list| list.first());
-        Ok(first.map(|request| request["url"].as_str().unwrap_or_default().to_owned()))
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(first.map(|request| PullRequest { url: text(&request["url"]), body: text(&request["body"]) }))
     }
 
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
@@ -104,6 +105,10 @@ impl Tracker for Gh {
         }
         let printed = self.run(&arguments, new.body)?;
         Ok(printed.lines().last().unwrap_or_default().to_owned())
+    }
+
+    fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String> {
+        self.run(&["pr", "edit", url, "--title", new.title, "--body-file", "-"], new.body).map(drop)
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {

@@ -11,7 +11,14 @@ use protocol::issue::{IssueData, TrackerSpec};
 pub(crate) use files::Files;
 pub(crate) use gh::Gh;
 
-/// A pull request that is to be opened.
+/// A pull request that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct PullRequest {
+    pub(crate) url: String,
+    pub(crate) body: String,
+}
+
+/// A pull request that is to be opened, or the new text of one.
 #[derive(Debug, Clone)]
 pub(crate) struct NewPullRequest<'a> {
     pub(crate) branch: &'a str,
@@ -27,9 +34,12 @@ pub(crate) trait Tracker: Debug {
     /// Returns the address of the comment that contains the text.
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String>;
     fn comment(&self, number: u64, body: &str) -> Result<String, String>;
-    /// Returns the address of the open pull request from the branch.
-    fn find_pull_request(&self, branch: &str) -> Result<Option<String>, String>;
+    /// Returns the open pull request from the branch.
+    fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String>;
+    /// Opens a pull request. Returns its address.
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String>;
+    /// Replaces title and body of a pull request.
+    fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String>;
     fn is_closed(&self, number: u64) -> Result<bool, String>;
     fn close(&self, number: u64) -> Result<(), String>;
 }

@@ -45,12 +45,9 @@ pub enum Stage {
     /// Comments that the work is done.
     Announce,
     Close,
-    Learn,
     Done,
     /// Comments that no attempts are left.
     GiveUp,
-    /// Remembers the failure.
-    GiveUpLearn,
 }
 
 /// Why a run has failed.
@@ -77,7 +74,7 @@ pub enum Change {
     Posted,
     /// The first of what is pending is settled.
     Settled,
-    /// The addressee could not answer: the first question goes to a person.
+    /// The addressee could not answer: the first of what is pending goes to a person.
     Rerouted,
     /// The next pipeline attempt begins.
     LoopedBack,
@@ -91,7 +88,7 @@ pub enum Change {
 
 impl Stage {
     /// Returns the step of the stage; `None` if the run is done.
-    fn step(self) -> Option<Step> {
+    pub fn step(self) -> Option<Step> {
         match self {
             Self::Triage => Some(Step::Triage),
             Self::Analyst => Some(Step::Analyst),
@@ -104,17 +101,7 @@ impl Stage {
             Self::PullRequest => Some(Step::PullRequest),
             Self::Announce | Self::GiveUp => Some(Step::Comment),
             Self::Close => Some(Step::Close),
-            Self::Learn | Self::GiveUpLearn => Some(Step::Learn),
             Self::Done => None,
-        }
-    }
-}
-
-impl Pending {
-    fn needs_person(self) -> bool {
-        match self {
-            Self::Question(Addressee::Agent(_)) => false,
-            Self::Question(Addressee::Human) | Self::Escalation | Self::Block => true,
         }
     }
 }
@@ -138,11 +125,9 @@ impl State {
 
     /// Returns the step that works, is to work, or has failed; `None` if the run is done.
     pub fn current(&self) -> Option<Step> {
-        match self.pending.first() {
-            Some(Pending::Question(Addressee::Agent(agent))) => Some(Step::Answer(*agent)),
-            Some(Pending::Question(Addressee::Human) | Pending::Escalation | Pending::Block) => {
-                Some(if self.posted { Step::Person } else { Step::Comment })
-            }
+        match self.pending.first().map(|first| first.addressee()) {
+            Some(Addressee::Agent(agent)) => Some(Step::Answer(agent)),
+            Some(Addressee::Human) => Some(if self.posted { Step::Person } else { Step::Comment }),
             None => self.stage.step(),
         }
     }
@@ -160,7 +145,6 @@ impl State {
             | Step::Push
             | Step::PullRequest
             | Step::Comment
-            | Step::Learn
             | Step::Answer(_)
             | Step::Person => true,
         };
@@ -188,12 +172,11 @@ impl State {
             Step::PullRequest => Stage::PullRequest,
             Step::Comment => Stage::Announce,
             Step::Close => Stage::Close,
-            Step::Learn => Stage::Learn,
             Step::Answer(_) | Step::Person => return StepStatus::Succeeded,
         };
         // The last attempt was sent back by one of the steps after the analysis; the document says by which.
         let reached = match self.stage {
-            Stage::GiveUp | Stage::GiveUpLearn => Stage::Writer,
+            Stage::GiveUp => Stage::Writer,
             Stage::Triage
             | Stage::Analyst
             | Stage::Writer
@@ -205,7 +188,6 @@ impl State {
             | Stage::PullRequest
             | Stage::Announce
             | Stage::Close
-            | Stage::Learn
             | Stage::Done => self.stage,
         };
         if stage < reached { StepStatus::Succeeded } else { StepStatus::Unfinished }
@@ -244,7 +226,7 @@ impl State {
                 self.pending.remove(0);
                 self.posted = false;
             }
-            Change::Rerouted => self.pending[0] = Pending::Question(Addressee::Human),
+            Change::Rerouted => self.pending[0] = self.pending[0].for_person(),
             Change::LoopedBack => {
                 (self.stage, self.asked) = (Stage::Writer, 0);
                 self.attempt += 1;
@@ -313,21 +295,16 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         return go_on(state, vec![Change::Posted]);
     }
     match state.stage {
-        // The run was stopped in the meantime: a retry performs the effect again and finds it done.
-        Stage::Learn | Stage::GiveUpLearn if state.failed.is_some() => go_on(state, Vec::new()),
         Stage::Commit => enter(Stage::Push),
         Stage::Push => enter(Stage::PullRequest),
         Stage::PullRequest => enter(Stage::Announce),
-        Stage::Announce => match definition.closing {
-            Closing::AtOnce => enter(Stage::Close),
-            Closing::ByMerge => enter(Stage::Learn),
-        },
-        Stage::Close => enter(Stage::Learn),
-        Stage::GiveUp => enter(Stage::GiveUpLearn),
-        Stage::GiveUpLearn => fail(Cause::Pipeline),
-        Stage::Learn => {
+        Stage::Announce if definition.closing == Closing::AtOnce => enter(Stage::Close),
+        // The run was stopped in the meantime: a retry performs the last effect again.
+        Stage::Announce | Stage::Close | Stage::GiveUp if state.failed.is_some() => go_on(state, Vec::new()),
+        Stage::Announce | Stage::Close => {
             Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
         }
+        Stage::GiveUp => fail(Cause::Pipeline),
         Stage::Triage
         | Stage::Analyst
         | Stage::Writer
@@ -350,19 +327,12 @@ fn settled(state: &State) -> Move<Change, Step> {
 }
 
 fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
-    let waits_for_person = state.pending.first().is_some_and(|first| first.needs_person());
+    let waits_for_person = state.pending.first().is_some_and(|first| first.addressee() == Addressee::Human);
     match step {
         Step::Answer(_) => go_on(state, vec![Change::Rerouted]),
         // The inbox shows what waits, too.
         Step::Comment if waits_for_person => go_on(state, vec![Change::Posted]),
-        Step::Comment if state.stage == Stage::GiveUp => {
-            go_on(state, vec![Change::Entered(Stage::GiveUpLearn)])
-        }
-        Step::Learn if state.stage == Stage::GiveUpLearn => fail(Cause::Pipeline),
-        // The pull request exists; what was learnt is in the document.
-        Step::Learn => {
-            Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
-        }
+        Step::Comment if state.stage == Stage::GiveUp => fail(Cause::Pipeline),
         Step::Triage
         | Step::Analyst
         | Step::Writer

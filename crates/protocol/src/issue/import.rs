@@ -9,7 +9,7 @@ use super::decide::{Cause, Change, Stage, State};
 use super::definition::{Definition, TriageMode};
 use super::document::{Document, EngineData, Field, PipelineStatus, ReviewVerdict};
 use super::record::BLOCK;
-use super::step::{Addressee, Step};
+use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
 use crate::rules::{ImportRefusal, Move, Next, Outcome};
 
@@ -44,25 +44,18 @@ fn open_items(document: &Document) -> Vec<(String, Pending)> {
         (question.id.clone(), Pending::Question(to))
     });
     let escalations = communication.escalations.iter();
-    let escalations = escalations
-        .filter(|escalation| escalation.requires_human && !escalation.resolved)
-        .map(|escalation| (escalation.id.clone(), Pending::Escalation));
+    let escalations = escalations.filter(|escalation| !escalation.resolved).map(|escalation| {
+        let adviser = Agent::parse(&escalation.agent).filter(|_| !escalation.requires_human);
+        let to = adviser.map_or(Addressee::Human, |agent| Addressee::Agent(agent.adviser()));
+        (escalation.id.clone(), Pending::Escalation(to))
+    });
     let mut open: Vec<_> =
         questions.chain(escalations).filter_map(|(id, pending)| Some((id?, pending))).collect();
     let is_blocked = status(document) == Some(PipelineStatus::Blocked);
-    if is_blocked && !open.iter().any(|(_, pending)| *pending != Pending::Block && pending.is_for_person()) {
+    if is_blocked && !open.iter().any(|(_, pending)| pending.addressee() == Addressee::Human) {
         open.push((BLOCK.to_owned(), Pending::Block));
     }
     open
-}
-
-impl Pending {
-    fn is_for_person(self) -> bool {
-        match self {
-            Self::Question(Addressee::Agent(_)) => false,
-            Self::Question(Addressee::Human) | Self::Escalation | Self::Block => true,
-        }
-    }
 }
 
 fn status(document: &Document) -> Option<PipelineStatus> {
@@ -102,7 +95,7 @@ fn state_of(definition: &Definition, document: &Document) -> State {
         appeared: BTreeSet::new(),
     };
     if failed_status && state.attempt == definition.pipeline_attempts.get() {
-        (state.stage, state.failed) = (Stage::GiveUpLearn, Some(Cause::Pipeline));
+        (state.stage, state.failed) = (Stage::GiveUp, Some(Cause::Pipeline));
     }
     if let Some(step @ (Step::Answer(_) | Step::Person)) = state.current() {
         state.appeared.insert(step);

@@ -33,9 +33,7 @@ pub(super) fn parse_report(
             Some(Value::Bool(false)) => Verdict::NotPushed,
             Some(_) | None => Verdict::Performed,
         }),
-        Step::Commit | Step::PullRequest | Step::Comment | Step::Close | Step::Learn => {
-            Ok(Verdict::Performed)
-        }
+        Step::Commit | Step::PullRequest | Step::Comment | Step::Close => Ok(Verdict::Performed),
         Step::Person => Err("only a person answers".to_owned()),
     };
     match verdict {
@@ -56,7 +54,7 @@ fn agent_report(
     agent: Agent,
     report: &Report,
 ) -> Result<Verdict, String> {
-    let asked = asked(report)?;
+    let asked = asked(agent, report)?;
     let after = with_report(document, agent, report)?;
     if !asked.is_empty() {
         return limited(definition, document, asked);
@@ -117,8 +115,8 @@ pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<Strin
     (stops || blocks).then(|| reason.or(rejection))
 }
 
-/// Returns what the report asks: its questions, and its escalations that need a person.
-fn asked(report: &Report) -> Result<Vec<Pending>, String> {
+/// Returns what the report asks: its questions and its escalations.
+fn asked(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
     let Some(communication) = report.others.get("communication") else { return Ok(Vec::new()) };
     let list = |field: &str| communication[field].as_array().into_iter().flatten();
     let has_text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
@@ -133,9 +131,9 @@ fn asked(report: &Report) -> Result<Vec<Pending>, String> {
         if !has_text(&escalation["reason"]) {
             return Err("an escalation has no text in `reason`".to_owned());
         }
-        if escalation["requires_human"] != Value::Bool(false) {
-            asked.push(Pending::Escalation);
-        }
+        let needs_person = escalation["requires_human"] != Value::Bool(false);
+        let to = if needs_person { Addressee::Human } else { Addressee::Agent(agent.adviser()) };
+        asked.push(Pending::Escalation(to));
     }
     Ok(asked)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Issue;
-use super::decide::{Cause, Change, Stage, State};
+use super::decide::{Cause, Change, State};
 use super::definition::Definition;
 use super::document::{Document, StepState};
 use super::step::{Step, forms, prompts};
@@ -144,7 +144,7 @@ impl Present for Issue {
             Change::Asked(pending) => {
                 Some(Line::toned(Tone::Attention, "?").then(format!(" waits for {} answers", pending.len())))
             }
-            Change::Rerouted => Some(Line::plain("the question goes to a person")),
+            Change::Rerouted => Some(Line::plain("no agent could answer: a person is asked")),
             Change::Retried(Cause::Pipeline) => {
                 Some(Line::toned(Tone::Active, "↻").then(" the pipeline begins again with attempt 1"))
             }
@@ -188,7 +188,6 @@ impl Present for Issue {
             Change::LoopedBack | Change::GaveUp | Change::Retried(Cause::Pipeline) => {
                 step == Some(Step::Writer)
             }
-            Change::Entered(Stage::Done) => step == Some(Step::Learn),
             Change::Asked(_) | Change::Settled | Change::Posted | Change::Rerouted => {
                 matches!(step, Some(Step::Person | Step::Answer(_)))
             }

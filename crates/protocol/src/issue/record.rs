@@ -142,6 +142,7 @@ fn reported(
             let problems = parse::diff_problems(document, &files);
             document.engine.changed_files = files.changed;
             document.engine.diff_stat = text("stat").unwrap_or_default();
+            document.engine.tree = text("tree");
             if *verdict != Verdict::Changed {
                 document.build = Build {
                     completed: true,
@@ -195,7 +196,7 @@ fn reported(
             document.commit.pr_created = document.commit.pr_url.is_some();
         }
         Step::Close => document.commit.issue_closed = report.others.get("closed") == Some(&json!(true)),
-        Step::Comment | Step::Learn | Step::Person => {}
+        Step::Comment | Step::Person => {}
     }
     document.engine.notes.extend(text("rehearsal"));
     Ok(())
@@ -268,19 +269,12 @@ fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, repo
     }
     for escalation in list("communication", "escalations") {
         let id = format!("e{}", document.communication.escalations.len() + 1);
-        let requires_human = escalation["requires_human"] != Value::Bool(false);
-        let resolution = (!requires_human).then(|| "the engine went on without a person".to_owned());
-        if requires_human {
-            pending.push(id.clone());
-        }
+        pending.push(id.clone());
         document.communication.escalations.push(Escalation {
             id: Some(id),
             agent: name.clone(),
             reason: text(&escalation["reason"]),
-            requires_human,
-            resolved: !requires_human,
-            resolved_by: resolution.as_ref().map(|_| "engine".to_owned()),
-            resolution,
+            requires_human: escalation["requires_human"] != Value::Bool(false),
             raised_at: Some(second(at)),
             ..Escalation::default()
         });
@@ -350,6 +344,12 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
                 "human".clone_into(&mut question.to);
                 document.engine.notes.push(note);
             }
+            let escalations = &mut document.communication.escalations;
+            if let Some(escalation) = escalations.iter_mut().find(|escalation| escalation.id == first) {
+                escalation.requires_human = true;
+                let note = format!("no agent could resolve the escalation: {}", escalation.reason);
+                document.engine.notes.push(note);
+            }
             show_block(document);
         }
         IssueChange::LoopedBack => {
@@ -403,9 +403,7 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
         | Stage::Push
         | Stage::PullRequest
         | Stage::Close
-        | Stage::Learn
-        | Stage::GiveUp
-        | Stage::GiveUpLearn => {}
+        | Stage::GiveUp => {}
     }
 }
 
@@ -461,6 +459,7 @@ fn fail(document: &mut Document, reason: String, outcome: &str, at: Stamp) {
 }
 
 fn end_session(document: &mut Document, outcome: &str, at: Stamp) {
+    document.engine.ended_at = Some(at);
     document.learnings.outcome = Some(outcome.to_owned());
     document.learnings.attempts_used = Some(document.pipeline.attempt);
     document.learnings.duration_minutes =
@@ -483,6 +482,7 @@ fn show_block(document: &mut Document) {
             format!("`{}` asks: {}", question.from, question.question)
         }
         (Some(_), _) => return,
+        (None, Some(escalation)) if !escalation.requires_human => return,
         (None, Some(escalation)) => format!("`{}` escalates: {}", escalation.agent, escalation.reason),
         (None, None) => match &document.pipeline.blocked_reason {
             Some(reason) => reason.clone(),

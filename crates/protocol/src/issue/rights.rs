@@ -59,7 +59,7 @@ impl Role {
             Step::Reviewer | Step::Answer(Agent::Reviewer) => Some(Self::Reviewer),
             Step::Diff | Step::Build => Some(Self::Build),
             Step::Commit | Step::Push | Step::PullRequest | Step::Close => Some(Self::Committer),
-            Step::Comment | Step::Learn | Step::Person => None,
+            Step::Comment | Step::Person => None,
         }
     }
 

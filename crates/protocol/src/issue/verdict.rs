@@ -39,8 +39,27 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 pub enum Pending {
     Question(Addressee),
-    /// A person must resolve it.
-    Escalation,
+    /// A person must resolve it, or this agent if no person is required.
+    Escalation(Addressee),
     /// Triage or the reviewer stops the run.
     Block,
+}
+
+impl Pending {
+    /// Returns who deals with it.
+    pub fn addressee(self) -> Addressee {
+        match self {
+            Self::Question(addressee) | Self::Escalation(addressee) => addressee,
+            Self::Block => Addressee::Human,
+        }
+    }
+
+    /// Returns the same for a person.
+    pub(super) fn for_person(self) -> Self {
+        match self {
+            Self::Question(_) => Self::Question(Addressee::Human),
+            Self::Escalation(_) => Self::Escalation(Addressee::Human),
+            Self::Block => Self::Block,
+        }
+    }
 }

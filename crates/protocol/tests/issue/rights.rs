@@ -50,6 +50,20 @@ fn a_report_about_a_section_of_another_agent_is_cut_and_named() {
 }
 
 #[test]
+fn the_programs_of_the_pipeline_have_rights_as_well() {
+    for (step, own) in [(Step::Build, "build"), (Step::Commit, "commit"), (Step::PullRequest, "commit")] {
+        for section in SECTIONS.into_iter().filter(|name| !["communication", "learnings"].contains(name)) {
+            let (report, refused) = restricted(step, json!({ section: { "forged": true } }));
+            assert_eq!(report.others.contains_key(section), section == own, "{step} about `{section}`");
+            assert_eq!(refused.len(), usize::from(section != own), "{step} about `{section}`: {refused:?}");
+        }
+    }
+    let feedback = json!({ "review": { "feedback_for_writer": "red" } });
+    assert!(restricted(Step::Build, feedback.clone()).1.is_empty(), "the build may say what is wrong");
+    assert_eq!(restricted(Step::Commit, feedback).1.len(), 1);
+}
+
+#[test]
 fn the_pipeline_belongs_to_the_engine() {
     for agent in Agent::ALL {
         let blocked = json!({ "pipeline": { "status": "blocked", "blocked_reason": "unclear" } });

@@ -57,12 +57,11 @@ const TO_REVIEW: [(Verdict, &str); 5] = [
     (Verdict::Changed, "build"),
     (Verdict::BuildPassed, "reviewer"),
 ];
-const COMMITTED: [(Verdict, &str); 6] = [
+const COMMITTED: [(Verdict, &str); 5] = [
     (Verdict::Approved, "committer.commit"),
     (Verdict::Performed, "committer.push"),
     (Verdict::Performed, "committer.pull-request"),
     (Verdict::Performed, "comment"),
-    (Verdict::Performed, "learn"),
     (Verdict::Performed, "Succeeded"),
 ];
 
@@ -92,7 +91,7 @@ fn each_way_to_be_sent_back_spends_a_pipeline_attempt() {
         walk.expect(&before[2..]).expect(&[(sent_back.clone(), "writer")]);
         walk.expect(&before[2..]).expect(&[(sent_back.clone(), "comment")]);
         assert_eq!((walk.state.attempt, walk.state.stage), (3, Stage::GiveUp), "{sent_back:?}");
-        walk.expect(&[(Verdict::Performed, "learn"), (Verdict::Performed, "Failed")]);
+        walk.expect(&[(Verdict::Performed, "Failed")]);
         // A retry gives the pipeline all its attempts again.
         assert_eq!(Issue::failed_steps(&walk.definition, &walk.state), [Step::Writer]);
         walk.event(Event::Retried { steps: vec![Step::Writer] });
@@ -128,6 +127,28 @@ fn a_question_that_its_addressee_cannot_answer_goes_to_a_person() {
 }
 
 #[test]
+fn an_escalation_without_a_person_is_tried_by_another_agent_and_then_goes_to_a_person() {
+    for agent in Agent::ALL {
+        let reason = json!([{ "reason": "the rules contradict", "requires_human": false }]);
+        let parsed = read(agent.step(), json!({ "communication": { "escalations": reason } }));
+        let escalation = Pending::Escalation(Addressee::Agent(agent.adviser()));
+        assert_eq!(parsed, ParsedReport::Verdict(asks(&[escalation])));
+        assert_ne!(agent.adviser(), agent, "no agent decides its own problem");
+        assert_ne!(agent.adviser(), Agent::Triage, "triage may be left out");
+    }
+    let mut walk = Walk::new(definition());
+    let escalation = Pending::Escalation(Addressee::Agent(Agent::Analyst));
+    walk.expect(&TO_REVIEW[..2]).expect(&[
+        (asks(&[escalation]), "analyst.answer"),
+        (Verdict::Answered, "writer"),
+        (asks(&[escalation]), "analyst.answer"),
+    ]);
+    walk.event(Event::Exhausted { step: Step::Answer(Agent::Analyst) });
+    assert_eq!(walk.state.pending, [Pending::Escalation(Addressee::Human)]);
+    walk.expect(&[(Verdict::Performed, "person"), (Verdict::Answered, "writer")]);
+}
+
+#[test]
 fn a_block_waits_for_a_person_who_lifts_it_or_ends_the_run() {
     let mut walk = Walk::new(definition());
     walk.expect(&[
@@ -139,7 +160,7 @@ fn a_block_waits_for_a_person_who_lifts_it_or_ends_the_run() {
         (asks(&[Pending::Block]), "comment"),
         (Verdict::Performed, "person"),
         (Verdict::Answered, "reviewer"),
-        (asks(&[Pending::Escalation]), "comment"),
+        (asks(&[Pending::Escalation(Addressee::Human)]), "comment"),
         (Verdict::Performed, "person"),
         (Verdict::Refused, "Failed"),
     ]);

@@ -22,7 +22,7 @@ pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};
 pub use merge::{BranchChanges, Conflict, FastForward, Merged};
-pub use publish::{Push, WorkChanges};
+pub use publish::{Push, WorkChanges, fetch_branch, find_branch, remote_branch};
 pub use tree_hash::{is_work_tree, tree_hash};
 pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
 

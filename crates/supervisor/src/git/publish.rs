@@ -1,8 +1,11 @@
 //! The work of a run as a whole: what it changes, its one commit, and its push.
 
+use std::path::Path;
+
 use super::merge::EFFECT;
+use super::tree_hash::stored_tree;
 use super::trees::Tree;
-use super::{Git, RunTrees, TreeError};
+use super::{Git, GitError, RunTrees, TreeError};
 
 /// What a run's work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub struct WorkChanges {
     pub deleted: Vec<String>,
     /// As `git diff --stat` shows it.
     pub stat: String,
+    /// The tree of the work as it was compared. It can be committed.
+    pub tree: String,
 }
 
 /// Where a push goes, or why there is none.
@@ -25,14 +30,16 @@ pub enum Push {
 }
 
 impl RunTrees {
-    /// Compares the worktree of the integration branch with the commit that the run starts from. New files count.
+    /// Compares the worktree of the integration branch with the commit that the run starts from, or that the branch has left
+    /// the base branch at. New files count.
     pub fn work_changes(&self) -> Result<WorkChanges, TreeError> {
         self.ensure_integration()?;
         let lock = self.lock(Tree::Integration)?;
         let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
         // New files become part of the comparison, and stay uncommitted.
         git.run(["add", "--intent-to-add", "--all", "."])?;
-        let names = git.run(["diff", "--name-status", "--no-renames", "-z", &self.options.start])?;
+        let from = git.run(["merge-base", &self.options.start, "HEAD"])?;
+        let names = git.run(["diff", "--name-status", "--no-renames", "-z", &from])?;
         let mut fields = names.split('\0').filter(|field| !field.is_empty());
         let (mut changed, mut deleted) = (Vec::new(), Vec::new());
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
@@ -41,17 +48,21 @@ impl RunTrees {
                 deleted.push(path.to_owned());
             }
         }
-        let stat = git.run(["diff", "--stat", "--no-renames", &self.options.start])?;
-        Ok(WorkChanges { changed, deleted, stat })
+        let stat = git.run(["diff", "--stat", "--no-renames", &from])?;
+        Ok(WorkChanges { changed, deleted, stat, tree: stored_tree(git.dir())? })
     }
 
-    /// Commits everything in the worktree of the integration branch. The commit gets the key as a trailer. Returns its id.
-    pub fn commit_work(&self, message: &str, key: &str) -> Result<String, TreeError> {
+    /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
+    /// uncommitted. The commit gets the key as a trailer. Returns its id.
+    pub fn commit_work(&self, message: &str, key: &str, tree: Option<&str>) -> Result<String, TreeError> {
         self.ensure_integration()?;
         let lock = self.lock(Tree::Integration)?;
         let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
         self.check_markers(&git)?;
-        git.run(["add", "--all"])?;
+        match tree {
+            Some(tree) => git.run(["read-tree", tree])?,
+            None => git.run(["add", "--all"])?,
+        };
         let trailer = format!("{EFFECT}: {key}");
         let message = format!("{}\n\n{trailer}\n", message.trim_end());
         // An agent that has committed by itself leaves nothing to commit.
@@ -93,8 +104,42 @@ impl RunTrees {
     }
 }
 
+/// Returns the commit of a branch on the remote; `None` if there is no remote or no such branch.
+pub fn remote_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
+    let repo = Git::new(repo);
+    let Some(remote) = remote(&repo)? else { return Ok(None) };
+    let found = repo.run(["ls-remote", &remote, &format!("refs/heads/{branch}")])?;
+    Ok(found.split_whitespace().next().map(str::to_owned))
+}
+
+/// Creates or fast-forwards a branch from the remote, if the remote has commits of it that are missing here. Fails if the two have
+/// diverged.
+pub fn fetch_branch(repo: &Path, branch: &str) -> Result<(), GitError> {
+    let Some(commit) = remote_branch(repo, branch)? else { return Ok(()) };
+    let repo = Git::new(repo);
+    let reference = format!("refs/heads/{branch}");
+    if repo.has_branch(branch)? && repo.is_ancestor(&commit, &reference)? {
+        return Ok(());
+    }
+    let remote = remote(&repo)?.unwrap_or_default();
+    repo.run(["fetch", "--quiet", &remote, &format!("{reference}:{reference}")]).map(drop)
+}
+
+/// Returns the commit of a branch of this repository, or of its remotes.
+pub fn find_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
+    let git = Git::new(repo);
+    let remote = remote(&git)?.map(|remote| format!("refs/remotes/{remote}/{branch}"));
+    for reference in [Some(format!("refs/heads/{branch}")), remote].into_iter().flatten() {
+        let found = git.check(["rev-parse", "--quiet", "--verify", &format!("{reference}^{{commit}}")])?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
 /// Returns `origin`, or else the first remote.
-fn remote(repo: &Git) -> Result<Option<String>, TreeError> {
+fn remote(repo: &Git) -> Result<Option<String>, GitError> {
     let remotes = repo.run(["remote"])?;
     let mut names = remotes.lines();
     let origin = names.clone().find(|name| *name == "origin");

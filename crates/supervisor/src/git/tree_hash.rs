@@ -20,12 +20,30 @@ pub fn is_work_tree(dir: &Path) -> Result<bool, GitError> {
 ///
 /// The result of a check counts for the tree with this hash only.
 pub fn tree_hash(dir: &Path) -> Result<String, GitError> {
+    write_tree(dir, Objects::Discarded)
+}
+
+/// Returns the hash of the same tree, which the repository has then and which can be committed.
+pub(super) fn stored_tree(dir: &Path) -> Result<String, GitError> {
+    write_tree(dir, Objects::Stored)
+}
+
+/// What happens to the objects of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Objects {
+    Discarded,
+    Stored,
+}
+
+fn write_tree(dir: &Path, kept: Objects) -> Result<String, GitError> {
     let git = Git::new(dir);
     let top = PathBuf::from(git.run(["rev-parse", "--show-toplevel"])?);
     let path_of = |name| git.run(["rev-parse", "--path-format=absolute", "--git-path", name]);
     let (index, objects) = (PathBuf::from(path_of("index")?), path_of("objects")?);
     let own = OwnFiles::copy(&index).map_err(|source| GitError::Spawn { dir: dir.to_owned(), source })?;
-    let git = Git::new(&top).with_variables(own.variables(&objects));
+    let mut variables = own.variables(&objects);
+    variables.retain(|(name, _)| kept == Objects::Discarded || name == "GIT_INDEX_FILE");
+    let git = Git::new(&top).with_variables(variables);
     git.run(["add", "--all"])?;
     git.run(["write-tree"])
 }

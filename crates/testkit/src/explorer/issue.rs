@@ -15,9 +15,6 @@ use serde_json::{Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
-/// The meaning of the marks in a table.
-pub const LEGEND: &str = "· pending, ▶ running, ? waits for a person, z backs off, ✓ done, ✗ failed";
-
 /// Returns a definition with this many pipeline attempts and questions.
 pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Definition {
     Definition {
@@ -46,19 +43,24 @@ pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Cl
 }
 
 /// What an agent may ask in this state.
-fn questions(definition: &Definition, state: &State, blocks: bool) -> Vec<Verdict> {
+fn questions(definition: &Definition, state: &State, step: Step) -> Vec<Verdict> {
+    let (agent, blocks) = (step.agent(), matches!(step, Step::Triage | Step::Reviewer));
     let left = definition.max_questions.saturating_sub(state.asked);
     let mut asked = Vec::new();
     if left > 0 {
         asked.push(vec![Pending::Question(Addressee::Agent(Agent::Analyst))]);
         asked.push(vec![Pending::Question(Addressee::Human)]);
-        asked.push(vec![Pending::Escalation]);
+        asked.push(vec![Pending::Escalation(Addressee::Human)]);
+        asked.extend(agent.map(|agent| vec![Pending::Escalation(Addressee::Agent(agent.adviser()))]));
         if blocks {
             asked.push(vec![Pending::Block]);
         }
     }
     if left > 1 {
-        asked.push(vec![Pending::Question(Addressee::Agent(Agent::Triage)), Pending::Escalation]);
+        asked.push(vec![
+            Pending::Question(Addressee::Agent(Agent::Triage)),
+            Pending::Escalation(Addressee::Human),
+        ]);
     }
     asked.into_iter().map(Verdict::Asks).collect()
 }
@@ -100,10 +102,14 @@ fn fields(step: Step, verdict: &Verdict) -> Value {
         Verdict::Asks(pending) => {
             let questions = pending.iter().filter_map(|pending| match pending {
                 Pending::Question(to) => Some(json!({ "to": to.name(), "question": "why?" })),
-                Pending::Escalation | Pending::Block => None,
+                Pending::Escalation(_) | Pending::Block => None,
             });
-            let escalations = pending.iter().filter(|pending| **pending == Pending::Escalation);
-            let escalations = escalations.map(|_| json!({ "reason": "security", "requires_human": true }));
+            let escalations = pending.iter().filter_map(|pending| match pending {
+                Pending::Escalation(to) => {
+                    Some(json!({ "reason": "security", "requires_human": *to == Addressee::Human }))
+                }
+                Pending::Question(_) | Pending::Block => None,
+            });
             json!({ "communication": {
                 "questions": questions.collect::<Vec<_>>(),
                 "escalations": escalations.collect::<Vec<_>>(),
@@ -120,21 +126,19 @@ fn fields(step: Step, verdict: &Verdict) -> Value {
 
 impl Explored for Issue {
     fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
-        let with_questions = |mut verdicts: Vec<Verdict>, blocks| {
-            verdicts.extend(questions(definition, state, blocks));
+        let with_questions = |mut verdicts: Vec<Verdict>| {
+            verdicts.extend(questions(definition, state, *step));
             verdicts
         };
         match step {
-            Step::Triage => with_questions(vec![Verdict::Proceed], true),
-            Step::Analyst => with_questions(vec![Verdict::Analysed], false),
-            Step::Writer => with_questions(vec![Verdict::Written], false),
+            Step::Triage => with_questions(vec![Verdict::Proceed]),
+            Step::Analyst => with_questions(vec![Verdict::Analysed]),
+            Step::Writer => with_questions(vec![Verdict::Written]),
             Step::Diff => vec![Verdict::Changed, Verdict::EmptyChange, Verdict::UnfitChange],
             Step::Build => vec![Verdict::BuildPassed, Verdict::BuildFailed],
-            Step::Reviewer => with_questions(vec![Verdict::Approved, Verdict::Rejected], true),
+            Step::Reviewer => with_questions(vec![Verdict::Approved, Verdict::Rejected]),
             Step::Push => vec![Verdict::Performed, Verdict::NotPushed],
-            Step::Commit | Step::PullRequest | Step::Comment | Step::Close | Step::Learn => {
-                vec![Verdict::Performed]
-            }
+            Step::Commit | Step::PullRequest | Step::Comment | Step::Close => vec![Verdict::Performed],
             Step::Answer(_) => vec![Verdict::Answered],
             Step::Person => vec![Verdict::Answered, Verdict::Refused],
         }
@@ -255,19 +259,21 @@ impl Explored for Issue {
     }
 }
 
-fn say_pending(pending: &Pending) -> String {
+/// Returns the word for what an agent waits for.
+pub fn say_pending(pending: &Pending) -> String {
     match pending {
         Pending::Question(to) => format!("?{}", to.name()),
-        Pending::Escalation => "esc".to_owned(),
+        Pending::Escalation(Addressee::Human) => "esc".to_owned(),
+        Pending::Escalation(Addressee::Agent(_)) => "try".to_owned(),
         Pending::Block => "block".to_owned(),
     }
 }
 
 /// Returns how the document differs from the state.
 fn document_differs(definition: &Definition, state: &State, document: &Document) -> Vec<String> {
-    let waits = |pending: &Pending| !matches!(pending, Pending::Question(Addressee::Agent(_)));
+    let waits = |pending: &Pending| pending.addressee() == Addressee::Human;
     let is_blocked = state.pending.first().is_some_and(waits);
-    let gave_up = matches!(state.stage, Stage::GiveUp | Stage::GiveUpLearn);
+    let gave_up = state.stage == Stage::GiveUp;
     let status = match (state.failed, state.stage) {
         (Some(_), _) => PipelineStatus::Failed,
         (None, Stage::Done) => PipelineStatus::Completed,

@@ -6,19 +6,18 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use protocol::issue::{
-    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, MAX_QUESTIONS,
-    TrackerSpec, TriageMode,
+    DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, TrackerSpec,
 };
-use protocol::{Kind as _, KindOf, RunId, RunLocation};
+use protocol::{KindOf, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
-use crate::cli::{block_on, issue, recover};
+use crate::cli::issue::{self, TrackerName};
+use crate::cli::{block_on, recover};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::worktrees::{self, TreesWanted};
-use crate::workspace::{self, Workspace, prompts};
+use crate::workspace::{self, Workspace, worktrees};
 
 /// Returns the state of an issue that the file contains; `None` if it is another file.
 pub(super) fn read(file: &Path) -> Option<Value> {
@@ -36,6 +35,7 @@ pub(super) fn run(
     file: &Path,
     document: Value,
     name: Option<RunId>,
+    tracker: Option<TrackerName>,
 ) -> Result<Exit, Failure> {
     let parsed = Document::default()
         .merged(&document)
@@ -45,15 +45,12 @@ pub(super) fn run(
         Some(name) => name,
         None => RunId::new(format!("issue-{number}")).expect("BUG: a number makes a name"),
     };
-    let branch = format!("agent/issue-{number}");
-    let wanted = TreesWanted {
-        no_merge: true,
-        integration: Some(branch.clone()),
-        continue_branch: true,
-        no_commit: true,
+    let worktrees = issue::worktrees(workspace, &run, &issue::branch(number), true)?;
+    let tracker = tracker_of(file, &parsed, tracker);
+    let definition = Definition {
+        pipeline_attempts: NonZeroU32::new(parsed.pipeline.max_attempts).unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
+        ..issue::definition(workspace, issue_data(&parsed, number), tracker, &worktrees, false)?
     };
-    let worktrees = worktrees::options(workspace, &run, wanted)?;
-    let definition = definition(workspace, file, &parsed, number, branch, &worktrees)?;
     let options = RunOptions {
         location: RunLocation {
             run: run.clone(),
@@ -81,42 +78,26 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-fn definition(
-    workspace: &Workspace,
-    file: &Path,
-    parsed: &Document,
-    number: u64,
-    branch: String,
-    worktrees: &supervisor::git::WorktreeOptions,
-) -> Result<Definition, Failure> {
+/// Returns the tracker that was asked for, or else the one that the issue's address belongs to.
+fn tracker_of(file: &Path, parsed: &Document, asked: Option<TrackerName>) -> TrackerSpec {
+    let is_on_github = parsed.issue.url.starts_with("https://github.com/");
+    match asked {
+        Some(TrackerName::Gh) => TrackerSpec::Gh,
+        None if is_on_github => TrackerSpec::Gh,
+        None | Some(TrackerName::Files) => {
+            let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+            TrackerSpec::Files { dir: file.parent().unwrap_or(Path::new(".")).to_owned() }
+        }
+    }
+}
+
+fn issue_data(parsed: &Document, number: u64) -> IssueData {
     let found = &parsed.issue;
-    let tracker = if found.url.starts_with("https://github.com/") {
-        TrackerSpec::Gh
-    } else {
-        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        TrackerSpec::Files { dir: file.parent().unwrap_or(Path::new(".")).to_owned() }
-    };
-    Ok(Definition {
-        issue: IssueData {
-            number,
-            title: found.title.clone(),
-            body: found.original_body.clone(),
-            labels: found.labels.iter().cloned().map(Label::Name).collect(),
-            url: found.url.clone(),
-        },
-        tracker,
-        triage: TriageMode::First,
-        pipeline_attempts: NonZeroU32::new(parsed.pipeline.max_attempts).unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
-        max_attempts: workspace.config.max_attempts.value,
-        max_questions: MAX_QUESTIONS,
-        branch,
-        base: worktrees.base.clone(),
-        start: worktrees.start.clone(),
-        closing: Closing::ByMerge,
-        checks: workspace.checks(),
-        timeout: None,
-        prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
-        state_dir: workspace.repo_dir()?,
-        learnings: issue::learnings(workspace)?,
-    })
+    IssueData {
+        number,
+        title: found.title.clone(),
+        body: found.original_body.clone(),
+        labels: found.labels.iter().cloned().map(Label::Name).collect(),
+        url: found.url.clone(),
+    }
 }

@@ -7,8 +7,8 @@ use testkit::{Callboard, Scene};
 use super::{ISSUE, Issue};
 
 /// The changes of the outside world, in their order.
-const EFFECTS: [&str; 6] =
-    ["issue-commit", "issue-push", "issue-pull-request", "issue-comment", "issue-close", "issue-learn"];
+const EFFECTS: [&str; 5] =
+    ["issue-commit", "issue-push", "issue-pull-request", "issue-comment", "issue-close"];
 
 impl Issue {
     /// A command with `gh` of the test.
@@ -50,9 +50,7 @@ impl Issue {
         assert_eq!(branches.lines().count(), 1, "{branches}");
         let commit = self.document()["commit"].clone();
         assert_eq!((&commit["pushed"], &commit["issue_closed"]), (&true.into(), &true.into()));
-        let learnings = fs::read_to_string(self.scene.store().join("learnings.json")).unwrap();
-        let learnings: serde_json::Value = serde_json::from_str(&learnings).unwrap();
-        assert_eq!(learnings["sessions"].as_array().unwrap().len(), 1);
+        assert_eq!(self.learnings()["sessions"].as_array().unwrap().len(), 1);
     }
 }
 

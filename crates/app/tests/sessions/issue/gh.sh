@@ -22,7 +22,7 @@ case "$1 $2 $*" in
   ;;
 "pr list "*)
   if [ -f "$state/pr" ]; then
-    echo '[{"url":"https://github.com/o/r/pull/7","body":"","headRefName":"agent/issue-42"}]'
+    printf '[{"url":"https://github.com/o/r/pull/7","body":"%s","headRefName":"agent/issue-42"}]\n' "$(text "$state/pr")"
   else
     echo '[]'
   fi
@@ -35,6 +35,7 @@ case "$1 $2 $*" in
   cat >"$state/pr"
   echo https://github.com/o/r/pull/7
   ;;
+"pr edit "*) cat >"$state/pr" ;;
 "issue close "*)
   echo closed >>"$state/closed"
   ;;

@@ -56,6 +56,11 @@ impl Issue {
         self.scene.callboard(&[&arguments, more].concat()).run()
     }
 
+    fn learnings(&self) -> Value {
+        let text = fs::read_to_string(self.scene.store().join("learnings.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     fn document(&self) -> Value {
         let text = fs::read_to_string(self.scene.repo().join("issue-state.json")).unwrap();
         serde_json::from_str(&text).unwrap()

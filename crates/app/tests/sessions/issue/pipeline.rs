@@ -5,6 +5,11 @@ use super::Issue;
 #[test]
 fn a_bug_is_fixed_on_the_second_attempt() {
     let issue = Issue::new();
+    // What the build and the reviewer leave behind was not reviewed, so it is not committed.
+    let types = "['sh', '-c', 'if grep -q on light; then touch left-by-the-build; fi']";
+    let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
+    issue.scene.write("callboard.toml", &checks);
+    issue.agent("reviewer", "echo off >light; echo late >late; say '\"review\":{\"verdict\":\"APPROVED\"}'");
     let session = issue.start(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
@@ -137,6 +142,67 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
 }
 
 #[test]
+fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
+    let issue = Issue::new();
+    let callboard = issue.scene.program().display().to_string();
+    issue.agent("writer.1", &format!("{callboard} escalate --no-human 'The rules contradict each other'"));
+    issue.agent("analyst.answer", "say '\"answer\":\"The test wins.\"'");
+    let session = issue.start(&["--exit-when-waiting"]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let escalation = issue.document()["communication"]["escalations"][0].clone();
+    assert_eq!((&escalation["resolved"], &escalation["resolved_by"]), (&true.into(), &"analyst".into()));
+    assert_eq!(escalation["resolution"], "The test wins.");
+    let prompt = |step: &str, attempt: &str| {
+        std::fs::read_to_string(issue.scene.attempt("trial", step, attempt).join("prompt.md")).unwrap()
+    };
+    assert!(prompt("analyst.answer", "1.1").contains("The rules contradict each other"));
+    assert!(prompt("writer", "2.1").contains("The test wins."));
+    assert_eq!(issue.tracked("comment-").len(), 1, "the issue is told of the end only");
+}
+
+#[test]
+fn a_run_that_was_stopped_without_an_engine_is_learnt_from_before_the_next() {
+    let issue = Issue::new();
+    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    let session = issue.start(&["--exit-when-waiting"]);
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    let stopped = issue.scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let next = issue.scene.callboard(&["issue", &file, "--rehearse", "--continue"]).run();
+    assert_eq!(next.code, 0, "{}", next.transcript());
+    let learnings = issue.learnings();
+    let outcomes: Vec<_> =
+        learnings["sessions"].as_array().unwrap().iter().map(|session| &session["outcome"]).collect();
+    assert_eq!(outcomes, ["stopped"], "a rehearsal teaches nothing");
+}
+
+#[test]
+fn a_branch_that_only_the_remote_has_is_continued_with_its_pull_request() {
+    let issue = Issue::new();
+    let first = issue.start(&["--no-triage"]);
+    assert_eq!(first.code, 0, "{}", first.transcript());
+    issue.scene.git(&["branch", "--delete", "--force", "agent/issue-42"]);
+    issue.agent(
+        "writer",
+        "echo more >more; say '\"writer\":{\"summary\":\"Second.\",\"test_file\":\"light.test\"}'",
+    );
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let command = ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage"];
+    let refused = issue.scene.callboard(&command).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.transcript().contains("the remote has a branch"), "{}", refused.transcript());
+    let second = issue.scene.callboard(&[&command[..], &["--continue"]].concat()).run();
+    assert_eq!(second.code, 0, "{}", second.transcript());
+    assert_eq!(issue.commits().len(), 2);
+    assert_eq!(issue.remote("agent/issue-42"), issue.scene.git(&["rev-parse", "agent/issue-42"]).trim());
+    let [request] = issue.tracked("pull-request-").try_into().unwrap();
+    let body = request["body"].as_str().unwrap();
+    assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
+}
+
+#[test]
 fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
     let issue = Issue::new();
     let file = issue.dir("tracker/issue.json").display().to_string();
@@ -161,9 +227,9 @@ fn without_a_remote_the_run_completes_unpushed() {
     let commit = issue.document()["commit"].clone();
     assert_eq!((&commit["completed"], &commit["pushed"]), (&true.into(), &false.into()));
     assert_eq!((&commit["pr_url"], &commit["issue_closed"]), (&().into(), &true.into()));
-    let learnings = std::fs::read_to_string(issue.scene.store().join("learnings.json")).unwrap();
-    let learnings: serde_json::Value = serde_json::from_str(&learnings).unwrap();
+    let learnings = issue.learnings();
     assert_eq!(learnings["statistics"]["successes"], 1);
+    assert_eq!(learnings["repo_knowledge"]["o/r"]["test_command"], "cmp light light.test");
 }
 
 #[test]
@@ -171,7 +237,7 @@ fn an_imported_state_continues_after_its_analysis() {
     let issue = Issue::new();
     let state = serde_json::json!({
         "version": "1.0",
-        "issue": { "number": 42, "title": "The light", "url": "", "type": "BUG_FIX", "original_body": "", "labels": [] },
+        "issue": { "number": 42, "title": "The light", "url": "https://github.com/o/r/issues/42", "type": "BUG_FIX", "original_body": "", "labels": [] },
         "pipeline": { "status": "in_progress", "attempt": 1, "max_attempts": 3 },
         "triage": { "completed": true, "should_proceed": true },
         "analysis": { "completed": true, "brief": "on", "test_requirement": { "required": false } },
@@ -179,13 +245,14 @@ fn an_imported_state_continues_after_its_analysis() {
     });
     let file = issue.dir("tracker/state.json");
     std::fs::write(&file, state.to_string()).unwrap();
-    let imported = issue.scene.callboard(&["import", file.to_str().unwrap()]).run();
+    let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let agent = issue.dir("issue-agent.sh").display().to_string();
     let resumed = issue.scene.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let document = issue.document();
     assert_eq!((&document["pipeline"]["status"], &document["mood"]), (&"completed".into(), &"fine".into()));
+    assert_eq!(issue.tracked("pull-request-").len(), 1, "the flag is stronger than the address");
     let checked = issue.scene.callboard(&["check", "issue-state.json"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
 }

@@ -5,9 +5,9 @@ mod merge;
 mod sections;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::definition::{Definition, Label};
+use super::definition::{Definition, Label, TriageMode};
 use crate::{RunLocation, Stamp, StepId, View};
 
 pub use field::{Complexity, Field, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
@@ -68,6 +68,8 @@ pub struct EngineData {
     /// The directory of the file.
     pub state_dir: String,
     pub created_at: Option<Stamp>,
+    /// When the run ended last.
+    pub ended_at: Option<Stamp>,
     pub steps: indexmap::IndexMap<StepId, StepRecord>,
     /// The ids of what the agent of the stage waits for, in order.
     pub pending: Vec<String>,
@@ -76,6 +78,8 @@ pub struct EngineData {
     /// The files that the work changes.
     pub changed_files: Vec<String>,
     pub diff_stat: String,
+    /// The git tree of the work that is built, reviewed and committed.
+    pub tree: Option<String>,
     /// Reasons of blocks and failures that are over, and what agents were not allowed to say.
     pub notes: Vec<String>,
     /// What a person said about each block.
@@ -122,7 +126,10 @@ impl Document {
             },
             pipeline: Pipeline {
                 started_at: Some(second(at)),
-                current_agent: Some("triage".to_owned()),
+                current_agent: Some(match definition.triage {
+                    TriageMode::First => "triage".to_owned(),
+                    TriageMode::Omitted => "analyst".to_owned(),
+                }),
                 attempt: 1,
                 max_attempts: definition.pipeline_attempts.get(),
                 status: Some(Field::Known(PipelineStatus::InProgress)),
@@ -224,6 +231,32 @@ impl Document {
     pub(super) fn views(&self) -> Vec<View> {
         let body = serde_json::to_string_pretty(&self.shown()).expect("BUG: a document is plain data");
         vec![View { path: format!("{}/{FILE}", self.engine.state_dir), body: body + "\n" }]
+    }
+
+    /// Returns what `learnings.json` keeps of a run that has ended. Its key changes if the run is retried and ends again.
+    pub fn session(&self) -> Option<Value> {
+        let (ended_at, outcome) = (self.engine.ended_at?, self.learnings.outcome.as_ref()?);
+        let command = |check: &str| {
+            let mut runs = self.build.commands_run.iter();
+            runs.find(|run| run.others.get("check") == Some(&json!(check))).map(|run| run.command.clone())
+        };
+        Some(json!({
+            "key": format!("{}@{}", self.engine.run, second(ended_at)),
+            "ended_at": second(ended_at),
+            "session_id": self.learnings.session_id,
+            "run": self.engine.run,
+            "issue": self.issue.number,
+            "url": self.issue.url,
+            "type": self.issue.kind,
+            "outcome": outcome,
+            "attempts_used": self.learnings.attempts_used,
+            "duration_minutes": self.learnings.duration_minutes,
+            "observations": self.learnings.observations,
+            "patterns": self.analysis.patterns,
+            "commands": { "test": command("test"), "lint": command("lint"), "types": command("types") },
+            "approach": self.writer.summary,
+            "lesson": self.review.feedback_for_writer.as_ref().or(self.pipeline.failure_reason.as_ref()),
+        }))
     }
 
     pub(super) fn step(&self, id: &StepId) -> Option<&StepRecord> {

@@ -1,6 +1,6 @@
 //! What an attempt, a person or an effect is given.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Step, forms, prompts};
 use crate::brief::{Brief, PrivateCopy};
@@ -65,7 +65,10 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
     let tracker = json!(definition.tracker);
     let (name, arguments) = match step {
         Step::Diff => ("issue-diff", json!({ "start": definition.start })),
-        Step::Commit => ("issue-commit", json!({ "message": commit_message(definition, document) })),
+        Step::Commit => (
+            "issue-commit",
+            json!({ "message": commit_message(definition, document), "tree": document.engine.tree }),
+        ),
         Step::Push => ("issue-push", json!({ "branch": definition.branch, "base": definition.base })),
         Step::PullRequest => (
             "issue-pull-request",
@@ -82,7 +85,6 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
             json!({ "tracker": tracker, "number": number, "body": comment(definition, document) }),
         ),
         Step::Close => ("issue-close", json!({ "tracker": tracker, "number": number })),
-        Step::Learn => ("issue-learn", json!({ "session": session(definition, document) })),
         Step::Triage
         | Step::Analyst
         | Step::Writer
@@ -186,20 +188,4 @@ fn comment(definition: &Definition, document: &Document) -> String {
 
 fn quoted(text: &str) -> String {
     text.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns what `learnings.json` keeps of the run.
-fn session(definition: &Definition, document: &Document) -> Value {
-    let is_failed = document.pipeline.failure_reason.is_some();
-    json!({
-        "session_id": document.learnings.session_id,
-        "run": document.engine.run,
-        "issue": definition.issue.number,
-        "type": document.issue.kind,
-        "outcome": if is_failed { "failed_max_retries" } else { "success" },
-        "attempts_used": document.pipeline.attempt,
-        "observations": document.learnings.observations,
-        "approach": document.writer.summary,
-        "lesson": document.review.feedback_for_writer,
-    })
 }

@@ -10,7 +10,7 @@ use crate::report::{Form, ReportFields};
 
 const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, `reviewer`) or `human` by \
     `\"communication\": {\"questions\": [{\"to\": \"analyst\", \"question\": \"…\"}]}` or `callboard ask`, and escalate by \
-    `\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]` or `callboard escalate`; then end, and you are asked again \
+    `\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]` or `callboard escalate` (without a person, another agent decides); then end, and you are asked again \
     with the answers. What you noticed for later runs goes into \
     `\"learnings\": {\"observations\": [{\"type\": \"pattern_discovered\", \"content\": \"…\"}]}`. Instead of reporting you may \
     edit `issue-state.json` in your working directory.";
@@ -106,7 +106,6 @@ pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
         | Step::PullRequest
         | Step::Comment
         | Step::Close
-        | Step::Learn
         | Step::Person => return Form::Plain,
     };
     let is_answer = matches!(step, Step::Answer(_));

@@ -48,6 +48,14 @@ impl Agent {
         }
     }
 
+    /// Returns the agent that the engine asks to resolve an escalation that needs no person.
+    pub fn adviser(self) -> Self {
+        match self {
+            Self::Triage | Self::Writer | Self::Reviewer => Self::Analyst,
+            Self::Analyst => Self::Reviewer,
+        }
+    }
+
     /// Returns the step of the pipeline that the agent works on.
     pub fn step(self) -> Step {
         match self {
@@ -105,8 +113,6 @@ pub enum Step {
     /// Comments on the issue: when a person is needed, and at the end.
     Comment,
     Close,
-    /// Adds the run to `learnings.json`.
-    Learn,
     /// The agent answers one question of another.
     Answer(Agent),
     /// A person answers a question, resolves an escalation or lifts a block.
@@ -115,7 +121,7 @@ pub enum Step {
 
 impl Step {
     /// All steps except those that answer.
-    pub const PIPELINE: [Self; 12] = [
+    pub const PIPELINE: [Self; 11] = [
         Self::Triage,
         Self::Analyst,
         Self::Writer,
@@ -127,7 +133,6 @@ impl Step {
         Self::PullRequest,
         Self::Comment,
         Self::Close,
-        Self::Learn,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -143,7 +148,6 @@ impl Step {
             Self::PullRequest => "committer.pull-request",
             Self::Comment => "comment",
             Self::Close => "committer.close",
-            Self::Learn => "learn",
             Self::Answer(Agent::Triage) => "triage.answer",
             Self::Answer(Agent::Analyst) => "analyst.answer",
             Self::Answer(Agent::Writer) => "writer.answer",
@@ -177,7 +181,6 @@ impl Step {
             | Self::PullRequest
             | Self::Comment
             | Self::Close
-            | Self::Learn
             | Self::Person => None,
         }
     }
@@ -191,7 +194,7 @@ impl Step {
             Self::Diff | Self::Build => Some("build"),
             Self::Reviewer => Some("reviewer"),
             Self::Commit | Self::Push | Self::PullRequest | Self::Close => Some("committer"),
-            Self::Comment | Self::Learn | Self::Answer(_) | Self::Person => None,
+            Self::Comment | Self::Answer(_) | Self::Person => None,
         }
     }
 
@@ -210,13 +213,9 @@ impl Step {
             Self::Triage | Self::Analyst | Self::Writer | Self::Reviewer | Self::Answer(_) => StepKind::Agent,
             Self::Build => StepKind::Command,
             Self::Person => StepKind::Person,
-            Self::Diff
-            | Self::Commit
-            | Self::Push
-            | Self::PullRequest
-            | Self::Comment
-            | Self::Close
-            | Self::Learn => StepKind::Effect,
+            Self::Diff | Self::Commit | Self::Push | Self::PullRequest | Self::Comment | Self::Close => {
+                StepKind::Effect
+            }
         }
     }
 }

@@ -40,8 +40,9 @@ pub(in crate::issue) fn render(
     let context = context(definition, document, step, agent);
     if let Step::Answer(_) = step {
         return format!(
-            "Another agent of this pipeline asks you one question. Answer it and do nothing else: change no file, \
-             ask nothing, escalate nothing.\n\n{context}"
+            "Another agent of this pipeline asks you one question, or has a problem that you are to decide. Answer and do \
+             nothing else: change no file, ask nothing, escalate nothing. If only a person can decide, report FAILED.\n\n\
+             {context}"
         );
     }
     fill(definition.template(agent), |name| match name {
@@ -62,10 +63,13 @@ fn context(definition: &Definition, document: &Document, step: Step, agent: Agen
     let mut show = |title: &str, language: &str, body: &str| {
         write!(text, "\n## {title}\n\n{}", fenced(language, body)).expect("BUG: a string grows");
     };
-    if let (Step::Answer(_), Some(id)) = (step, document.engine.pending.first())
-        && let Some(question) = document.question(id)
-    {
-        show(&format!("The question of `{}`", question.from), "text", &question.question);
+    if let (Step::Answer(_), Some(id)) = (step, document.engine.pending.first()) {
+        if let Some(question) = document.question(id) {
+            show(&format!("The question of `{}`", question.from), "text", &question.question);
+        }
+        if let Some(escalation) = document.escalation(id) {
+            show(&format!("The problem of `{}`", escalation.agent), "text", &escalation.reason);
+        }
     }
     let readable = readable(document, role);
     for (name, value) in readable.as_object().into_iter().flatten() {

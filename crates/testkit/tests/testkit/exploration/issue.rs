@@ -1,10 +1,13 @@
 //! `issue`, explored: three attempts, questions and escalations at every step, and the document in every state.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 
-use protocol::issue::{Closing, Document, Issue, Pending, Step, TriageMode, Verdict, check};
-use protocol::{Event, Protocol as _};
-use testkit::explorer::issue::{LEGEND, definition};
+use protocol::issue::{
+    Closing, Definition, Document, Issue, Pending, Stage, State, Step, TriageMode, Verdict, check,
+};
+use protocol::{Event, Move, Next, Protocol as _};
+use testkit::explorer::issue::{definition, say_pending};
 use testkit::explorer::{Explored as _, Limits, Scene, Slots, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
@@ -21,14 +24,21 @@ fn scene(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing:
     Scene::new(name, definition(attempts, questions, triage, closing), Slots::All, violations)
 }
 
+/// A scene in which a step that fails once has no attempts left.
+fn strict(name: &str, questions: u32) -> Scene<Issue> {
+    let mut definition = definition(1, questions, TriageMode::Omitted, Closing::ByMerge);
+    definition.max_attempts = NonZeroU32::MIN;
+    Scene::new(name, definition, Slots::All, violations)
+}
+
 #[test]
 fn every_state_of_issue_keeps_the_rules() {
-    let (first, omitted) = (TriageMode::First, TriageMode::Omitted);
+    let first = TriageMode::First;
     let scenes = [
         (scene("three attempts, one question", 3, 1, first, Closing::AtOnce), Limits::with_requests(0)),
-        (scene("one attempt, two questions", 1, 2, omitted, Closing::ByMerge), Limits::with_requests(0)),
+        (strict("one attempt, two questions, no retries", 2), Limits::with_requests(0)),
         (scene("two attempts, no questions", 2, 0, first, Closing::ByMerge), Limits::with_requests(1)),
-        (scene("one attempt, one question", 1, 1, omitted, Closing::ByMerge), Limits::with_requests(1)),
+        (strict("one attempt, one question, no retries", 1), Limits::with_requests(1)),
         (
             scene("one attempt, separate starts", 1, 0, first, Closing::ByMerge).scheduling_separately(),
             Limits::with_requests(1),
@@ -43,22 +53,82 @@ fn every_state_of_issue_keeps_the_rules() {
     );
 }
 
-#[test]
-fn the_table_of_two_attempts() {
-    let scene = scene("two attempts", 2, 0, TriageMode::First, Closing::ByMerge);
-    let explored = scene.explore(Limits::to_print(0)).unwrap_or_else(|found| panic!("{found}"));
-    let about = "An issue with two pipeline attempts, two attempts of each step, no questions.";
-    expect_file("protocols/issue/two-attempts.txt", &explored.table(about, LEGEND));
+/// Returns the situation of a state: the step that works, and what its move depends on.
+fn situation(definition: &Definition, state: &State, step: Step) -> String {
+    let asker = state.stage.step().map(|step| step.to_string()).unwrap_or_default();
+    let pending: Vec<_> = state.pending.iter().map(say_pending).collect();
+    let more = match state.pending.is_empty() {
+        false => format!(" {} of {asker}", pending.join("+")),
+        true if step == Step::Comment && state.stage == Stage::GiveUp => " on the failure".to_owned(),
+        true if step == Step::Comment => " on the result".to_owned(),
+        true if matches!(step, Step::Diff | Step::Build | Step::Reviewer) => {
+            let is_last = state.attempt == definition.pipeline_attempts.get();
+            if is_last { " in the last attempt".to_owned() } else { String::new() }
+        }
+        true => String::new(),
+    };
+    match state.failed {
+        Some(cause) => format!("{step}{more}, failed: {cause:?}").to_lowercase(),
+        None => format!("{step}{more}"),
+    }
+}
+
+/// Returns every move of the transition table, each once.
+fn transitions() -> String {
+    let definition = definition(2, 2, TriageMode::First, Closing::AtOnce);
+    let mut states = vec![Issue::begin(&definition)];
+    let mut rows = Vec::new();
+    let mut next = 0;
+    while let Some(state) = states.get(next).cloned() {
+        next += 1;
+        let failed = Issue::failed_steps(&definition, &state);
+        let Some(step) = failed.first().copied().or_else(|| state.current()) else { continue };
+        let mut events = vec![("has no attempts left".to_owned(), Event::Exhausted { step })];
+        let verdicts = Issue::verdicts(&definition, &state, &step).into_iter();
+        events.extend(
+            verdicts.map(|verdict| (Issue::say_verdict(&verdict), Event::Reported { step, verdict })),
+        );
+        if state.failed.is_some() {
+            events = vec![("is retried".to_owned(), Event::Retried { steps: failed })];
+        } else if step == Step::Person {
+            events.remove(0);
+        }
+        for (said, event) in events {
+            let Move { changes, next } = Issue::decide(&definition, &state, event);
+            let mut after = state.clone();
+            changes.iter().for_each(|change| Issue::apply(&mut after, change));
+            let next = match next {
+                Next::Queue(steps) | Next::Requeue(steps) => {
+                    steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                }
+                Next::Finish(outcome) | Next::Drain(outcome) => format!("**{outcome:?}**").to_lowercase(),
+            };
+            let changes: Vec<_> = changes.iter().map(Issue::say_change).collect();
+            let row = format!(
+                "| {} | {said} | {} | {next} |",
+                situation(&definition, &state, step),
+                changes.join(", ")
+            );
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+            after.appeared.clear();
+            if !states.contains(&after) {
+                states.push(after);
+            }
+        }
+    }
+    rows.sort();
+    format!(
+        "What follows what, with two pipeline attempts and two questions. `?x` is a question to `x`, `esc` an escalation to a \
+         person, `try` one that another agent decides.\n\n| step | says | change | next |\n|---|---|---|---|\n{}\n",
+        rows.join("\n")
+    )
 }
 
 #[test]
-fn the_table_and_diagram_of_one_attempt_with_a_question() {
-    let mut definition = definition(1, 1, TriageMode::Omitted, Closing::ByMerge);
-    definition.max_attempts = std::num::NonZeroU32::MIN;
-    let scene: Scene<Issue> = Scene::new("one question", definition, Slots::All, violations);
-    let explored = scene.explore(Limits::to_print(0)).unwrap_or_else(|found| panic!("{found}"));
-    let about = "An issue without triage: one pipeline attempt, one attempt of each step, one question or escalation.";
-    expect_file("protocols/issue/questions.txt", &explored.table(about, LEGEND));
+fn the_table_shows_every_transition() {
+    expect_file("protocols/issue/transitions.md", &transitions());
 }
 
 /// Returns the edges of the pipeline: from each stage, by each verdict, to the step that is next.
