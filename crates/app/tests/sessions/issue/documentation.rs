@@ -41,7 +41,16 @@ fn the_workflow_for_github_actions_runs_with_gh() {
     let job = &workflow["jobs"]["issue"];
     assert!(job["if"].as_str().unwrap().contains("author_association"), "trusted authors only: {job}");
     let steps = job["steps"].as_array().unwrap();
-    let script = steps.iter().find(|step| step["name"] == "Run").unwrap()["run"].as_str().unwrap();
+    let line = |name: &str| steps.iter().find(|step| step["name"] == name).unwrap()["run"].as_str().unwrap();
+    let package =
+        line("Install").split_whitespace().find_map(|word| word.strip_prefix("callboard-source/")).unwrap();
+    assert!(
+        env!("CARGO_MANIFEST_DIR").ends_with(package),
+        "the program is in another folder than `{package}`"
+    );
+    let source = steps.iter().find(|step| step["with"]["path"] == "callboard-source").unwrap();
+    assert_eq!(source["with"]["repository"], "${{ vars.CALLBOARD_REPOSITORY }}");
+    let script = line("Run");
     assert!(!script.contains("${{"), "nothing of the event is pasted into the script: {script}");
     let issue = Issue::new();
     issue.install_gh();
