@@ -142,7 +142,8 @@ fn refuse_existing(
     let refused = |what: String| {
         Err(Failure::new(Exit::Refused, what)
             .hint("add `--continue` to work on it")
-            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")))
+            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name"))
+            .hint(format_args!("run `git branch -D {branch}` if it is only a rehearsal's")))
     };
     let has_branch = git::has_branch(&workspace.repo, branch)
         .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;

@@ -7,8 +7,9 @@ use crate::check::{Findings, Location, Violation};
 use crate::present::CheckedFile;
 
 /// The words of each field with a closed set.
-const WORDS: [(&str, &str, &[&str]); 6] = [
+const WORDS: [(&str, &str, &[&str]); 7] = [
     ("issue", "type", &["BUG_FIX", "NEW_FEATURE", "REFACTOR_STYLE"]),
+    ("analysis", "issue_type", &["BUG_FIX", "NEW_FEATURE", "REFACTOR_STYLE"]),
     ("pipeline", "status", &["in_progress", "completed", "failed", "blocked"]),
     ("triage", "scope", &["SMALL", "MEDIUM", "LARGE"]),
     ("triage", "complexity", &["simple", "moderate", "complex"]),
@@ -38,24 +39,34 @@ pub fn check(value: &Value) -> CheckedFile {
 }
 
 fn words(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
+    let document = Location::document();
     for (section, field, words) in WORDS {
-        let at = Location::document().field(section).field(field);
-        match &value[section][field] {
-            Value::String(word) if words.contains(&word.as_str()) => {}
-            Value::String(word) if word.contains(" | ") => warnings.add(
-                "placeholder",
-                &at,
-                format!("{} is the placeholder `{word}`", at.name),
-                format!("choose one of {}", words.join(", ")),
-            ),
-            Value::String(word) => violations.add(
-                "unknown-word",
-                &at,
-                format!("{} is `{word}`", at.name),
-                format!("use one of {}", words.join(", ")),
-            ),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {}
-        }
+        word(&document.field(section).field(field), &value[section][field], words, violations, warnings);
+    }
+    let list = document.field("review").field("findings").field("issues");
+    let issues = value["review"]["findings"]["issues"].as_array().into_iter().flatten();
+    for (index, issue) in issues.enumerate() {
+        let at = list.entry(index).field("severity");
+        word(&at, &issue["severity"], &["critical", "major", "minor"], violations, warnings);
+    }
+}
+
+fn word(at: &Location, value: &Value, words: &[&str], violations: &mut Findings, warnings: &mut Findings) {
+    match value {
+        Value::String(word) if words.contains(&word.as_str()) => {}
+        Value::String(word) if word.contains(" | ") => warnings.add(
+            "placeholder",
+            at,
+            format!("{} is the placeholder `{word}`", at.name),
+            format!("choose one of {}", words.join(", ")),
+        ),
+        Value::String(word) => violations.add(
+            "unknown-word",
+            at,
+            format!("{} is `{word}`", at.name),
+            format!("use one of {}", words.join(", ")),
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {}
     }
 }
 

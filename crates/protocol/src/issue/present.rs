@@ -142,7 +142,9 @@ impl Present for Issue {
             }
             Change::GaveUp => Some(Line::toned(Tone::Bad, "✗").then(" no pipeline attempts are left")),
             Change::Asked(pending) => {
-                Some(Line::toned(Tone::Attention, "?").then(format!(" waits for {} answers", pending.len())))
+                let count = pending.len();
+                let answers = if count == 1 { "an answer".to_owned() } else { format!("{count} answers") };
+                Some(Line::toned(Tone::Attention, "?").then(format!(" waits for {answers}")))
             }
             Change::Rerouted => Some(Line::plain("no agent could answer: a person is asked")),
             Change::Retried(Cause::Pipeline) => {

@@ -322,6 +322,10 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
         IssueChange::Entered(stage) => enter(document, *stage, entry.at),
         IssueChange::Asked(pending) => {
             document.engine.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
+            if let Input::Fact { fact: Fact::Ended { attempt, .. }, .. } = &entry.input {
+                // The agent is asked again.
+                step_mut(document, &attempt.step).status = StepState::Pending;
+            }
             show_block(document);
         }
         IssueChange::Posted => {}

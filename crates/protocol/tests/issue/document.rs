@@ -103,11 +103,16 @@ fn each_rule_of_the_format_is_checked() {
         "issue": { "type": "BUG" },
         "pipeline": { "status": "blocked", "attempt": 4, "max_attempts": 3 },
         "commit": { "completed": true },
-        "review": { "verdict": "REJECTED" },
+        "analysis": { "issue_type": "FEATURE" },
+        "review": { "verdict": "REJECTED", "findings": { "issues": [{ "severity": "bad" }] } },
         "communication": { "questions": [{ "answered": true, "answer": null }] },
     });
-    let rules: Vec<_> = check(&broken).violations.into_iter().map(|violation| violation.rule).collect();
-    assert_eq!(rules, ["unknown-word", "attempt-range", "reason-missing", "not-approved", "answer-missing"]);
+    let violations = check(&broken).violations;
+    let words = violations.iter().filter(|violation| violation.rule == "unknown-word");
+    let words: Vec<_> = words.map(|violation| violation.pointer.as_str()).collect();
+    assert_eq!(words, ["/issue/type", "/analysis/issue_type", "/review/findings/issues/0/severity"]);
+    let rules: Vec<_> = violations[3..].iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, ["attempt-range", "reason-missing", "not-approved", "answer-missing"]);
     assert_eq!(check(&json!([])).violations[0].rule, "wrong-type");
     assert_eq!(check(&json!({ "writer": { "changes": 3 } })).violations[0].rule, "wrong-type");
 }

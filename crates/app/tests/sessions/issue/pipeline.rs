@@ -126,6 +126,7 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     );
     let session = issue.start(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.transcript().contains("pending   writer"), "it is asked again: {}", session.transcript());
     let question = issue.document()["communication"]["questions"][0].clone();
     assert_eq!((&question["from"], &question["to"]), (&"writer".into(), &"analyst".into()));
     assert_eq!(question["answer"], "It is the file light.");

@@ -162,29 +162,6 @@ impl Document {
         value
     }
 
-    /// Returns a member as JSON; null if there is none of this name.
-    pub(super) fn section(&self, name: &str) -> Value {
-        fn value(section: &impl Serialize) -> Value {
-            serde_json::to_value(section).expect("BUG: a document is plain data")
-        }
-        match name {
-            "version" => value(&self.version),
-            "issue" => value(&self.issue),
-            "pipeline" => value(&self.pipeline),
-            "triage" => value(&self.triage),
-            "analysis" => value(&self.analysis),
-            "writer" => value(&self.writer),
-            "build" => value(&self.build),
-            "review" => value(&self.review),
-            "commit" => value(&self.commit),
-            "communication" => value(&self.communication),
-            "learnings" => value(&self.learnings),
-            "attempts" => value(&self.attempts),
-            ENGINE => value(&self.engine),
-            other => self.others.get(other).cloned().unwrap_or_default(),
-        }
-    }
-
     /// Merges a partial document: objects member by member, everything else by replacement. Fails if a field has another
     /// type.
     pub fn merged(&self, partial: &Value) -> Result<Self, String> {
@@ -194,7 +171,7 @@ impl Document {
     }
 
     pub(super) fn part(&self, path: &str) -> String {
-        self.section(path).to_string()
+        self.to_value()[path].to_string()
     }
 
     pub(super) fn assemble(parts: &[(String, String)]) -> Option<Self> {
@@ -204,28 +181,11 @@ impl Document {
 
     /// Returns the names of the parts that differ, or of all if there is no other document.
     pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
-        let Some(old) = old else {
-            let all = self.to_value();
-            return all.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-        };
-        let is_same = [
-            ("version", self.version == old.version),
-            ("issue", self.issue == old.issue),
-            ("pipeline", self.pipeline == old.pipeline),
-            ("triage", self.triage == old.triage),
-            ("analysis", self.analysis == old.analysis),
-            ("writer", self.writer == old.writer),
-            ("build", self.build == old.build),
-            ("review", self.review == old.review),
-            ("commit", self.commit == old.commit),
-            ("communication", self.communication == old.communication),
-            ("learnings", self.learnings == old.learnings),
-            ("attempts", self.attempts == old.attempts),
-            (ENGINE, self.engine == old.engine),
-        ];
-        let others = self.others.iter().filter(|(name, value)| old.others.get(*name) != Some(*value));
-        let differing = is_same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name.to_owned());
-        differing.chain(others.map(|(name, _)| name.clone())).collect()
+        let (new, old) = (self.to_value(), old.map(Self::to_value));
+        let is_same =
+            |name: &str, value: &Value| old.as_ref().is_some_and(|old| old.get(name) == Some(value));
+        let parts = new.as_object().into_iter().flatten();
+        parts.filter(|(name, value)| !is_same(name, value)).map(|(name, _)| name.clone()).collect()
     }
 
     pub(super) fn views(&self) -> Vec<View> {

@@ -137,7 +137,8 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
     let test = document.writer.test_file.as_deref().unwrap_or("none");
     format!(
         "{summary}\n\nCloses #{number}\n\n| stage | result |\n|---|---|\n| tests | {} |\n| lint | {} |\n| types | {} |\n\
-         | review | APPROVED |\n| attempts | {} of {} |\n| test added | {test} |\n\n```\n{}\n```\n\nTo try it: `git fetch && git switch {}`\n",
+         | review | APPROVED |\n| attempts | {} of {} |\n| test added | {test} |\n\n```\n{}\n```\n\nTo try it: `git fetch && git switch {}`\n\n\
+         Next: review this pull request and merge it. {closing}\n",
         check(build.tests_passed),
         check(build.lint_passed),
         check(build.type_check_passed),
@@ -146,6 +147,10 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
         document.engine.diff_stat.trim_end(),
         definition.branch,
         number = definition.issue.number,
+        closing = match definition.closing {
+            Closing::ByMerge => "The merge closes the issue.",
+            Closing::AtOnce => "The issue is closed by the run.",
+        },
     )
 }
 
@@ -178,9 +183,9 @@ fn comment(definition: &Definition, document: &Document) -> String {
                 Some(url) => format!("The pull request is {url}."),
                 None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
             };
-            let attempts = document.pipeline.attempt;
+            let (attempt, max) = (document.pipeline.attempt, document.pipeline.max_attempts);
             format!(
-                "The run `{run}` has made the change, approved after {attempts} attempts: commit {commit}. {place}\n"
+                "The run `{run}` has made the change, approved in attempt {attempt} of {max}: commit {commit}. {place}\n"
             )
         }
     }
