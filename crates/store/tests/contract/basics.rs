@@ -433,7 +433,7 @@ pub(crate) async fn an_engine_waits_for_a_one_shot<B: Backend>(backend: B) {
 }
 
 pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backend: B) {
-    let (store, run, other) = (backend.store(), run("removed"), super::run("other"));
+    let (store, run, other) = (backend.store(), run("removed"), run("other"));
     let digest = store.put_blobs(vec![b"shared".to_vec()]).await.unwrap().remove(0);
     let whole = |run, position, entry| Commit {
         parts: vec![part("document", entry)],
