@@ -51,7 +51,10 @@ pub(super) fn consider(
 /// Returns a step that would start again without its items, and the step that reads them: an import does not know the items of
 /// a step that is done.
 fn lost_items<'d>(definition: &'d Definition, state: &State, from: &StepId) -> Option<(StepId, &'d StepId)> {
-    let again = definition.has_loops().then(|| definition.downstream([from.clone()])).unwrap_or_default();
+    if !definition.has_loops() {
+        return None;
+    }
+    let again = definition.downstream([from.clone()]);
     again.iter().find_map(|id| {
         let leader = &definition.leader(definition.step(id))?.id;
         let is_lost = state.done.contains(leader)
