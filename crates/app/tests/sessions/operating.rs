@@ -75,8 +75,6 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
     for line in commands("A torn or edited run_state.json") {
         let session = typed(&scene, &line.replace("NEW", "second"));
         let expected = match line.split(' ').nth(1).unwrap() {
-            // The second run waits, and no engine watches its answer file.
-            "doctor" => 1,
             "check" => 2,
             "resume" | "run" => 4,
             _ => 0,
