@@ -146,7 +146,7 @@ impl Import {
             match group.stage {
                 Stage::Develop(_) => {}
                 Stage::Test | Stage::Review | Stage::Unblock(_) | Stage::Merge | Stage::Complete => {
-                    group.spend()
+                    group.spend();
                 }
             }
             if imported.question.is_some() {

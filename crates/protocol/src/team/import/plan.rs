@@ -123,7 +123,8 @@ fn phases(pm: &Map<String, Value>, groups: &[PlanGroup], notes: &mut Vec<String>
                 }
                 Some(_) => notes.push(format!("group `{said}` is in two phases: the first counts")),
                 None => {
-                    notes.push(format!("phase {} names the group `{said}`, which does not exist", number + 1))
+                    notes
+                        .push(format!("phase {} names the group `{said}`, which does not exist", number + 1));
                 }
             }
         }

@@ -177,7 +177,7 @@ impl Shaped {
             let record = match value {
                 Value::Object(record) => record,
                 Value::String(status) => Map::from_iter([("status".to_owned(), status.into())]),
-                other => {
+                other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
                     self.note(format!(
                         "group `{key}` in `group_status.json` is {}: not used",
                         shortened(&other)
@@ -265,7 +265,9 @@ pub(in crate::team) fn objects(value: Option<Value>, of_text: &str) -> Vec<Map<S
     let object = |value: Value| match value {
         Value::Object(members) => members,
         Value::Null => Map::new(),
-        other => Map::from_iter([(of_text.to_owned(), other)]),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Map::from_iter([(of_text.to_owned(), other)])
+        }
     };
     match value {
         Some(Value::Array(items)) => items.into_iter().map(object).collect(),
