@@ -61,13 +61,14 @@ impl RunViews {
 
     /// Waits until another program has changed the guarded view. Cancel-safe.
     pub(super) async fn changed(&self) {
-        let Some(Guard { view, watch, .. }) = &self.guard else { return std::future::pending().await };
-        while watch.written().await.is_ok() {
-            if !self.files.is_unchanged(view) {
-                return;
+        if let Some(Guard { view, watch, .. }) = &self.guard {
+            while watch.written().await.is_ok() {
+                if !self.files.is_unchanged(view) {
+                    return;
+                }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Records that the document has changed.
@@ -158,7 +159,7 @@ impl Engine<'_> {
         };
         let view = PathBuf::from(view.path);
         let Some(directory) = view.parent() else { return };
-        match self.dir_watcher.watch(directory, &[view.clone()]) {
+        match self.dir_watcher.watch(directory, std::slice::from_ref(&view)) {
             Ok(watch) => self.views.guard = Some(Guard { view, watch, replaced_at: None }),
             // The next write of the views notices a change, too.
             Err(error) => tracing::warn!(%error, view = %view.display(), "cannot watch the view"),
