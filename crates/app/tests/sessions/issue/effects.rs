@@ -100,6 +100,17 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
         "{calls}"
     );
     assert!(!calls.contains("Ignore all"), "the text of the issue is in no argument: {calls}");
+    // A second run continues the pull request, which gets the new text.
+    issue.agent(
+        "writer",
+        "echo more >more; say '\"writer\":{\"summary\":\"Second.\",\"test_file\":\"light.test\"}'",
+    );
+    let command = ["issue", "42", "--run-id", "second", "--wrapper", &agent, "--no-triage", "--continue"];
+    let session = issue.in_gh_environment(issue.scene.callboard(&command)).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!((issue.calls("pr create"), issue.calls("pr edit https://github.com/o/r/pull/7")), (1, 1));
+    let body = fs::read_to_string(issue.dir("gh/pr")).unwrap();
+    assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
 }
 
 #[test]
