@@ -8,7 +8,8 @@ use std::path::Path;
 use protocol::issue::{
     DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, TrackerSpec,
 };
-use protocol::{KindOf, RunId, RunLocation};
+use protocol::run::RunStatus;
+use protocol::{KindOf, Outcome, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
@@ -74,7 +75,13 @@ pub(super) fn run(
         imported.await.map_err(|error| recover::rebuild_failure(file, &run, &error))
     })?;
     output::message(format_args!("imported issue {number} as run `{run}`: {}", run_status::label(status).1));
-    output::message(format_args!("run `callboard resume {run}` to continue it"));
+    match status {
+        RunStatus::Finished(Outcome::Succeeded) => {}
+        RunStatus::Finished(_) => {
+            output::message(format_args!("run `callboard retry {run}` to start it again"));
+        }
+        _ => output::message(format_args!("run `callboard resume {run}` to continue it")),
+    }
     Ok(Exit::Success)
 }
 

@@ -256,6 +256,10 @@ fn an_imported_state_continues_after_its_analysis() {
     assert_eq!(issue.tracked("pull-request-").len(), 1, "the flag is stronger than the address");
     let checked = issue.scene.callboard(&["check", "issue-state.json"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
+    // What has succeeded elsewhere is kept, and nothing is left to do.
+    let again = issue.scene.callboard(&["import", "issue-state.json", "--as", "again"]).run();
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(!again.transcript().contains("callboard resume"), "{}", again.transcript());
 }
 
 /// The two lines are those of the format, which are written for bash.
