@@ -109,7 +109,7 @@ fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
         return Some(format!("{text}{end}{gap}{heading}\n\n{bullet}\n"));
     };
     let is_heading = |line: &&str| line.starts_with("# ") || line.starts_with("## ");
-    let end = lines[start + 1..].iter().position(|line| is_heading(line));
+    let end = lines[start + 1..].iter().position(is_heading);
     let end = end.map_or(lines.len(), |end| start + 1 + end);
     if lines[start..end].iter().any(|line| line.trim() == bullet) {
         return None;
