@@ -154,7 +154,7 @@ fn example(name: &str) -> String {
 fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     let scene = scene();
     for name in EXAMPLES {
-        scene.write(&format!("coordination/{name}"), &example(name));
+        scene.write(format!("coordination/{name}"), &example(name));
     }
     let report = scene.callboard(&["import", "coordination/", "--dry-run"]).run();
     assert_eq!(report.code, 0, "{}", report.transcript());
@@ -227,6 +227,58 @@ fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
     let plain = anstream::adapter::strip_str(&session.stdout).to_string();
     assert!(plain.contains("      developer  qa "), "{plain:?}");
     assert!(plain.contains("A   ▸ running"), "{plain:?}");
+}
+
+/// Two groups, the second after the first.
+const CHAINED_AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+case $CALLBOARD_ATTEMPT in
+pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.txt"]},
+    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["b.txt"], "depends_on": ["A"]}]' ;;
+*.developer*) echo "$STEP_ID" >"$STEP_ID.txt"; verdict READY_FOR_QA ;;
+*.qa*) verdict PASS ;;
+*.tech_lead*) verdict approved ;;
+pm.check*) verdict BAZINGA ;;
+esac
+"#;
+
+#[test]
+fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
+    let scene = Scene::new(crate::example("crashing"));
+    scene.write("file", "content\n");
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    std::fs::write(scene.kit().join("team.sh"), CHAINED_AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let points = [
+        "before-merge",
+        "after-merge",
+        "before-merge",
+        "after-merge",
+        "before-fast-forward",
+        "after-fast-forward",
+    ];
+    for (number, point) in points.into_iter().enumerate() {
+        let command = match number {
+            0 => scene.with_agent(&["team", "Two parts", "--run-id", "trial"]),
+            _ => scene.callboard(&["resume", "trial"]),
+        };
+        let killed = command.env("CRASH", point).run();
+        assert!(![0, 1, 2, 3].contains(&killed.code), "{point} was not reached: {}", killed.transcript());
+    }
+    let session = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    assert_eq!(merges.lines().count(), 2, "{merges}");
+    let started = scene.agent_log().started();
+    let distinct: std::collections::BTreeSet<_> = started.iter().collect();
+    assert_eq!((started.len(), distinct.len()), (8, 8), "no attempt ran twice: {started:?}");
+    for (mailbox, sent) in [("dev_to_qa", 2), ("qa_to_techlead", 2), ("techlead_to_dev", 2), ("to_pm", 2)] {
+        let messages = file(&scene, &format!("messages/{mailbox}.json"));
+        assert_eq!(messages["messages"].as_array().unwrap().len(), sent, "{mailbox}");
+    }
 }
 
 /// Both groups are green alone. Together they are red: both use the port 80, until the developer of the second takes 81.
