@@ -75,7 +75,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Peer(peer::Arguments),
     Issue(issue::Arguments),
     Cycle(cycle::Arguments),
@@ -168,7 +168,7 @@ pub(crate) fn accepts_location(name: &str) -> bool {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments),
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(*arguments),
         Command::Peer(arguments) => peer::run(arguments),
         Command::Issue(arguments) => issue::run(arguments),
         Command::Cycle(arguments) => cycle::run(arguments),
