@@ -93,6 +93,7 @@ fn stop_waits_until_no_agent_is_left() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
+    stop requested: stopping the agents
     ■ a#1.1 was stopped
 
     note: run `callboard resume trial` to continue

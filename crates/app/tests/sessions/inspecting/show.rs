@@ -133,7 +133,7 @@ fn a_gate_shows_its_used_iterations() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  1/2 steps  revision 12
-    run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
+    run `callboard retry trial --from code` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
       succeeded (COMPLETED) code    [TIME]
       failed                review  [TIME]
     last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 3 (execution 3, the last)
