@@ -168,12 +168,19 @@ impl Told {
 
     /// The file that is made when a script names none. It carries the attempt, so that no attempt hides another's.
     fn own_file(&self) -> String {
-        format!("{}.txt", self.attempt.replacen('#', ".", 1))
+        format!("{}.json", self.attempt.replacen('#', ".", 1))
     }
 
-    /// Makes a small file in the run's artifacts; returns its path in the repository.
+    /// Makes a small file in the run's artifacts; returns its path in the repository. A JSON file has two items, so that a
+    /// data loop can read it.
     fn leave(&self, file: &str, text: &str) -> io::Result<String> {
         let path = self.artifacts.join(file);
+        let text = match path.extension() {
+            Some(extension) if extension == "json" => {
+                serde_json::json!([format!("{text}, first item"), format!("{text}, second item")]).to_string()
+            }
+            Some(_) | None => text.to_owned(),
+        };
         write_file(&path, &format!("{text}\n"))?;
         let shown = path.strip_prefix(&self.repo).unwrap_or(&path);
         Ok(shown.to_string_lossy().into_owned())

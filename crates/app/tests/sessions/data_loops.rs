@@ -49,6 +49,16 @@ fn three_item_data_loop_strictly_one_by_one() {
     assert!(prompt.stdout.contains("## Item 2 of 3"), "{}", prompt.transcript());
 }
 
+/// The file that the scripted agent makes was not JSON.
+#[test]
+fn a_rehearsal_without_a_script_runs_a_data_loop() {
+    let scene = with(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let shown = scene.callboard(&["ls"]).run();
+    assert!(shown.stdout.contains("trial (rehearsal)"), "{}", shown.transcript());
+}
+
 #[test]
 fn an_empty_list_completes_the_step_and_an_unusable_source_fails_it() {
     let scene = with(&["id: code, loop: {items: []}", "id: ship, needs: [code]"]);

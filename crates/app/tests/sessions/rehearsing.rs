@@ -65,7 +65,7 @@ fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
     for step in ["plan", "code", "review"] {
         let shown = step_of(&scene, step);
         assert_eq!((&shown["status"], &shown["attempts"]), (&"COMPLETED".into(), &1.into()));
-        let artifact = format!(".agents/runs/trial/artifacts/{step}.1.1.txt");
+        let artifact = format!(".agents/runs/trial/artifacts/{step}.1.1.json");
         assert_eq!(shown["artifacts"], serde_json::json!([artifact]));
         assert!(scene.repo().join(artifact).is_file());
     }
@@ -212,7 +212,7 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let said: Vec<_> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
     assert_eq!(said[1..], ["reported COMPLETED", "hanging"]);
-    assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.txt"]));
+    assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.json"]));
     assert!(agent.try_wait().unwrap().is_none(), "it does not end by itself");
     agent.kill().unwrap();
     agent.wait().unwrap();

@@ -97,6 +97,9 @@ impl Present for Steps {
             Change::Restarted { from, .. } => {
                 Some(Line::toned(Tone::Active, "↻").then(format!(" starting again at {from}")))
             }
+            Change::Entered { step, phase: Phase::Checks } => {
+                Some(Line::toned(Tone::Dim, "≡").then(format!(" checking {step}")))
+            }
             // The line of the ended attempt, or of the request, says it.
             Change::Done(_) | Change::Failed(_) | Change::Entered { .. } | Change::RestartRequested(_) => {
                 None
