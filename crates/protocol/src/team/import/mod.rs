@@ -1,6 +1,6 @@
 //! A foreign store in `coordination/` → a run.
 //!
-//! [`Store::read`] makes JSON of the texts, [`Shaped`](shape::Shaped) brings it into the form of the seed, and [`Import`] makes a
+//! [`Store::read`] makes JSON of the texts, [`Shaped`] brings it into the form of the seed, and [`Import`] makes a
 //! plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies it.
 
 mod groups;
