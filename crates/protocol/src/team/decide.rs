@@ -56,7 +56,6 @@ pub enum Change {
     },
     /// The claim of completion was accepted.
     Accepted,
-    #[serde(alias = "delivered")]
     FastForwarded,
     Failed {
         step: Step,

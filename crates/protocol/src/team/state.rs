@@ -154,7 +154,6 @@ pub enum Ending {
     Asks,
     Failed,
     Deliver,
-    #[serde(alias = "delivered")]
     FastForwarded,
 }
 

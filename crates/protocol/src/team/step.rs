@@ -160,7 +160,6 @@ pub enum Verdict {
         failed: BTreeSet<u16>,
     },
     /// The base branch has the work, or the user merges it.
-    #[serde(alias = "delivered")]
     FastForwarded,
     Developer(DeveloperVerdict),
     Qa(QaVerdict),
