@@ -1,6 +1,6 @@
 //! `callboard ls`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -108,8 +108,8 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 /// A run and its decoded summary.
-struct Listed<'a> {
-    row: &'a RunRow,
+struct Listed {
+    row: RunRow,
     /// `None` if another version wrote it.
     summary: Option<Summary>,
     engine: EnginePresence,
@@ -154,25 +154,21 @@ struct JsonSummary<'a> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
-    let (rows, engines) = block_on(async {
-        let Some(store) = workspace.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
-        let rows = store.runs().await?;
-        let mut engines = Vec::with_capacity(rows.len());
-        for row in &rows {
-            engines.push(engine_of(&store, row).await?);
-        }
-        Ok::<_, Failure>((rows, engines))
-    })?;
-    let now = workspace.clock.now();
     let shared = workspace.nats.is_some();
-    let listed = rows.iter().zip(engines).map(|(row, engine)| Listed {
-        row,
-        summary: workspace::summary(row),
-        engine,
-        shared,
-        deleted_dir: deleted_dir(row, engine),
-    });
-    let mut listed: Vec<_> = listed.filter(|listed| arguments.matches(listed, now)).collect();
+    let now = workspace.clock.now();
+    let (rows, mut listed) = block_on(async {
+        let Some(store) = workspace.existing_store().await? else { return Ok((0, Vec::new())) };
+        let rows = store.runs().await?;
+        let total = rows.len();
+        let mut listed = Vec::with_capacity(total);
+        for row in rows {
+            let summary = workspace::summary(&row);
+            let engine = engine_of(&store, &row, summary.as_ref()).await?;
+            listed.push(Listed { row, summary, engine, shared, deleted_dir: None });
+        }
+        listed.retain(|listed| arguments.matches(listed, now));
+        Ok::<_, Failure>((total, listed))
+    })?;
     // The sort is stable: of equal runs, and of unreadable ones, the older comes first.
     listed.sort_by(|one, other| compare(arguments.sort, one, other));
     let first = listed.len() - arguments.limit.unwrap_or(usize::MAX).min(listed.len());
@@ -180,18 +176,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.reverse {
         listed.reverse();
     }
+    find_deleted_dirs(&mut listed);
     if arguments.json {
         output::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
         return Ok(Exit::Success);
     }
-    if rows.is_empty() {
+    if rows == 0 {
         let traces = workspace.lost_store_hints();
         match traces.is_empty() {
             true => output::note("no runs yet; run `callboard run WORKFLOW` to start one"),
             false => traces.iter().for_each(output::note),
         }
     } else if listed.is_empty() {
-        output::note(format_args!("{} ({} in total)", arguments.no_match(), rows.len()));
+        output::note(format_args!("{} ({} in total)", arguments.no_match(), rows));
     }
     let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -199,33 +196,50 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         writeln!(text, "{}", listed.line(width, now)).expect("BUG: writing to a string failed");
     }
     output::raw(&text);
-    for listed in &listed {
-        if let Some(directory) = &listed.deleted_dir {
-            let run = &listed.row.run;
-            output::note(format_args!(
-                "the files of run `{run}` in `{directory}` are gone, the run is not: `callboard show {run}` shows it, `callboard rm {run}` removes it"
-            ));
-        }
+    if let Some(note) = note_of_deleted_dirs(&listed) {
+        output::note(note);
     }
     Ok(Exit::Success)
 }
 
-/// Returns the directory of a run of a workflow, if it should be in this repository and is not. An engine may be about to make it.
-fn deleted_dir(row: &RunRow, engine: EnginePresence) -> Option<String> {
-    let summary = workspace::summary(row)?;
-    if row.protocol != Steps::NAME
-        || engine == EnginePresence::Alive
-        || !Path::new(&summary.repo_dir).is_dir()
-    {
-        return None;
+/// Sets the directory of each run of a workflow that should be in its repository and is not. An engine may be about to make
+/// it.
+fn find_deleted_dirs(listed: &mut [Listed]) {
+    let mut repos = BTreeMap::new();
+    for Listed { row, summary, engine, deleted_dir, .. } in listed {
+        let Some(summary) = summary else { continue };
+        if row.protocol != Steps::NAME || *engine == EnginePresence::Alive {
+            continue;
+        }
+        if !*repos.entry(&summary.repo_dir).or_insert_with(|| Path::new(&summary.repo_dir).is_dir()) {
+            continue;
+        }
+        let location =
+            RunLocation { run: row.run.clone(), repo_dir: summary.repo_dir.clone(), worktree: None };
+        *deleted_dir = Some(location.run_dir()).filter(|directory| !Path::new(directory).exists());
     }
-    let location = RunLocation { run: row.run.clone(), repo_dir: summary.repo_dir, worktree: None };
-    Some(location.run_dir()).filter(|directory| !Path::new(directory).exists())
+}
+
+/// Names the first run whose files were deleted, and the number of the others.
+fn note_of_deleted_dirs(listed: &[Listed]) -> Option<String> {
+    let mut deleted = listed.iter().filter_map(|listed| Some((&listed.row.run, listed.deleted_dir.as_ref()?)));
+    let (run, directory) = deleted.next()?;
+    let others = match deleted.count() {
+        0 => String::new(),
+        others => format!(" (and those of {})", output::count(others, "other run", "other runs")),
+    };
+    Some(format!(
+        "the files of run `{run}` in `{directory}`{others} are gone, the run is not: `callboard show {run}` shows it, `callboard rm {run}` removes it"
+    ))
 }
 
 /// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
-async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
-    if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(&summary)) {
+async fn engine_of(
+    store: &AnyStore,
+    row: &RunRow,
+    summary: Option<&Summary>,
+) -> Result<EnginePresence, Failure> {
+    if !summary.is_some_and(run_status::needs_engine) {
         return Ok(EnginePresence::NotChecked);
     }
     Ok(match store.peek_engine_holder(&row.run).await? {
@@ -245,7 +259,7 @@ impl Arguments {
         if self.unfinished && only_unfinished { "no unfinished runs" } else { "no matching runs" }
     }
 
-    fn matches(&self, listed: &Listed<'_>, now: Stamp) -> bool {
+    fn matches(&self, listed: &Listed, now: Stamp) -> bool {
         if self.protocol.as_ref().is_some_and(|protocol| *protocol != listed.row.protocol) {
             return false;
         }
@@ -269,13 +283,13 @@ impl Arguments {
     }
 }
 
-fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Ordering {
+fn compare(sort: Sort, one: &Listed, other: &Listed) -> std::cmp::Ordering {
     let by = |key: fn(&Summary) -> u64| {
-        let of = |listed: &Listed<'_>| listed.summary.as_ref().map(key);
+        let of = |listed: &Listed| listed.summary.as_ref().map(key);
         of(one).cmp(&of(other))
     };
     let by_word = |word: fn(&Summary) -> &str| {
-        let of = |listed: &Listed<'_>| listed.summary.as_ref().map(|summary| word(summary).to_owned());
+        let of = |listed: &Listed| listed.summary.as_ref().map(|summary| word(summary).to_owned());
         of(one).cmp(&of(other))
     };
     match sort {
@@ -292,7 +306,7 @@ fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Orderi
     }
 }
 
-impl Listed<'_> {
+impl Listed {
     fn as_json(&self) -> Json<'_> {
         Json {
             run: self.row.run.as_str(),

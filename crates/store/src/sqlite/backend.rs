@@ -183,6 +183,9 @@ impl Store for SqliteStore {
     }
 
     async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        if !engine::was_locked(&self.0, run) {
+            return Ok(None);
+        }
         match engine::visible_holder(&self.0, run) {
             Some(holder) => Ok(Some(holder)),
             None => self.engine_holder(run).await,

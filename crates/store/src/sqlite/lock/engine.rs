@@ -121,6 +121,11 @@ fn test(path: &Path) -> io::Result<Option<EngineHolder>> {
     }
 }
 
+/// Returns whether the lock file may exist. Without it, the run never had an engine.
+pub(crate) fn was_locked(database: &Database, run: &RunId) -> bool {
+    database.location().engine_lock(run).try_exists().unwrap_or(true)
+}
+
 /// Returns the engine of a run if `/proc` shows that the process which signed the lock file holds the lock.
 ///
 /// Takes no lock, so it waits for no writer and disturbs no engine. `None` proves nothing: an engine in another
