@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{cycle, history, play};
 
-const MANUAL: &str = include_str!("../../../../../docs/state.md");
+const MANUAL: &str = include_str!("../../../../../../docs/state.md");
 
 /// The first block of that language.
 fn example(language: &str) -> &'static str {

@@ -6,18 +6,18 @@ use testkit::Scene;
 
 use crate::sessions::{last_error, scene, status};
 
-const CONFIGURATION: &str = include_str!("../../../../examples/agents/callboard.toml");
-const README: &str = include_str!("../../../../README.md");
+const CONFIGURATION: &str = include_str!("../../../../../examples/agents/callboard.toml");
+const README: &str = include_str!("../../../../../README.md");
 
 /// A repository with the example and the stand-ins for `claude` and `codex`.
 fn example(configuration: &str) -> Scene {
     let scene = scene();
     scene.write("callboard.toml", configuration);
-    scene.write("workflow.yaml", include_str!("../../../../examples/agents/workflow.yaml"));
-    scene.write("prompts/code.md", include_str!("../../../../examples/agents/prompts/code.md"));
-    scene.write("prompts/review.md", include_str!("../../../../examples/agents/prompts/review.md"));
-    scene.write_program(scene.kit().join("claude"), include_str!("../agents/claude"));
-    scene.write_program(scene.kit().join("codex"), include_str!("../agents/codex"));
+    scene.write("workflow.yaml", include_str!("../../../../../examples/agents/workflow.yaml"));
+    scene.write("prompts/code.md", include_str!("../../../../../examples/agents/prompts/code.md"));
+    scene.write("prompts/review.md", include_str!("../../../../../examples/agents/prompts/review.md"));
+    scene.write_program(scene.kit().join("claude"), include_str!("../../agents/claude"));
+    scene.write_program(scene.kit().join("codex"), include_str!("../../agents/codex"));
     scene
 }
 
@@ -62,7 +62,7 @@ fn claude_code_and_codex_work_with_the_examples_entries() {
 #[test]
 fn the_model_of_a_step_reaches_the_cli() {
     let scene = example(CONFIGURATION);
-    let workflow = include_str!("../../../../examples/agents/workflow.yaml");
+    let workflow = include_str!("../../../../../examples/agents/workflow.yaml");
     scene.write("workflow.yaml", &workflow.replace("    prompt:", "    model: large one\n    prompt:"));
     let session = run(&scene);
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -45,7 +45,7 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
         let engine = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "sessions::peer::killing::killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing",
+                "sessions::protocols::peer::killing::killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing",
             ])
             .env("KILLED_AT", notice.to_string())
             .env("REPO", scene.repo())

@@ -10,10 +10,11 @@ use testkit::Scene;
 
 use crate::sessions::scene;
 
-const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
-const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
-const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
-const CURRENT: &str = include_str!("../../../protocol/tests/fixtures/peer/cycle.json");
+const G1: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g1.jsonl");
+const G3: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+const NEVER_EXECUTED: &str =
+    include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+const CURRENT: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
 fn dump(scene: &Scene, text: &str) -> PathBuf {
     let file = scene.kit().join("dump.jsonl");

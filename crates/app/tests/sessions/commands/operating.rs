@@ -6,7 +6,7 @@ use testkit::{Scene, Session};
 
 use crate::sessions::{scene, status};
 
-const MANUAL: &str = include_str!("../../../../docs/operating.md");
+const MANUAL: &str = include_str!("../../../../../docs/operating.md");
 
 const WORKFLOW: &str = "\
 name: trial

@@ -54,7 +54,7 @@ fn embedded_a_database_that_is_being_replaced_is_waited_for() {
     writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
-    crate::sessions::archives::wait_for_queue(&scene, 1);
+    crate::sessions::commands::archives::wait_for_queue(&scene, 1);
     fs::rename(&aside, &database).unwrap();
     drop(writer_lock);
     let listed = running.wait();

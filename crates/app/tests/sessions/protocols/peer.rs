@@ -12,7 +12,7 @@ mod whole;
 
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
 use protocol::{KINDS, RunId, Typed};
-use runner::RunAt;
+use runner::RunAtRevision;
 use testkit::{Callboard, Scene, harness};
 
 /// `callboard peer` with the scripted agent, and more arguments.
@@ -33,7 +33,7 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::wait(RunAt::load(store.as_ref(), KINDS, &run, None)).unwrap();
+    let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, None)).unwrap();
     let run_at = run_at.expect("there is such a cycle");
     let cycle = Typed::<Peer>::of(run_at.machine()).expect("a run of `peer`");
     (Definition::clone(&cycle.definition), Document::clone(&cycle.document))

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::sessions::scene;
 
-const CYCLE: &str = include_str!("../../../protocol/tests/fixtures/peer/cycle.json");
+const CYCLE: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
 #[test]
 fn check_exits_with_0_for_warnings_and_with_2_for_errors() {

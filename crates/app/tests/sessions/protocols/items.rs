@@ -9,7 +9,7 @@ use protocol::{Answer, KindOf, Kinds, RunId, StepId, Turn};
 use runner::{AgentProfile, AnswerError, Clock, Journal, RequestError};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use supervisor::adapter::{Adapter, Rehearsal};
+use supervisor::adapter::{Adapter, RehearsalScript};
 use testkit::harness::{person, spec, wait, wrapper};
 use testkit::items::{Definition, Items};
 use testkit::{Running, Scene};
@@ -275,7 +275,7 @@ fn a_rehearsed_check_passes_without_being_run() {
     let scene = Scene::new(crate::items_program());
     let plan = json!({ "items": [{ "id": "lamp" }] });
     let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
-    let rehearsal = Rehearsal { by_default: by_default.into(), ..Rehearsal::default() };
+    let rehearsal = RehearsalScript { by_default: by_default.into(), ..RehearsalScript::default() };
     let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&scene.agent()) };
     open(&scene, &recorded_by("touch ran; exit 1"), profile);
     let engine = resume(&scene);

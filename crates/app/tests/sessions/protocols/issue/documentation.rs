@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Issue;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/issue-rehearsal.yaml");
-const PAGE: &str = include_str!("../../../../../docs/github-actions.md");
+const PAGE: &str = include_str!("../../../../../../docs/github-actions.md");
 
 #[test]
 fn the_example_script_asks_is_sent_back_twice_and_ends_well() {

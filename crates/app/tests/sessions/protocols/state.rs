@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::{Gate, Running, Scene, Session};
 
-use crate::sessions::protocols::{CYCLE, RUN, open};
+use crate::sessions::protocols::together::{CYCLE, RUN, open};
 use crate::sessions::scene;
 
 /// Runs the file of its phase in a shell and reports what it prints as the output.

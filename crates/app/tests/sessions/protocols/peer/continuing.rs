@@ -202,8 +202,8 @@ fn imported_cycles_are_continued_like_any_other() {
     let scene = scene();
     let dump = scene.kit().join("dump.jsonl");
     // One that claims to be complete and never executed anything, and one that was interrupted.
-    let never = include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
-    let interrupted = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+    let never = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+    let interrupted = include_str!("../../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
     std::fs::write(&dump, format!("{never}{interrupted}")).unwrap();
     let imported = scene.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());

@@ -1,0 +1,13 @@
+//! Commands that read or repair.
+
+mod archives;
+mod checking;
+mod doctor;
+mod formats;
+mod graphs;
+mod hardening;
+mod importing;
+mod inspecting;
+mod operating;
+mod recovering;
+mod removed_store;

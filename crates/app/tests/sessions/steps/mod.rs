@@ -1,0 +1,15 @@
+//! The grammar of workflows, and what the original tool of the format promises.
+
+mod approving;
+mod conditions;
+mod data_loops;
+mod examples;
+mod foreign_runs;
+mod git_worktree;
+mod memory;
+mod people;
+mod starting_again;
+mod step_checks;
+mod when;
+mod workflows;
+mod worktrees;
