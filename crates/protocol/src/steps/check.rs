@@ -164,7 +164,7 @@ fn check_value(at: &Location, field: &Field, value: &Value, steps: &Fields, find
         },
         Kind::Text | Kind::Path | Kind::Time | Kind::Status | Kind::Step => match value.as_str() {
             Some(text) => check_text(at, field.kind, text, steps, findings),
-            None => wrong("a text", findings),
+            None => wrong("a string", findings),
         },
     }
 }
@@ -222,7 +222,7 @@ fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut Findin
     for (index, item) in items.iter().enumerate() {
         let at = at.entry(index);
         let Some(text) = item.as_str() else {
-            findings.wrong_type(&at, item, "a text", "put it in quotes");
+            findings.wrong_type(&at, item, "a string", "put it in quotes");
             continue;
         };
         if let (Kind::Artifacts, Some(problem)) = (kind, artifact_path_problem(text)) {
@@ -240,7 +240,7 @@ fn check_metrics(at: &Location, metrics: &Fields, findings: &mut Findings) {
         let repair = match value {
             Value::Number(_) | Value::Bool(_) => format!("put it in quotes: `\"{value}\"`"),
             Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                "write it as a text".to_owned()
+                "write it as a string".to_owned()
             }
         };
         findings.add("metric-not-text", &at, message, repair);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, OnFailure};
-use super::loops::{self, ResetSet};
-use super::phase::Phase;
+use super::phases::Phase;
+use super::phases::loops::{self, ResetSet};
 use super::state::{Change, State};
 use super::step::Verdict;
 use crate::StepId;

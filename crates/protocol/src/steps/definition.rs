@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::when::When;
+use super::phases::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
 use crate::brief::Memory;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::definition::Definition;
-use super::phase::Phase;
+use super::phases::Phase;
 use super::time::Time;
 use crate::StepId;
 use crate::brief::{Finding, GivenAnswer};

@@ -11,7 +11,7 @@ use super::check::check;
 use super::decide;
 use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
-use super::phase::Phase;
+use super::phases::Phase;
 use super::state::{Change, State};
 use super::workflow::StepSpec;
 use crate::check::Violation;

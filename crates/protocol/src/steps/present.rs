@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::import::GATE_FAILURE;
-use super::loops;
+use super::phases::loops;
 use super::workflow::ENGINE;
 use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,

@@ -15,9 +15,10 @@ use super::document::{
     Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
     progress_part, step_part,
 };
-use super::phase::Phase;
+use super::phases::Phase;
+use super::phases::when;
 use super::state::Change as ProtocolChange;
-use super::{Steps, import, layout, when};
+use super::{Steps, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
-use super::phase::Phase;
+use super::phases::Phase;
 use crate::StepId;
 
 /// Which steps are done, failed or to be repeated.

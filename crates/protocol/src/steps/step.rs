@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::definition::Definition;
 use super::document::Document;
-use super::items;
-use super::loops::item_id;
-use super::phase::Phase;
-use super::when;
+use super::phases::Phase;
+use super::phases::items;
+use super::phases::loops::item_id;
+use super::phases::when;
 use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};

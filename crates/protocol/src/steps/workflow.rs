@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::when::When;
+use super::phases::when::When;
 use crate::checks::CheckSpec;
 use crate::ids::StepId;
 use crate::rules::StepKind;
@@ -279,7 +279,7 @@ mod seconds {
 
 #[cfg(test)]
 mod tests {
-    use super::super::when::{Comparison, EndStatus, Operand};
+    use super::super::phases::when::{Comparison, EndStatus, Operand};
     use super::*;
 
     fn step() -> StepSpec {

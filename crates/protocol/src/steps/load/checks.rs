@@ -88,7 +88,7 @@ fn command(entry: &Entry, problems: &mut Problems) -> Option<Vec<String>> {
                     let text = word.word().map(str::to_owned);
                     if text.is_none() {
                         let message =
-                            format!("an argument in `run` is {} where a text is expected", word.kind());
+                            format!("an argument in `run` is {} where a string is expected", word.kind());
                         problems.add(word.pos, Rule::WrongType, message, "quote it");
                     }
                     text
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn malformed_checks_are_refused() {
         for (yaml, message) in [
-            ("test", "`checks` is a text where a list is expected"),
+            ("test", "`checks` is a string where a list is expected"),
             ("[{name: x}]", "this check has no `run`"),
             ("[{run: []}]", "`run` names no program"),
             ("[{run: [x], shell: true}]", "`shell` is not a key of a check"),

@@ -24,15 +24,15 @@ pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Located<Str
         // A block (`|`) ends with a line break, which is part of no name and no path.
         Value::Text(text) => Some(Located { value: text.trim_end_matches('\n').to_owned(), pos: node.pos }),
         Value::Null => {
-            no_value(entry, "a text", problems);
+            no_value(entry, "a string", problems);
             None
         }
         Value::Bool { word, .. } | Value::AmbiguousBool(word) | Value::Number { word, .. } => {
-            wrong_type(entry, "a text", &format!("quote it: `{key}: \"{word}\"`"), problems);
+            wrong_type(entry, "a string", &format!("quote it: `{key}: \"{word}\"`"), problems);
             None
         }
         Value::List(_) | Value::Mapping(_) => {
-            wrong_type(entry, "a text", &format!("write `{key}: …` on one line"), problems);
+            wrong_type(entry, "a string", &format!("write `{key}: …` on one line"), problems);
             None
         }
     }

@@ -288,7 +288,7 @@ mod tests {
         for (steps, message) in [
             (&["id: a, loop: {}"][..], "`loop` does not say where its items come from"),
             (&["id: a, loop: {items: [], with: b}", "id: b"], "`loop` has two sources of items"),
-            (&["id: a, loop: {items: x}"], "`items` is a text where a list is expected"),
+            (&["id: a, loop: {items: x}"], "`items` is a string where a list is expected"),
             (&["id: a, loop: {items: [], item_var: a-b}"], "`a-b` cannot be part of the name of a variable"),
             (&["id: a, loop: {items: [], step: 2}"], "`step` is not a key of `loop`"),
             (

@@ -122,13 +122,16 @@ fn a_file_that_is_not_a_workflow_is_refused() {
         ("# only a comment\n", empty.to_owned()),
         ("---\n", empty.to_owned()),
         ("- a\n", format!("1:1 [not-a-mapping] the file is a list where a mapping is expected ({begin})")),
-        ("hello\n", format!("1:1 [not-a-mapping] the file is a text where a mapping is expected ({begin})")),
+        (
+            "hello\n",
+            format!("1:1 [not-a-mapping] the file is a string where a mapping is expected ({begin})"),
+        ),
         ("name: w\n", format!("1:1 [missing-key] the workflow has no `steps` ({step})")),
         ("steps: []\n", format!("1:1 [no-steps] `steps` is empty ({step})")),
         ("name: w\nsteps:\n", format!("2:1 [no-steps] `steps` is empty ({step})")),
         (
             "steps: a\n",
-            "1:8 [wrong-type] `steps` is a text where a list is expected (begin each step with `- id: …`)"
+            "1:8 [wrong-type] `steps` is a string where a list is expected (begin each step with `- id: …`)"
                 .to_owned(),
         ),
         (
@@ -138,7 +141,7 @@ fn a_file_that_is_not_a_workflow_is_refused() {
         ),
         (
             "steps:\n- plan\n",
-            "2:3 [not-a-mapping] this step is a text where a mapping is expected \
+            "2:3 [not-a-mapping] this step is a string where a mapping is expected \
              (a step has at least `id`, `agent` and `prompt`)"
                 .to_owned(),
         ),
@@ -152,7 +155,7 @@ fn broken_yaml_is_refused_where_it_breaks() {
     for (text, expected) in [
         (
             "name: [a\n",
-            "1:7 [broken-yaml] this is not valid YAML: unclosed bracket '[' (close it, or quote a text that begins with it)",
+            "1:7 [broken-yaml] this is not valid YAML: unclosed bracket '[' (close it, or quote a string that begins with it)",
         ),
         (
             "name: \"a\nsteps: []\n",
@@ -162,7 +165,7 @@ fn broken_yaml_is_refused_where_it_breaks() {
         (
             "a: b: c\n",
             "1:5 [broken-yaml] this is not valid YAML: mapping values are not allowed in this context \
-             (quote a text that contains `: `, and check the indentation)",
+             (quote a string that contains `: `, and check the indentation)",
         ),
         (
             "steps:\n\t- id: a\n",
@@ -177,7 +180,7 @@ fn broken_yaml_is_refused_where_it_breaks() {
         (
             "steps: *nowhere\n",
             "1:8 [broken-yaml] this is not valid YAML: while parsing node, found unknown anchor \
-             (a text that begins with `*` must be quoted; an alias needs its `&name` earlier in the file)",
+             (a string that begins with `*` must be quoted; an alias needs its `&name` earlier in the file)",
         ),
         (
             "steps: &a [*a]\n",
@@ -278,7 +281,7 @@ fn a_person_in_the_loop_is_a_flag_and_a_step_of_a_person_has_none() {
 #[test]
 fn values_of_the_wrong_type_are_refused() {
     for (line, expected) in [
-        ("needs: b", "5:10 [wrong-type] `needs` is a text where a list is expected (write `needs: [b]`)"),
+        ("needs: b", "5:10 [wrong-type] `needs` is a string where a list is expected (write `needs: [b]`)"),
         (
             "needs: {b: c}",
             "5:10 [wrong-type] `needs` is a mapping where a list is expected (write `needs: [one, two]`)",
@@ -295,7 +298,7 @@ fn values_of_the_wrong_type_are_refused() {
         ),
         (
             "next_on_success: b",
-            "5:20 [wrong-type] `next_on_success` is a text where a list is expected (write `next_on_success: [b]`)",
+            "5:20 [wrong-type] `next_on_success` is a string where a list is expected (write `next_on_success: [b]`)",
         ),
         (
             "metadata: [a]",
@@ -320,11 +323,11 @@ fn values_of_the_wrong_type_are_refused() {
         ),
         (
             "max_attempts: many",
-            "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected (write how many attempts the step has in all, such as `max_attempts: 3`)",
+            "5:17 [wrong-type] `max_attempts` is a string where a whole number is expected (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: \"3\"",
-            "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected \
+            "5:17 [wrong-type] `max_attempts` is a string where a whole number is expected \
              (remove the quotes: `max_attempts: 3`)",
         ),
         (
@@ -353,14 +356,14 @@ fn values_of_the_wrong_type_are_refused() {
 }
 
 #[test]
-fn words_that_yaml_takes_for_numbers_or_truth_values_must_be_quoted() {
+fn words_that_yaml_takes_for_numbers_or_booleans_must_be_quoted() {
     refused(
         "name: 3\nsteps:\n- id: 1\n  agent: yes\n  prompt: true\n  model: 4.5\n",
-        "1:7 [wrong-type] `name` is a number where a text is expected (quote it: `name: \"3\"`)\n\
-         3:7 [wrong-type] `id` is a number where a text is expected (quote it: `id: \"1\"`)\n\
-         4:10 [wrong-type] `agent` is a truth value where a text is expected (quote it: `agent: \"yes\"`)\n\
-         5:11 [wrong-type] `prompt` is a truth value where a text is expected (quote it: `prompt: \"true\"`)\n\
-         6:10 [wrong-type] `model` is a number where a text is expected (quote it: `model: \"4.5\"`)",
+        "1:7 [wrong-type] `name` is a number where a string is expected (quote it: `name: \"3\"`)\n\
+         3:7 [wrong-type] `id` is a number where a string is expected (quote it: `id: \"1\"`)\n\
+         4:10 [wrong-type] `agent` is a boolean where a string is expected (quote it: `agent: \"yes\"`)\n\
+         5:11 [wrong-type] `prompt` is a boolean where a string is expected (quote it: `prompt: \"true\"`)\n\
+         6:10 [wrong-type] `model` is a number where a string is expected (quote it: `model: \"4.5\"`)",
     );
     accepted("steps: [{id: \"1\", agent: 'yes', prompt: !!str true}]");
 }
@@ -373,9 +376,9 @@ fn a_step_without_id_agent_or_prompt_is_refused() {
          2:3 [missing-key] this step has no `id` (add it, such as `id: plan`)\n\
          2:3 [missing-key] this step has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
          3:3 [missing-key] step `a` has no `agent` (add it, such as `agent: claude`)\n\
-         5:3 [empty-value] `id` has no value where a text is expected (give it a value)\n\
+         5:3 [empty-value] `id` has no value where a string is expected (give it a value)\n\
          6:10 [empty-value] `agent` is empty (give it a value)\n\
-         7:11 [wrong-type] `prompt` is a list where a text is expected (write `prompt: …` on one line)",
+         7:11 [wrong-type] `prompt` is a list where a string is expected (write `prompt: …` on one line)",
     );
 }
 
@@ -530,8 +533,8 @@ steps:
 ",
         "1:1 [unknown-key] `nme` is not a key of a workflow (did you mean `name`?)\n\
          3:5 [missing-key] step `plan` has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
-         4:12 [wrong-type] `agent` is a number where a text is expected (quote it: `agent: \"7\"`)\n\
-         5:12 [wrong-type] `needs` is a text where a list is expected (write `needs: [code]`)\n\
+         4:12 [wrong-type] `agent` is a number where a string is expected (quote it: `agent: \"7\"`)\n\
+         5:12 [wrong-type] `needs` is a string where a list is expected (write `needs: [code]`)\n\
          6:5 [missing-key] step `code` has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
          8:5 [unknown-key] `promt` is not a key of a step (did you mean `prompt`?)\n\
          9:13 [unknown-step] `needs` names `plna`, but no step has this id (did you mean `plan`?)\n\
@@ -570,7 +573,7 @@ fn loop_back_to_must_name_a_step_that_the_gate_needs() {
 #[test]
 fn loop_back_to_is_not_checked_if_some_needs_could_not_be_read() {
     for (needs, expected) in [
-        ("plan", "[wrong-type] `needs` is a text where a list is expected (write `needs: [plan]`)"),
+        ("plan", "[wrong-type] `needs` is a string where a list is expected (write `needs: [plan]`)"),
         ("[paln]", "[unknown-step] `needs` names `paln`, but no step has this id (did you mean `plan`?)"),
     ] {
         let text = format!(

@@ -6,7 +6,7 @@ use super::graph::{Edges, is_ancestor, name};
 use super::loops::LoopDraft;
 use crate::StepId;
 use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
-use crate::steps::when::{Comparison, EndStatus, Operand, When};
+use crate::steps::phases::when::{Comparison, EndStatus, Operand, When};
 
 pub(super) const KEYS: [&str; 4] = ["step", "status", "metric", "artifact"];
 pub(super) const COMPARISONS: [&str; 6] = ["is", "is_not", "above", "at_least", "below", "at_most"];
@@ -229,15 +229,15 @@ mod tests {
     #[test]
     fn other_conditions_are_refused() {
         for (when, message) in [
-            ("ready", "`when` is a text where a mapping is expected"),
-            ("[ready]", "an entry of `when` is a text where a mapping is expected"),
+            ("ready", "`when` is a string where a mapping is expected"),
+            ("[ready]", "an entry of `when` is a string where a mapping is expected"),
             (
                 "{step: test}",
                 "`when` needs `step` and `status`, or `step`, `metric` and a comparison, or `artifact`",
             ),
             ("{step: test, status: FAILED}", "`FAILED` is not a status that `when` can ask for"),
             ("{step: test, metric: n, above: 1, below: 3}", "`when` compares a metric twice"),
-            ("{step: test, metric: n, above: high}", "`above` is a text where a number is expected"),
+            ("{step: test, metric: n, above: high}", "`above` is a string where a number is expected"),
             ("{step: test, metric: n, matches: x}", "`matches` is not a key of `when`"),
             ("{step: tset, status: SKIPPED}", "`when` names `tset`, but no step has this id"),
             (

@@ -10,8 +10,9 @@ use crate::report::{Expected, Report};
 use crate::run::Fact;
 use crate::steps::definition::Definition;
 use crate::steps::document::{Document, Status};
-use crate::steps::phase::Phase;
-use crate::steps::{PERSON, Steps, Verdict, layout, people};
+use crate::steps::phases::Phase;
+use crate::steps::phases::people;
+use crate::steps::{PERSON, Steps, Verdict, layout};
 use crate::{RunId, Stamp, StepId};
 
 /// Records that a turn waits. A step that waits for conditions has not started.

@@ -9,7 +9,7 @@ use crate::entry::{Entry, Evidence, Input};
 use crate::report::{Expected, Report};
 use crate::run::{Ending, Exit, Fact};
 use crate::steps::document::{Document, Status, StepDocument, findings_part};
-use crate::steps::phase::Phase;
+use crate::steps::phases::Phase;
 use crate::steps::workflow::ENGINE;
 use crate::steps::{Steps, Verdict};
 use crate::{RunId, Stamp, StepId};

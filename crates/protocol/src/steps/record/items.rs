@@ -3,13 +3,14 @@
 use super::{Parts, progress, step};
 use crate::entry::{Entry, Evidence};
 use crate::run::Change;
+use crate::steps::Steps;
 use crate::steps::definition::Definition;
 use crate::steps::document::{
     Document, Status, StepDocument, findings_part, gate_part, item_part, progress_part,
 };
-use crate::steps::loops::item_id;
-use crate::steps::phase::Phase;
-use crate::steps::{Steps, items};
+use crate::steps::phases::Phase;
+use crate::steps::phases::items;
+use crate::steps::phases::loops::item_id;
 use crate::{Stamp, StepId};
 
 /// Records the items of a step, for it and the steps that are paired with it.

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::definition::Definition;
-use super::document::Document;
-use super::layout;
-use super::phase::Phase;
-use super::step::{Verdict, worked_on};
-use super::workflow::StepSpec;
+use super::Phase;
 use crate::StepId;
 use crate::people::{Answer, AnswerFile, ItemKind, Question};
+use crate::steps::definition::Definition;
+use crate::steps::document::Document;
+use crate::steps::layout;
+use crate::steps::step::{Verdict, worked_on};
+use crate::steps::workflow::StepSpec;
 
 /// What a step waits for outside of the run.
 enum Wait {
@@ -27,7 +27,11 @@ fn wait(definition: &Definition, document: &Document, id: &StepId) -> Option<Wai
     }
 }
 
-pub(super) fn question(definition: &Definition, document: &Document, id: &StepId) -> Option<Question> {
+pub(in crate::steps) fn question(
+    definition: &Definition,
+    document: &Document,
+    id: &StepId,
+) -> Option<Question> {
     let step = definition.step(id);
     Some(match wait(definition, document, id)? {
         Wait::Conditions => Question {
@@ -61,7 +65,7 @@ fn conditions_text(definition: &Definition, step: &StepSpec) -> String {
     format!("Waits until {} {are} true in `{file}`", names.join(" and "))
 }
 
-pub(super) fn parse_answer(
+pub(in crate::steps) fn parse_answer(
     definition: &Definition,
     document: &Document,
     id: &StepId,
@@ -92,7 +96,7 @@ pub(super) fn parse_answer(
 }
 
 /// Returns whether the answer of a person approves.
-pub(super) fn approves(answer: &Answer) -> bool {
+pub(in crate::steps) fn approves(answer: &Answer) -> bool {
     match answer {
         Answer::Approve { .. } => true,
         Answer::Reject { .. }
@@ -103,7 +107,11 @@ pub(super) fn approves(answer: &Answer) -> bool {
     }
 }
 
-pub(super) fn answer_file(definition: &Definition, document: &Document, id: &StepId) -> Option<AnswerFile> {
+pub(in crate::steps) fn answer_file(
+    definition: &Definition,
+    document: &Document,
+    id: &StepId,
+) -> Option<AnswerFile> {
     let head = &document.head;
     match wait(definition, document, id)? {
         Wait::Conditions => Some(AnswerFile::Shared(definition.gate_state_file()?.to_owned())),
@@ -115,7 +123,7 @@ pub(super) fn answer_file(definition: &Definition, document: &Document, id: &Ste
     }
 }
 
-pub(super) fn parse_answer_file(
+pub(in crate::steps) fn parse_answer_file(
     definition: &Definition,
     document: &Document,
     id: &StepId,
@@ -141,7 +149,7 @@ fn manual_input(file: &Value) -> Result<Answer, String> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("its field `{name}` is not a text")),
+        Some(_) => Err(format!("its field `{name}` is not a string")),
     };
     let said: Vec<_> = [text("reason")?, text("text")?].into_iter().flatten().collect();
     let said = (!said.is_empty()).then(|| said.join("\n"));
@@ -181,7 +189,7 @@ mod tests {
             (json!({ "approved": "true" }), "neither `true` nor `false`"),
             (json!({ "approved": 1 }), "neither `true` nor `false`"),
             (json!(true), "not a JSON object"),
-            (json!({ "approved": false, "reason": 3 }), "`reason` is not a text"),
+            (json!({ "approved": false, "reason": 3 }), "`reason` is not a string"),
         ] {
             assert!(manual_input(&file).unwrap_err().contains(reason), "{file}");
         }

@@ -6,31 +6,31 @@
 
 use std::collections::BTreeSet;
 
-use super::decide::is_unfinished;
-use super::definition::{Definition, OnFailure};
-use super::phase::Phase;
-use super::state::{Change, State};
-use super::workflow::StepSpec;
+use super::Phase;
 use crate::StepId;
+use crate::steps::decide::is_unfinished;
+use crate::steps::definition::{Definition, OnFailure};
+use crate::steps::state::{Change, State};
+use crate::steps::workflow::StepSpec;
 
 /// What a loop-back does to steps and items.
 #[derive(Debug, Default)]
-pub(super) struct ResetSet {
+pub(in crate::steps) struct ResetSet {
     /// To be done again, in workflow order.
-    pub(super) steps: Vec<StepId>,
+    pub(in crate::steps) steps: Vec<StepId>,
     /// Items that vanish, because their list is read again.
-    pub(super) items: Vec<StepId>,
+    pub(in crate::steps) items: Vec<StepId>,
     /// Steps of which only some items are done again.
-    pub(super) reopened: Vec<StepId>,
+    pub(in crate::steps) reopened: Vec<StepId>,
 }
 
 /// Returns the id of an item.
-pub(super) fn item_id(step: &StepId, number: u32) -> StepId {
+pub(in crate::steps) fn item_id(step: &StepId, number: u32) -> StepId {
     StepId::new(format!("{step}.{number}")).expect("BUG: the loader refuses ids that are too long")
 }
 
 /// Returns how many items a step with a data loop has; `None` while its list is unknown.
-pub(super) fn count(definition: &Definition, state: &State, step: &StepSpec) -> Option<u32> {
+pub(in crate::steps) fn count(definition: &Definition, state: &State, step: &StepSpec) -> Option<u32> {
     let leader = definition.leader(step)?;
     let known = state.loops.get(&leader.id).copied();
     // A step that was skipped before its list was read has no items.
@@ -38,13 +38,17 @@ pub(super) fn count(definition: &Definition, state: &State, step: &StepSpec) -> 
 }
 
 /// Returns the ids of the items of a step.
-pub(super) fn items(definition: &Definition, state: &State, step: &StepSpec) -> impl Iterator<Item = StepId> {
+pub(in crate::steps) fn items(
+    definition: &Definition,
+    state: &State,
+    step: &StepSpec,
+) -> impl Iterator<Item = StepId> {
     let last = count(definition, state, step).unwrap_or(0);
     (1..=last).map(|number| item_id(&step.id, number))
 }
 
 /// Returns what a step or an item needs.
-pub(super) fn needs(definition: &Definition, state: &State, id: &StepId) -> Vec<StepId> {
+pub(in crate::steps) fn needs(definition: &Definition, state: &State, id: &StepId) -> Vec<StepId> {
     let step = definition.step(id);
     let Some((_, number)) = definition.item_of(id) else {
         return match state.phase(definition, id) {
@@ -80,7 +84,7 @@ fn is_met(definition: &Definition, state: &State, need: &StepId) -> bool {
 }
 
 /// Returns the unfinished steps and items that can start.
-pub(super) fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
+pub(in crate::steps) fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
     let mut ready = Vec::new();
     for step in &definition.workflow().steps {
         let is_repeated = state.loops.contains_key(&step.id);
@@ -140,7 +144,7 @@ fn is_open(definition: &Definition, state: &State, leader: &StepSpec, number: u3
 }
 
 /// Returns the steps that are done because all their items are.
-pub(super) fn completed(definition: &Definition, state: &State) -> Vec<Change> {
+pub(in crate::steps) fn completed(definition: &Definition, state: &State) -> Vec<Change> {
     let steps = definition.workflow().steps.iter().filter(|step| step.data_loop.is_some());
     let steps = steps.filter(|step| is_unfinished(state, &step.id));
     let completed = steps.filter(|step| {
@@ -152,7 +156,7 @@ pub(super) fn completed(definition: &Definition, state: &State) -> Vec<Change> {
 }
 
 /// Returns whether steps or items remain that do not depend on a failed one.
-pub(super) fn can_continue(definition: &Definition, state: &State) -> bool {
+pub(in crate::steps) fn can_continue(definition: &Definition, state: &State) -> bool {
     let steps = &definition.workflow().steps;
     let ids: Vec<_> = steps
         .iter()
@@ -182,7 +186,7 @@ pub(super) fn can_continue(definition: &Definition, state: &State) -> bool {
 }
 
 /// Returns the target of a gate. A gate of an item goes back to the same item, if the target is paired with it.
-pub(super) fn target(definition: &Definition, gate: &StepId) -> Option<StepId> {
+pub(in crate::steps) fn target(definition: &Definition, gate: &StepId) -> Option<StepId> {
     let step = definition.step(gate);
     let target = step.loop_back_to.clone()?;
     match definition.item_of(gate) {
@@ -194,7 +198,11 @@ pub(super) fn target(definition: &Definition, gate: &StepId) -> Option<StepId> {
 }
 
 /// Returns what a loop-back to these targets resets.
-pub(super) fn reset_set(definition: &Definition, state: &State, targets: &BTreeSet<StepId>) -> ResetSet {
+pub(in crate::steps) fn reset_set(
+    definition: &Definition,
+    state: &State,
+    targets: &BTreeSet<StepId>,
+) -> ResetSet {
     let mut reached: BTreeSet<StepId> = BTreeSet::new();
     let mut reopened: BTreeSet<StepId> = BTreeSet::new();
     let mut to_visit: Vec<_> = targets.iter().cloned().collect();

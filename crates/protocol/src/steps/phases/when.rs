@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::document::{Document, Status};
-use super::step::Verdict;
-use super::workflow::StepSpec;
 use crate::StepId;
 use crate::report::Report;
 use crate::rules::{Effect, ParsedReport};
+use crate::steps::document::{Document, Status};
+use crate::steps::step::Verdict;
+use crate::steps::workflow::StepSpec;
 
 /// The effect that looks for files.
 pub const FIND_ARTIFACTS: &str = "find-artifacts";
@@ -105,7 +105,7 @@ impl Comparison {
 }
 
 /// Returns the effect that looks for the files of a step's conditions.
-pub(super) fn effect(step: &StepSpec) -> Effect {
+pub(in crate::steps) fn effect(step: &StepSpec) -> Effect {
     let paths = step.when.iter().filter_map(|when| match when {
         When::Artifact(path) => Some(path),
         When::Status { .. } | When::Metric { .. } => None,
@@ -114,7 +114,11 @@ pub(super) fn effect(step: &StepSpec) -> Effect {
 }
 
 /// Returns whether the step runs.
-pub(super) fn parse(document: &Document, step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
+pub(in crate::steps) fn parse(
+    document: &Document,
+    step: &StepSpec,
+    report: &Report,
+) -> ParsedReport<Verdict> {
     ParsedReport::Verdict(match unmet(document, step, report) {
         None => Verdict::Done,
         Some(_) => Verdict::Skip,
@@ -122,7 +126,7 @@ pub(super) fn parse(document: &Document, step: &StepSpec, report: &Report) -> Pa
 }
 
 /// Returns why the step does not run; `None` if all its conditions hold.
-pub(super) fn unmet(document: &Document, step: &StepSpec, report: &Report) -> Option<String> {
+pub(in crate::steps) fn unmet(document: &Document, step: &StepSpec, report: &Report) -> Option<String> {
     step.when.iter().find_map(|when| match when {
         When::Status { step, status } => {
             let is_skipped = document.step(step.as_str()).is_some_and(|step| step.status == Status::Skipped);

@@ -3,12 +3,17 @@
 //! Each phase is a turn of the step, and the phase decides what works on that turn. A step with nothing but an agent has one
 //! phase. A step with a data loop has no work of its own: its items have.
 
+pub(super) mod items;
+pub(super) mod loops;
+pub(super) mod people;
+pub(super) mod when;
+
 use serde::{Deserialize, Serialize};
 
-use super::definition::Definition;
-use super::workflow::ItemsSource;
 use crate::StepId;
 use crate::rules::StepKind;
+use crate::steps::definition::Definition;
+use crate::steps::workflow::ItemsSource;
 
 /// Where a step is between its needs and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

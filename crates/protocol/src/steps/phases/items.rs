@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::definition::Definition;
-use super::document::Document;
-use super::step::Verdict;
-use super::workflow::{DataLoop, ItemsSource, StepSpec};
 use crate::StepId;
 use crate::prompt::fenced;
 use crate::report::Report;
 use crate::rules::{Effect, ParsedReport};
+use crate::steps::definition::Definition;
+use crate::steps::document::Document;
+use crate::steps::step::Verdict;
+use crate::steps::workflow::{DataLoop, ItemsSource, StepSpec};
 
 /// The effect that reads the items, and the field of its report.
 pub const ITEMS: &str = "items";
 
 /// Returns the effect that reads the items of a step.
-pub(super) fn effect(document: &Document, step: &StepSpec) -> Option<Effect> {
+pub(in crate::steps) fn effect(document: &Document, step: &StepSpec) -> Option<Effect> {
     let arguments = match &step.data_loop.as_ref()?.source {
         ItemsSource::Items(items) => json!({ "items": items }),
         ItemsSource::Artifact(path) => json!({ "artifact": path }),
@@ -28,7 +28,7 @@ pub(super) fn effect(document: &Document, step: &StepSpec) -> Option<Effect> {
     Some(Effect { name: ITEMS, arguments })
 }
 
-pub(super) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
+pub(in crate::steps) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
     match listed(step, report) {
         Some(items) => match u32::try_from(items.len()) {
             Ok(count) => ParsedReport::Verdict(Verdict::Items(count)),
@@ -39,7 +39,7 @@ pub(super) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
 }
 
 /// Returns the items of a report, cut to `max_iterations`.
-pub(super) fn listed(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
+pub(in crate::steps) fn listed(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
     let items = report.others.get(ITEMS)?.as_array()?;
     let most = step.data_loop.as_ref().and_then(|data_loop| data_loop.max_iterations);
     let most = most.map_or(usize::MAX, |most| most.get() as usize);
@@ -60,7 +60,7 @@ fn item<'a>(
 }
 
 /// Returns the prompt of a step, with the item if it is one.
-pub(super) fn prompt(definition: &Definition, document: &Document, id: &StepId) -> String {
+pub(in crate::steps) fn prompt(definition: &Definition, document: &Document, id: &StepId) -> String {
     let prompt = definition.prompt(id);
     match item(definition, document, id) {
         None => prompt.to_owned(),
@@ -72,7 +72,11 @@ pub(super) fn prompt(definition: &Definition, document: &Document, id: &StepId) 
 }
 
 /// Returns the variables with the item and its index, from 0.
-pub(super) fn variables(definition: &Definition, document: &Document, id: &StepId) -> Vec<(String, String)> {
+pub(in crate::steps) fn variables(
+    definition: &Definition,
+    document: &Document,
+    id: &StepId,
+) -> Vec<(String, String)> {
     let Some((data_loop, value, number, _)) = item(definition, document, id) else { return Vec::new() };
     let name = |var: &str| format!("LOOP_{}", var.to_ascii_uppercase());
     vec![
