@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use protocol::Typed;
 use protocol::issue::Issue;
 use protocol::run::RunStatus;
-use runner::{RunAt, Summary};
+use runner::{RunAtRevision, Summary};
 use serde_json::{Value, json};
 use store::{AnyStore, RunRow};
 
@@ -29,7 +29,7 @@ pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Resul
     let mut is_changed = false;
     for row in store.runs().await? {
         if is_missing(&content, &row, &repo_dir)
-            && let Some(run_at) = RunAt::load(store.as_ref(), workspace.kinds, &row.run, None).await?
+            && let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await?
         {
             is_changed |= add_run(&mut content, &run_at);
         }
@@ -41,7 +41,7 @@ pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Resul
 }
 
 /// Adds a run that has just ended. A failure is noted: the next run adds it.
-pub(crate) fn add_ended(store: &AnyStore, run_at: &RunAt) {
+pub(crate) fn add_ended(store: &AnyStore, run_at: &RunAtRevision) {
     if Typed::<Issue>::of(run_at.machine()).is_none() {
         return;
     }
@@ -90,7 +90,7 @@ fn is_missing(content: &Value, row: &RunRow, repo_dir: &str) -> bool {
 }
 
 /// Adds a run that has ended. Returns whether it was missing. A rehearsal teaches nothing.
-fn add_run(content: &mut Value, run_at: &RunAt) -> bool {
+fn add_run(content: &mut Value, run_at: &RunAtRevision) -> bool {
     let options = &run_at.spec.options;
     let is_rehearsal = options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
     let has_ended = matches!(run_at.state.run.status, RunStatus::Finished(_));

@@ -5,7 +5,7 @@
 //!   performs the actions that were not acknowledged, and continues in the same loop.
 //! * [`request()`] is for all other processes: it commits a request, and the engine acts on it.
 //! * [`edit()`] changes the document of a run directly.
-//! * [`RunAt`] reads a run as it is, or as it was at any revision.
+//! * [`RunAtRevision`] reads a run as it is, or as it was at any revision.
 //!
 //! This crate does not print: an [`Observer`] receives what happens.
 
@@ -24,7 +24,7 @@ pub use attempt::{
 pub use clock::Clock;
 pub use engine::{
     AbandonedHost, AgentProfile, Assigned, DEFAULT_ROLE, Engine, EngineConfig, EngineError, EngineExit,
-    EngineRequest, GRACE, NoProfile, Notice, Observer, Overrides, Role, RoleName, RoleOf,
+    EngineRequest, GRACE, NoAdapter, Notice, Observer, Overrides, Role, RoleName, RoleOf,
 };
 pub use error_chain::with_causes;
 pub use recovery::{
@@ -35,8 +35,8 @@ pub use recovery::{
 };
 pub use run::{
     AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
-    HaltedBy, History, Journal, LoadError, OpenError, RejectedWrite, RequestError, ResolvedWrite, RunAt,
-    RunAtError, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit, for_each_entry, open,
-    read_document, rebuild_document, record_refusal, request,
+    HaltedBy, History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError,
+    ResolvedWrite, RunAtRevision, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit,
+    for_each_entry, open, read_document, rebuild_document, record_refusal, request,
 };
 pub use views::marks_of_host;

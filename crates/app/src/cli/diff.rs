@@ -2,7 +2,7 @@
 
 use protocol::entry::Entry;
 use protocol::{Revision, RunId};
-use runner::RunAt;
+use runner::RunAtRevision;
 use serde_json::{Value, json};
 
 use super::block_on;
@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 
 /// One side of the comparison.
 struct Side {
-    run_at: RunAt,
+    run_at: RunAtRevision,
     entry: Option<Entry>,
 }
 
@@ -88,7 +88,7 @@ async fn side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Failure
 }
 
 /// The compared value, with the same fields as `show --json`.
-fn compared(run_at: &RunAt) -> Value {
+fn compared(run_at: &RunAtRevision) -> Value {
     json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.machine().document().to_value() })
 }
 

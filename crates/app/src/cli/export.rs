@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use protocol::RunId;
-use runner::{Logs, Manifest, RunAt};
+use runner::{Logs, Manifest, RunAtRevision};
 use store::AnyStore;
 
 use super::block_on;
@@ -103,7 +103,7 @@ async fn documents(
     run: &RunId,
     directory: &Path,
 ) -> Result<Exit, Failure> {
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     let repo_dir = &run_at.spec.options.location.repo_dir;
     let views = run_at.machine().document().views();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol::brief::Upstream;
 use protocol::run::RunStatus;
 use protocol::{ItemKind, Outcome, Stamp};
-use runner::{RunAt, Summary};
+use runner::{RunAtRevision, Summary};
 use store::AnyStore;
 use supervisor::git::Changes;
 
@@ -99,7 +99,7 @@ fn may_have_items(summary: &Summary, is_in_series: bool) -> bool {
 }
 
 async fn of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
-    let run_at: RunAt = handle.run_at(None).await?;
+    let run_at: RunAtRevision = handle.run_at(None).await?;
     let mut questions: Vec<_> = inbox::questions(&run_at).collect();
     if !questions.is_empty() {
         let history = handle.history(&run_at).await?;

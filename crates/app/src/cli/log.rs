@@ -6,7 +6,7 @@ use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::Change;
 use protocol::{AttemptId, Kind, Revision, StepId};
-use runner::{RunAt, for_each_entry};
+use runner::{RunAtRevision, for_each_entry};
 use serde_json::json;
 use store::StoredEntry;
 
@@ -119,7 +119,7 @@ struct Log<'a> {
     json: bool,
     step: Option<StepId>,
     /// Set by --full.
-    full: Option<RunAt>,
+    full: Option<RunAtRevision>,
     /// Attempts that have started and not ended.
     running: BTreeMap<AttemptId, AttemptIo>,
     /// The host of each attempt, with --full on a shared store.

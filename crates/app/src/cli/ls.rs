@@ -222,7 +222,8 @@ fn find_deleted_dirs(listed: &mut [Listed]) {
 
 /// Names the first run whose files were deleted, and the number of the others.
 fn note_of_deleted_dirs(listed: &[Listed]) -> Option<String> {
-    let mut deleted = listed.iter().filter_map(|listed| Some((&listed.row.run, listed.deleted_dir.as_ref()?)));
+    let mut deleted =
+        listed.iter().filter_map(|listed| Some((&listed.row.run, listed.deleted_dir.as_ref()?)));
     let (run, directory) = deleted.next()?;
     let others = match deleted.count() {
         0 => String::new(),

@@ -1,7 +1,7 @@
 //! `callboard prompt RUN STEP`.
 
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, RunAt, preview_prompt};
+use runner::{History, RunAtRevision, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
@@ -133,7 +133,7 @@ fn read_given(
 }
 
 /// Says that the generated prompt is preliminary, and which results it lacks.
-fn note_what_is_missing(run_at: &RunAt, history: &History, step: &StepId) {
+fn note_what_is_missing(run_at: &RunAtRevision, history: &History, step: &StepId) {
     if history.newest_of(step).is_none() {
         output::note(format_args!("`{step}` has no attempt yet; this is the prompt it would get now"));
     }

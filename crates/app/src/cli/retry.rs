@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use protocol::run::Request;
 use protocol::steps::Definition;
 use protocol::{KindInfo, RunId};
-use runner::{EngineRequest, RunAt};
+use runner::{EngineRequest, RunAtRevision};
 use store::AnyStore;
 
 use super::block_on;
@@ -120,7 +120,7 @@ async fn read_again(
     run: &RunId,
     file: &Path,
 ) -> Result<Definition, Failure> {
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
     let frozen = start_at::frozen(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
     let limits = Limits {
         max_attempts: frozen.max_attempts,

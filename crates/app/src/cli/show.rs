@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol::present::{StatusKind, StepSummary};
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId};
-use runner::RunAt;
+use runner::RunAtRevision;
 use serde_json::json;
 
 use super::{block_on, step_status};
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-fn as_json(run_at: &RunAt, overview: &RunOverview) {
+fn as_json(run_at: &RunAtRevision, overview: &RunOverview) {
     let mut shown = json!({
         "run": run_at.run,
         "protocol": run_at.kind().info().name,
@@ -93,7 +93,7 @@ fn as_json(run_at: &RunAt, overview: &RunOverview) {
     output::json_pretty(&shown);
 }
 
-fn print(run_at: &RunAt, overview: &RunOverview, past: bool) {
+fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
     head(run_at, past, engine_presence(run_at, overview));
     for line in run_at.machine().about() {
         output::data(format_args!("  {}", output::single_line(&line)));
@@ -124,11 +124,11 @@ fn print(run_at: &RunAt, overview: &RunOverview, past: bool) {
 }
 
 /// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
-fn engine_presence(run_at: &RunAt, overview: &RunOverview) -> EnginePresence {
+fn engine_presence(run_at: &RunAtRevision, overview: &RunOverview) -> EnginePresence {
     if run_at.revision == run_at.newest { overview.engine.presence() } else { EnginePresence::NotChecked }
 }
 
-fn head(run_at: &RunAt, past: bool, engine: EnginePresence) {
+fn head(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::shown(&summary, engine);
     let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
@@ -146,7 +146,7 @@ fn head(run_at: &RunAt, past: bool, engine: EnginePresence) {
 }
 
 /// Prints who paused or stopped the run, and its engine or what to do without one.
-fn engine(run_at: &RunAt, overview: &RunOverview) {
+fn engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(halted_by) = &overview.halted_by {
@@ -203,7 +203,7 @@ fn engine(run_at: &RunAt, overview: &RunOverview) {
     }
 }
 
-fn steps(run_at: &RunAt, overview: &RunOverview) {
+fn steps(run_at: &RunAtRevision, overview: &RunOverview) {
     let mut steps = progress::step_summaries(run_at);
     if let Some(grid) = run_at.machine().grid() {
         for line in grid::lines(&grid, &steps, Some(overview.at)) {
@@ -330,7 +330,7 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// Prints the last error, unless the run succeeded.
-fn last_error(run_at: &RunAt, overview: &RunOverview) {
+fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = overview.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = output::duration(overview.at.since(last.at));

@@ -8,7 +8,7 @@ use protocol::peer::{
 };
 use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId, Typed};
-use runner::{LoadError, RunAt, RunAtError, RunOptions};
+use runner::{LoadError, ReadRevisionError, RunAtRevision, RunOptions};
 use serde_json::Value;
 use store::{AnyStore, RunRow};
 
@@ -96,22 +96,22 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
 }
 
 enum LoadedCycle {
-    Found(Box<RunAt>),
+    Found(Box<RunAtRevision>),
     Gone,
     /// This run is damaged. Other runs are not affected.
     Damaged(LoadError),
 }
 
 async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
-    match RunAt::load(store.as_ref(), crate::program().protocols, &row.run, None).await {
+    match RunAtRevision::load(store.as_ref(), crate::program().protocols, &row.run, None).await {
         Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
         Ok(None) => Ok(LoadedCycle::Gone),
-        Err(RunAtError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),
+        Err(ReadRevisionError::Load(error)) if is_damage(&error) => Ok(LoadedCycle::Damaged(error)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn typed(run_at: &RunAt) -> &Typed<Peer> {
+fn typed(run_at: &RunAtRevision) -> &Typed<Peer> {
     Typed::of(run_at.machine()).expect("BUG: the listing names another protocol")
 }
 

@@ -20,7 +20,7 @@ use protocol::run::{Refusal, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal, Overrides,
-    Role, RoleOf, RunAt, RunOptions,
+    Role, RoleOf, RunAtRevision, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -123,7 +123,7 @@ pub(crate) fn require_profiles<'a>(
     let assign =
         |(step, agent)| engine_config.assign(options, RoleOf { protocol, step, agent, model: None }).err();
     let missing: Vec<_> = steps.into_iter().filter_map(assign).collect();
-    if missing.is_empty() { Ok(()) } else { Err(EngineError::NoProfile(missing).into()) }
+    if missing.is_empty() { Ok(()) } else { Err(EngineError::NoAdapter(missing).into()) }
 }
 
 /// Fails if `--role` or `--model` names neither a step nor an agent of the run.
@@ -213,7 +213,7 @@ pub(crate) async fn drive(
         let failure = with_resume_hint(run, failure, was_interrupted.get());
         save_if_store_is_gone(workspace, store, failure)
     })?;
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None)
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None)
         .await?
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));

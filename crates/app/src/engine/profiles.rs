@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use runner::{AgentProfile, GRACE, NoProfile, Overrides, Role};
+use runner::{AgentProfile, GRACE, NoAdapter, Overrides, Role};
 use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 
 use crate::config;
@@ -188,7 +188,7 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
 }
 
 /// Says how to configure what is missing.
-pub(crate) fn configure_hint(missing: &[NoProfile]) -> String {
+pub(crate) fn configure_hint(missing: &[NoAdapter]) -> String {
     let first = missing.first();
     let name = first.and_then(|first| first.adapter.as_ref().or(Some(&first.agent)));
     let name = name.map_or("NAME", String::as_str);

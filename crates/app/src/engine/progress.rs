@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use protocol::present::{StatusKind, StepSummary};
 use protocol::{AttemptId, Outcome, RunId, StepId};
-use runner::{EngineExit, Notice, Observer, RunAt};
+use runner::{EngineExit, Notice, Observer, RunAtRevision};
 use store::AnyStore;
 
 use crate::control::restore;
@@ -97,7 +97,7 @@ impl Progress {
     }
 
     /// Shows the state of the run when the command began to watch it.
-    pub(crate) fn snapshot(&self, run_at: &RunAt) {
+    pub(crate) fn snapshot(&self, run_at: &RunAtRevision) {
         let summary = run_at.summary();
         match self.format {
             Format::Json => output::json(&events::snapshot(&self.run, &summary, run_at.revision)),
@@ -159,7 +159,7 @@ impl Progress {
     }
 
     /// Prints the result of the run, its duration, unfinished steps, and the next command.
-    pub(crate) fn conclude(&mut self, store: &AnyStore, run_at: &RunAt, exit: EngineExit) {
+    pub(crate) fn conclude(&mut self, store: &AnyStore, run_at: &RunAtRevision, exit: EngineExit) {
         let (summary, machine) = (run_at.summary(), run_at.machine());
         let remote = hosts::remote(store, &run_at.state);
         if matches!(self.format, Format::Json) {
@@ -231,7 +231,7 @@ fn is_missing_program(error: &str) -> bool {
 }
 
 /// Returns the names and summaries of all steps.
-pub(crate) fn step_summaries(run_at: &RunAt) -> Vec<(StepId, StepSummary)> {
+pub(crate) fn step_summaries(run_at: &RunAtRevision) -> Vec<(StepId, StepSummary)> {
     let machine = run_at.machine();
     machine.steps().into_iter().map(|step| (step.clone(), machine.step_summary(&step))).collect()
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::entry::{Author, Entry};
 use protocol::run::Change;
-use runner::{EngineExit, Notice, Observer as _, RunAt};
+use runner::{EngineExit, Notice, Observer as _, RunAtRevision};
 use store::StoredEntry;
 
 use crate::engine;
@@ -20,7 +20,7 @@ const MISSING_AFTER: Duration = Duration::from_secs(3);
 pub(crate) struct Watcher<'a> {
     handle: &'a RunHandle,
     /// The run up to the last entry that was shown.
-    run_at: RunAt,
+    run_at: RunAtRevision,
     progress: Progress,
     /// The current engine.
     engine: Option<Engine>,

@@ -391,9 +391,9 @@ impl From<runner::EngineError> for Failure {
                     failure
                 }
             }
-            EngineError::NoProfile(ref missing) => {
+            EngineError::NoAdapter(ref missing) => {
                 let hint = crate::engine::profiles::configure_hint(missing);
-                Self::from_error(Exit::Usage, &error).code(Code::NoProfile).hint(hint)
+                Self::from_error(Exit::Usage, &error).code(Code::NoAdapter).hint(hint)
             }
             EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)
                 .code(Code::NoSuchRun)

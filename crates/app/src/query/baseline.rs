@@ -11,7 +11,7 @@ use std::time::Duration;
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit};
 use protocol::{Revision, Stamp, StepId};
-use runner::{History, RunAt};
+use runner::{History, RunAtRevision};
 use serde::Serialize;
 
 use super::RunHandle;
@@ -41,7 +41,7 @@ pub(crate) struct SlowAttempt {
 /// Marks the running attempts that exceed their baseline.
 pub(crate) async fn mark_slow(
     handle: &RunHandle,
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     history: &History,
     now: Stamp,
     steps: &mut BTreeMap<StepId, StepActivity>,
@@ -83,7 +83,7 @@ fn add_sample(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took
 
 async fn add_other_runs(
     handle: &RunHandle,
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     now: Stamp,
     samples: &mut BTreeMap<StepId, Vec<Duration>>,
 ) -> Result<(), Failure> {

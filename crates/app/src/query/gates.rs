@@ -2,7 +2,7 @@
 
 use protocol::StepId;
 use protocol::present::{LoopBack, StatusKind};
-use runner::RunAt;
+use runner::RunAtRevision;
 use serde::Serialize;
 
 /// A step that can loop back.
@@ -17,7 +17,7 @@ pub(crate) struct Gate {
 }
 
 /// Returns every gate of a run, in the order of its steps.
-pub(crate) fn of(run_at: &RunAt) -> Vec<Gate> {
+pub(crate) fn of(run_at: &RunAtRevision) -> Vec<Gate> {
     let machine = run_at.machine();
     let gates = machine.steps().into_iter().filter_map(|step| {
         let LoopBack { to, max_iterations } = machine.loop_back(&step)?;

@@ -1,7 +1,7 @@
 //! A run together with its store and workspace.
 
 use protocol::{AttemptId, Kind, Revision, RunId, StepId};
-use runner::{History, RunAt, RunAtError};
+use runner::{History, ReadRevisionError, RunAtRevision};
 use store::{AnyStore, EngineHolder, ReadError, Tenure};
 use supervisor::AttemptDir;
 
@@ -32,8 +32,8 @@ impl RunHandle {
     }
 
     /// Returns the run at a revision, or at its newest one.
-    pub(crate) async fn run_at(&self, at: Option<Revision>) -> Result<RunAt, Failure> {
-        let run_at = RunAt::load(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
+    pub(crate) async fn run_at(&self, at: Option<Revision>) -> Result<RunAtRevision, Failure> {
+        let run_at = RunAtRevision::load(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
@@ -46,13 +46,13 @@ impl RunHandle {
     pub(crate) fn in_range(&self, asked: u64, newest: Revision) -> Result<Revision, Failure> {
         let (asked, run) = (Revision(asked), self.run.clone());
         if asked < Revision(1) || asked > newest {
-            return Err(RunAtError::OutOfRange { run, asked, newest }.into());
+            return Err(ReadRevisionError::OutOfRange { run, asked, newest }.into());
         }
         Ok(asked)
     }
 
     /// Reads the journal up to the revision of `run_at`.
-    pub(crate) async fn history(&self, run_at: &RunAt) -> Result<History, Failure> {
+    pub(crate) async fn history(&self, run_at: &RunAtRevision) -> Result<History, Failure> {
         Ok(History::read(self.store.as_ref(), &self.run, run_at.revision).await?)
     }
 
@@ -72,16 +72,16 @@ impl RunHandle {
     }
 
     /// Finds a step by name. Fails with the closest name as a hint.
-    pub(crate) fn step(&self, run_at: &RunAt, name: &str) -> Result<StepId, Failure> {
+    pub(crate) fn step(&self, run_at: &RunAtRevision, name: &str) -> Result<StepId, Failure> {
         present::step(&self.run, run_at.machine(), name)
     }
 }
 
-impl From<RunAtError> for Failure {
-    fn from(error: RunAtError) -> Self {
+impl From<ReadRevisionError> for Failure {
+    fn from(error: ReadRevisionError) -> Self {
         match error {
-            RunAtError::Load(error) => error.into(),
-            RunAtError::OutOfRange { ref run, .. } => {
+            ReadRevisionError::Load(error) => error.into(),
+            ReadRevisionError::OutOfRange { ref run, .. } => {
                 let hint = format!("run `callboard log {run}` to list its revisions");
                 Self::usage(&error).hint(hint)
             }

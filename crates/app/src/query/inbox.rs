@@ -3,7 +3,7 @@
 use protocol::brief::Upstream;
 use protocol::run::RunStatus;
 use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, Stamp, StepId, Turn};
-use runner::{RunAt, RunSpec};
+use runner::{RunAtRevision, RunSpec};
 use serde::Serialize;
 use supervisor::git::{Changes, TreeError};
 
@@ -53,7 +53,7 @@ impl InboxItem {
         item
     }
 
-    fn open_item(run_at: &RunAt, open: OpenItem) -> Self {
+    fn open_item(run_at: &RunAtRevision, open: OpenItem) -> Self {
         let OpenItem { step, item, question, hint } = open;
         let turn = run_at.state.run.turns.get(&step).copied();
         let id = ItemId { step: step.clone(), turn, item: Some(item) };
@@ -65,7 +65,7 @@ impl InboxItem {
         item
     }
 
-    fn stalled(run_at: &RunAt, step: StepId, why: String) -> Self {
+    fn stalled(run_at: &RunAtRevision, step: StepId, why: String) -> Self {
         let turn = run_at.state.run.turns.get(&step).copied();
         let id = ItemId { step: step.clone(), turn, item: None };
         let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), ItemKind::Stalled);
@@ -76,7 +76,7 @@ impl InboxItem {
         item
     }
 
-    fn failed_run(run_at: &RunAt) -> Self {
+    fn failed_run(run_at: &RunAtRevision) -> Self {
         let machine = run_at.machine();
         let mut item = Self::new(&run_at.spec, machine, String::new(), ItemKind::FailedRun);
         item.since = Some(run_at.state.at);
@@ -112,25 +112,25 @@ impl InboxItem {
 }
 
 /// Returns what the run has changed where the step works; `None` if that is nothing, or the run has no worktrees.
-pub(crate) fn changes(run_at: &RunAt, step: &StepId) -> Result<Option<Changes>, TreeError> {
+pub(crate) fn changes(run_at: &RunAtRevision, step: &StepId) -> Result<Option<Changes>, TreeError> {
     let Some(trees) = run_at.spec.options.trees() else { return Ok(None) };
     trees.changes(run_at.machine().brief(step, 1).worktree.as_ref())
 }
 
 /// Returns the open questions of the run's steps.
-pub(crate) fn questions(run_at: &RunAt) -> impl Iterator<Item = InboxItem> {
+pub(crate) fn questions(run_at: &RunAtRevision) -> impl Iterator<Item = InboxItem> {
     let waiting = run_at.state.run.waiting_steps();
     waiting.map(|(step, turn)| InboxItem::question(&run_at.spec, run_at.machine(), step, turn))
 }
 
 /// Returns the steps that have had no progress for too long.
-pub(crate) fn stalled(run_at: &RunAt, now: Stamp) -> impl Iterator<Item = InboxItem> {
+pub(crate) fn stalled(run_at: &RunAtRevision, now: Stamp) -> impl Iterator<Item = InboxItem> {
     let stalled = run_at.machine().stalled(now).into_iter();
     stalled.map(|(step, why)| InboxItem::stalled(run_at, step, why))
 }
 
 /// Returns what a run leaves to a person when it has ended: its failure, and what its protocol has left open.
-pub(crate) fn of_ended_run(run_at: &RunAt) -> Vec<InboxItem> {
+pub(crate) fn of_ended_run(run_at: &RunAtRevision) -> Vec<InboxItem> {
     let RunStatus::Finished(outcome) = run_at.state.run.status else { return Vec::new() };
     let failed = match outcome {
         Outcome::Failed => Some(InboxItem::failed_run(run_at)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use protocol::present::StatusKind;
 use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
-use runner::{AttemptEnd, AttemptRecord, History, RunAt};
+use runner::{AttemptEnd, AttemptRecord, History, RunAtRevision};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -25,7 +25,7 @@ pub(crate) struct LastError {
 }
 
 /// Returns the last attempt that failed up to this revision. A stopped attempt did not fail.
-pub(crate) fn find(handle: &RunHandle, run_at: &RunAt, history: &History) -> Option<LastError> {
+pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History) -> Option<LastError> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;
         Some((over, attempted, error(run_at, history, attempted, over)?))
@@ -43,7 +43,12 @@ pub(crate) fn find(handle: &RunHandle, run_at: &RunAt, history: &History) -> Opt
     })
 }
 
-fn error(run_at: &RunAt, history: &History, attempted: &AttemptRecord, over: &AttemptEnd) -> Option<String> {
+fn error(
+    run_at: &RunAtRevision,
+    history: &History,
+    attempted: &AttemptRecord,
+    over: &AttemptEnd,
+) -> Option<String> {
     match over.exit {
         Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {
             Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::entry::Author;
 use protocol::run::RunStatus;
 use protocol::{AttemptId, Revision, Stamp, StepId};
-use runner::{History, RunAt};
+use runner::{History, RunAtRevision};
 use serde::Serialize;
 use store::EngineHolder;
 use supervisor::{AttemptDir, ShimStatus};
@@ -83,7 +83,10 @@ pub(crate) struct HaltedBy {
 
 impl RunOverview {
     /// Reads the run at a revision, or at its newest one.
-    pub(crate) async fn read(handle: &RunHandle, at: Option<Revision>) -> Result<(RunAt, Self), Failure> {
+    pub(crate) async fn read(
+        handle: &RunHandle,
+        at: Option<Revision>,
+    ) -> Result<(RunAtRevision, Self), Failure> {
         // Read the engine first: a run that finishes in between is then seen finished, not without an engine.
         let holder = match at {
             None => handle.engine().await,
@@ -134,7 +137,7 @@ impl RunOverview {
 }
 
 fn current_engine(
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     history: &History,
     holder: Result<Option<EngineHolder>, String>,
 ) -> EngineStatus {
@@ -158,7 +161,7 @@ fn current_engine(
     EngineStatus::Running { pid: holder.pid, host: holder.host, since, stopped }
 }
 
-fn past_engine(run_at: &RunAt, history: &History) -> EngineStatus {
+fn past_engine(run_at: &RunAtRevision, history: &History) -> EngineStatus {
     match (&history.engine, run_at.state.run.status) {
         (_, RunStatus::Finished(_)) => EngineStatus::NotNeeded,
         (Some(engine), _) => EngineStatus::LastWriter { by: engine.who.clone() },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::rules::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
 use protocol::{AttemptId, Stamp, StepId, Turn};
-use runner::{History, RunAt};
+use runner::{History, RunAtRevision};
 use serde::Serialize;
 
 use super::baseline::SlowAttempt;
@@ -68,7 +68,7 @@ pub(crate) enum AttemptTrace {
 
 /// Returns the activity of every unfinished step.
 pub(crate) fn activities(
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     history: &History,
     has_engine: bool,
     trace: impl Fn(&AttemptId) -> AttemptTrace,
@@ -91,7 +91,7 @@ pub(crate) fn activities(
 
 /// Returns the activity of a step with an active turn.
 fn turn_activity(
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     history: &History,
     has_engine: bool,
     step: &StepId,
@@ -137,7 +137,7 @@ fn turn_activity(
 }
 
 /// Returns the unmet needs of an unfinished step that was not queued yet.
-fn waiting_for_steps(run_at: &RunAt, step: &StepId) -> Option<StepActivity> {
+fn waiting_for_steps(run_at: &RunAtRevision, step: &StepId) -> Option<StepActivity> {
     let machine = run_at.machine();
     if machine.step_status(step) != StepStatus::Unfinished {
         return None;

@@ -113,14 +113,14 @@ impl Told {
             thread::sleep(length);
         }
         match &attempt.behaviour {
-            Behaviour::Ok(delivery) => self.deliver(delivery, &attempt.says)?,
+            Behaviour::Ok(delivery) => self.deliver(delivery, &attempt.fields)?,
             Behaviour::Fail { why } => {
                 self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?;
             }
             Behaviour::GateFail { why, .. } => {
                 let findings = self.leave(&self.own_file(), why)?;
                 let mut gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
-                gate.extend(red_checks(&attempt.says, why));
+                gate.extend(red_checks(&attempt.fields, why));
                 self.report("COMPLETED", &[findings], std::slice::from_ref(why), &gate)?;
             }
             Behaviour::Hang => return hang(),
@@ -135,7 +135,7 @@ impl Told {
             }
             Behaviour::Flood { bytes } => {
                 flood(*bytes)?;
-                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
             }
             Behaviour::Rubbish => {
                 say("reporting rubbish")?;
@@ -143,17 +143,17 @@ impl Told {
             }
             Behaviour::LeaveChild => {
                 leave_child()?;
-                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
             }
             Behaviour::ReportThenHang => {
-                self.deliver(&ScriptedOutput::default(), &attempt.says)?;
+                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
                 return hang();
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn deliver(&self, delivery: &ScriptedOutput, says: &Fields) -> io::Result<()> {
+    fn deliver(&self, delivery: &ScriptedOutput, fields: &Fields) -> io::Result<()> {
         let said = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
         let mut made = Vec::new();
         let own = [self.own_file()];
@@ -163,7 +163,7 @@ impl Told {
         }
         made.extend(self.write(&delivery.write)?);
         let logs = if delivery.logs.is_empty() { vec![said] } else { delivery.logs.clone() };
-        self.report("COMPLETED", &made, &logs, says)
+        self.report("COMPLETED", &made, &logs, fields)
     }
 
     /// The file that is made when a script names none. It carries the attempt, so that no attempt hides another's.
@@ -186,7 +186,7 @@ impl Told {
         Ok(shown.to_string_lossy().into_owned())
     }
 
-    /// Writes what the script says into the repository.
+    /// Writes the files of the script into the repository.
     fn write(&self, files: &BTreeMap<String, String>) -> io::Result<Vec<String>> {
         for (file, text) in files {
             say(&format!("writing `{file}`"))?;
@@ -195,7 +195,7 @@ impl Told {
         Ok(files.keys().cloned().collect())
     }
 
-    fn report(&self, status: &str, artifacts: &[String], logs: &[String], says: &Fields) -> io::Result<()> {
+    fn report(&self, status: &str, artifacts: &[String], logs: &[String], fields: &Fields) -> io::Result<()> {
         let mut report = json!({
             "schema": SCHEMA,
             "run_id": self.run,
@@ -209,7 +209,7 @@ impl Told {
             "logs": logs,
             "gate_failure": false,
         });
-        for (field, value) in says {
+        for (field, value) in fields {
             report[field.as_str()] = value.clone();
         }
         // Whole or not at all: the engine may look at any run_at.
@@ -223,8 +223,8 @@ impl Told {
 }
 
 /// Returns the results of a command step's checks, the first of which fails.
-fn red_checks(says: &Fields, why: &str) -> Option<(String, Value)> {
-    let mut results = says.get(CHECKS_FIELD)?.clone();
+fn red_checks(fields: &Fields, why: &str) -> Option<(String, Value)> {
+    let mut results = fields.get(CHECKS_FIELD)?.clone();
     let first = results.get_mut(0)?;
     (first["exit_code"], first["output"]) = (1.into(), why.into());
     Some((CHECKS_FIELD.to_owned(), results))

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use protocol::steps::load;
 use runner::{AgentProfile, GRACE};
-use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
+use supervisor::adapter::{Adapter, Pass, RehearsalScript, ReportRule};
 
 use crate::failure::Failure;
 pub(crate) use flag::RehearseFlag;
@@ -24,7 +24,7 @@ pub(crate) use script_steps::ScriptSteps;
 /// Returns the profile of the scripted agent. Fails with every problem of the script.
 fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentProfile, Failure> {
     let rehearsal = match script {
-        None => Rehearsal { by_default: steps.by_default(), ..Rehearsal::default() },
+        None => RehearsalScript { by_default: steps.by_default(), ..RehearsalScript::default() },
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, steps).map_err(|problems| {

@@ -3,7 +3,7 @@
 //! As strict as the workflow loader: a behaviour that is silently ignored would rehearse something else than its author meant.
 
 mod attempt;
-mod says;
+mod fields;
 #[cfg(test)]
 mod tests;
 
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use protocol::StepId;
 use protocol::closest;
 use protocol::located::{Entry, Located, Node, Problem, Problems, Rule, SourcePos, Value};
-use supervisor::adapter::Rehearsal;
+use supervisor::adapter::RehearsalScript;
 use supervisor::adapter::rehearsal::ScriptedAttempt;
 
 use super::script_steps::{ScriptStep, ScriptSteps};
 
 /// Loads a script for these steps. Fails with every problem that was found, in the order of the file.
-pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<Rehearsal, Vec<Problem>> {
+pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<RehearsalScript, Vec<Problem>> {
     let mut problems = Problems::default();
     let root = Node::from_yaml(text, &mut problems);
     let mut reader = Reader { roles, problems };
@@ -26,12 +26,12 @@ pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<Rehearsal, Vec<Pro
     let by_default = roles.by_default();
     match reader.problems.into_sorted() {
         problems if !problems.is_empty() => Err(problems),
-        _ if roles.appear => Ok(Rehearsal { turns, by_default, ..Rehearsal::default() }),
+        _ if roles.appear => Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() }),
         _ => {
             let attempts =
                 |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
             let steps = turns.into_iter().map(attempts).collect();
-            Ok(Rehearsal { steps, by_default, ..Rehearsal::default() })
+            Ok(RehearsalScript { steps, by_default, ..RehearsalScript::default() })
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct ScriptStep {
     /// The step that it loops back to, if it is a gate.
     pub(super) gate: Option<StepId>,
     /// The keys of `ok` that set further fields of its report.
-    pub(super) says: &'static [&'static str],
+    pub(super) fields: &'static [&'static str],
     /// The fields of its report that the script does not set.
     pub(super) by_default: Fields,
 }
@@ -47,7 +47,7 @@ impl ScriptSteps {
         let steps = workflow.agent_steps().map(|step| ScriptStep {
             step: step.id.clone(),
             gate: step.loop_back_to.clone(),
-            says: &[],
+            fields: &[],
             by_default: Fields::new(),
         });
         Self {
@@ -82,7 +82,7 @@ impl ScriptSteps {
         let phases = protocol::peer::Phase::ALL.map(|phase| ScriptStep {
             step: protocol::peer::Peer::step_id(&phase),
             gate: None,
-            says: outputs::report_fields(phase),
+            fields: outputs::report_fields(phase),
             by_default: outputs::of(phase),
         });
         Self {
@@ -136,13 +136,13 @@ impl ScriptSteps {
 
     /// Whether the steps have outputs.
     pub(super) fn have_outputs(&self) -> bool {
-        !self.appear && self.steps.iter().any(|step| !step.says.is_empty())
+        !self.appear && self.steps.iter().any(|step| !step.fields.is_empty())
     }
 }
 
 impl ScriptStep {
     /// A step of a protocol whose steps appear during a run.
     fn appearing(step: StepId) -> Self {
-        Self { step, gate: None, says: &[REPORT], by_default: Fields::new() }
+        Self { step, gate: None, fields: &[REPORT], by_default: Fields::new() }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use protocol::run::RunStatus;
 use protocol::{Kind, RunId, View};
-use runner::{RunAt, RunSpec, Summary};
+use runner::{RunAtRevision, RunSpec, Summary};
 use store::AnyStore;
 
 use super::Workspace;
@@ -35,7 +35,9 @@ pub(crate) async fn claim(
         if existing.is_empty() {
             return Ok(());
         }
-        let Some(run_at) = RunAt::load(store.as_ref(), workspace.kinds, &run, None).await? else { continue };
+        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await? else {
+            continue;
+        };
         for old in run_at.machine().document().views() {
             if existing.iter().any(|view| view.path == old.path) && has_content(&old)? {
                 fs::remove_file(&old.path).map_err(|error| cannot_replace(&old.path, &error))?;
@@ -68,7 +70,7 @@ async fn refuse_if_in_use(
             finished.push((summary.updated_at, row.run));
             continue;
         }
-        let Some(run_at) = RunAt::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
+        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
             continue;
         };
         let used = run_at.machine().document().views();

@@ -48,7 +48,7 @@ pub enum Value {
         /// As written.
         word: String,
     },
-    /// `yes`, `no`, `on` or `off` without quotes: a truth value in YAML 1.1, text in YAML 1.2.
+    /// `yes`, `no`, `on` or `off` without quotes: a boolean in YAML 1.1, text in YAML 1.2.
     AmbiguousBool(String),
     Number {
         value: Number,
@@ -96,15 +96,15 @@ impl Node {
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "nothing",
-            Value::Bool { .. } | Value::AmbiguousBool(_) => "a truth value",
+            Value::Bool { .. } | Value::AmbiguousBool(_) => "a boolean",
             Value::Number { .. } => "a number",
-            Value::Text(_) => "a text",
+            Value::Text(_) => "a string",
             Value::List(_) => "a list",
             Value::Mapping(_) => "a mapping",
         }
     }
 
-    /// Converts the value to JSON. Ambiguous truth values become text.
+    /// Converts the value to JSON. Ambiguous booleans become text.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Null => Json::Null,

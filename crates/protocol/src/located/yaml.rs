@@ -74,13 +74,13 @@ impl From<&ScanError> for Fatal {
         ) {
             "indent with spaces, not with tabs"
         } else if matches!(kind, ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement) {
-            "quote a text that contains `: `, and check the indentation"
+            "quote a string that contains `: `, and check the indentation"
         } else if matches!(kind, ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent) {
             "a quote may not have been closed"
         } else if matches!(kind, ErrorKind::UnknownAnchor) {
-            "a text that begins with `*` must be quoted; an alias needs its `&name` earlier in the file"
+            "a string that begins with `*` must be quoted; an alias needs its `&name` earlier in the file"
         } else if matches!(kind, ErrorKind::UnclosedFlowCollection { .. }) {
-            "close it, or quote a text that begins with it"
+            "close it, or quote a string that begins with it"
         } else {
             "look at the line above, too: is something not closed, or indented more than its neighbours?"
         };
@@ -180,7 +180,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns whether a tag makes its scalar a text. Reports tags that are not supported.
+    /// Returns whether a tag makes its scalar a string. Reports tags that are not supported.
     fn is_text(&mut self, tag: Option<&Tag>, pos: SourcePos) -> bool {
         let Some(tag) = tag else { return false };
         if !tag.is_yaml_core_schema() {

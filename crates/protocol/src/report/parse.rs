@@ -172,7 +172,7 @@ fn check_placeholders(report: &Report) -> Result<(), InvalidReport> {
 
 fn text_of(value: Value, field: impl Into<String>) -> Result<String, InvalidReport> {
     let found = kind(&value);
-    if let Value::String(text) = value { Ok(text) } else { Err(wrong_type(field, "a text", found)) }
+    if let Value::String(text) = value { Ok(text) } else { Err(wrong_type(field, "a string", found)) }
 }
 
 fn wrong_type(field: impl Into<String>, expected: &'static str, found: &'static str) -> InvalidReport {

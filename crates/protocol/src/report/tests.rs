@@ -46,7 +46,7 @@ fn each_required_field_must_be_a_text_that_is_not_empty() {
         assert_eq!(read(&with(field, Value::Null)), Err(InvalidReport::Missing(field)));
         assert_eq!(read(&with(field, json!(" "))), Err(InvalidReport::Empty(field)));
         let error = read(&with(field, json!(7))).unwrap_err().to_string();
-        assert_eq!(error, format!("the field `{field}` is a number, expected a text"));
+        assert_eq!(error, format!("the field `{field}` is a number, expected a string"));
     }
 }
 
@@ -77,7 +77,7 @@ fn optional_fields_may_be_absent_empty_or_null() {
     assert_eq!(read(&with("gate_failure", Value::Null)), read(&minimal()));
     assert!(matches!(read(&with("gate_failure", json!("false"))), Err(InvalidReport::WrongType { .. })));
     let error = read(&with("logs", json!(["a", 2]))).unwrap_err().to_string();
-    assert_eq!(error, "the field `logs[1]` is a number, expected a text");
+    assert_eq!(error, "the field `logs[1]` is a number, expected a string");
 }
 
 #[test]

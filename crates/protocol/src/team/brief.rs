@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::claims;
 use super::copies;
 use super::definition::{Definition, GroupId, ModeChoice};
 use super::document::Document;
 use super::plan::{self, overlap};
 use super::state::{Blocked, Hold, Limit, Reason, Stage};
 use super::step::{PmStep, Role, Step};
+use super::verdicts;
 use crate::brief::{Brief, Worktree};
 use crate::checks::CheckSpec;
 use crate::people::{ItemKind, Question};
@@ -408,7 +408,7 @@ fn example_plan(document: &Document) -> Value {
 
 /// Returns what a person is asked.
 pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
-    let choices = claims::options(step);
+    let choices = verdicts::options(step);
     let options: Vec<_> = choices.iter().map(|choice| choice.word().to_owned()).collect();
     let text = match step {
         Step::Group(id, Role::Decision) => {

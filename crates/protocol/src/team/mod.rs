@@ -12,7 +12,6 @@
 
 mod brief;
 mod check;
-mod claims;
 mod copies;
 mod decide;
 mod definition;
@@ -24,6 +23,7 @@ mod record;
 mod rights;
 mod state;
 mod step;
+mod verdicts;
 mod words;
 
 use std::num::NonZeroU32;
@@ -138,7 +138,7 @@ impl Protocol for Team {
         step: &Step,
         report: &Report,
     ) -> ParsedReport<Verdict> {
-        claims::parse_report(definition, document, step, report)
+        verdicts::parse_report(definition, document, step, report)
     }
 
     fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {
@@ -150,7 +150,7 @@ impl Protocol for Team {
     }
 
     fn parse_answer(_: &Definition, _: &Document, step: &Step, answer: &Answer) -> Result<Verdict, String> {
-        claims::parse_answer(step, answer)
+        verdicts::parse_answer(step, answer)
     }
 
     fn effect(_: &Definition, document: &Document, step: &Step) -> Option<Effect> {

@@ -6,7 +6,6 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::Team;
-use super::claims::{self, issues, passed, text, texts};
 use super::decide::Change as TeamChange;
 use super::definition::{Definition, GroupId};
 use super::document::{
@@ -18,6 +17,7 @@ use super::state::{Hold, Stage};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
+use super::verdicts::{self, issues, passed, text, texts};
 use crate::checks;
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
@@ -63,7 +63,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     };
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
     let reported = step.zip(verdict).map(|(step, _)| {
-        let fields = report.map(|report| claims::fields(document, &step, report).unwrap_or_default());
+        let fields = report.map(|report| verdicts::fields(document, &step, report).unwrap_or_default());
         (step, fields.unwrap_or_default())
     });
     let statuses = document.plan_statuses();
@@ -507,7 +507,7 @@ impl Recorder<'_> {
         if let Some(id) = split {
             self.group(id).hold = Hold::Splitting;
         }
-        let read = claims::plan(self.definition, self.document, &step, &fields);
+        let read = verdicts::plan(self.definition, self.document, &step, &fields);
         if let Some(id) = split {
             self.group(id).hold = Hold::Split;
         }
@@ -558,7 +558,7 @@ fn changed_files(group: &mut GroupPart, fields: &Map<String, Value>) {
 }
 
 fn counts(group: &mut GroupPart, fields: &Map<String, Value>) {
-    for kind in claims::TEST_KINDS {
+    for kind in verdicts::TEST_KINDS {
         if let Some(Ok(counts)) = fields.get(kind).map(TestCounts::deserialize) {
             group.test_results.insert(kind.to_owned(), counts);
         }

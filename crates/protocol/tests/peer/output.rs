@@ -165,21 +165,21 @@ fn shown(phase: Phase, output: &Value) -> String {
 #[test]
 fn violations_have_a_pointer_and_a_repair() {
     insta::assert_snapshot!(shown(Phase::Plan, &json!({"phases": [{"steps": "x"}, 7], "risks": 3, "sucess_criteria": "x"})), @"
-    /phases/0 [output] entry 1 in `phases` of the output of `plan` has no `phase` (add `phase`: a text)
-    /phases/0/steps [output] `steps` of entry 1 in `phases` of the output of `plan` is a text where a list is expected (write a list)
+    /phases/0 [output] entry 1 in `phases` of the output of `plan` has no `phase` (add `phase`: a string)
+    /phases/0/steps [output] `steps` of entry 1 in `phases` of the output of `plan` is a string where a list is expected (write a list)
     /phases/1 [output] entry 2 in `phases` of the output of `plan` is a number where an object is expected (write an object)
      [output] the output of `plan` has no `success_criteria` (rename `sucess_criteria` to `success_criteria`)
-    /risks [output] `risks` of the output of `plan` is a number where a text, a list or an object is expected (write a text, a list or an object)
+    /risks [output] `risks` of the output of `plan` is a number where a string, a list or an object is expected (write a string, a list or an object)
     ");
     insta::assert_snapshot!(
         shown(Phase::Execute, &json!({"execution_status": "sucess", "outputs": {"files_created": [1]}})), @"
     /execution_status [output] `execution_status` of the output of `execute` is `sucess`, which is not a valid value (did you mean `success`?)
-    /outputs/files_created/0 [output] entry 1 in `files_created` of `outputs` of the output of `execute` is a number where a text is expected (write a text)
+    /outputs/files_created/0 [output] entry 1 in `files_created` of `outputs` of the output of `execute` is a number where a string is expected (write a string)
     ");
     insta::assert_snapshot!(shown(Phase::Express, &json!({})), @" [output] the output of `express` is empty (write something)");
     insta::assert_snapshot!(shown(Phase::Review, &json!({"quality_score": 140, "scores": {"clarity": "good"}})), @"
     /quality_score [output] `quality_score` of the output of `review` is 140, which is not a number from 0 to 100 (0 is the worst, 100 the best)
-    /scores/clarity [output] `clarity` of `scores` of the output of `review` is a text where a number from 0 to 100 is expected (write a number from 0 to 100)
+    /scores/clarity [output] `clarity` of `scores` of the output of `review` is a string where a number from 0 to 100 is expected (write a number from 0 to 100)
     ");
-    insta::assert_snapshot!(shown(Phase::Review, &json!("fine")), @" [output] the output of `review` is a text where an object is expected (write an object)");
+    insta::assert_snapshot!(shown(Phase::Review, &json!("fine")), @" [output] the output of `review` is a string where an object is expected (write an object)");
 }

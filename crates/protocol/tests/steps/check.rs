@@ -134,7 +134,7 @@ fn each_field_has_its_type() {
     assert_violation(
         "/steps/pending/logs/0",
         json!(3),
-        "/steps/pending/logs/0 [wrong-type] entry 1 in `logs` of step `pending` is a number where a text is expected \
+        "/steps/pending/logs/0 [wrong-type] entry 1 in `logs` of step `pending` is a number where a string is expected \
          (put it in quotes)",
     );
     assert_violation(
@@ -146,7 +146,7 @@ fn each_field_has_its_type() {
     assert_violation(
         "/steps/pending/report_path",
         json!(3),
-        "/steps/pending/report_path [wrong-type] `report_path` of step `pending` is a number where a text or null is \
+        "/steps/pending/report_path [wrong-type] `report_path` of step `pending` is a number where a string or null is \
          expected (write `\"/…\"`)",
     );
     assert_eq!(
@@ -237,7 +237,7 @@ fn metrics_are_texts() {
         "/steps/pending/metrics/lines",
         Value::Null,
         "/steps/pending/metrics/lines [metric-not-text] `lines` in `metrics` of step `pending` is null; metrics are texts, \
-         even where they are numbers (write it as a text)",
+         even where they are numbers (write it as a string)",
     );
 }
 

@@ -13,7 +13,7 @@ use protocol::{AttemptId, AttemptNo, StepId, Turn};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
-use crate::run::RunAt;
+use crate::run::RunAtRevision;
 
 /// The input files of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl PromptFiles {
 }
 
 /// Returns what the next attempt of a step would receive at this revision. Writes nothing and starts nothing.
-pub fn preview_prompt(run_at: &RunAt, step: &StepId, attempts_dir: &Path) -> PromptFiles {
+pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path) -> PromptFiles {
     let run = &run_at.state.run;
     let (attempt, counted_attempt) = match run.active_turns.get(step) {
         Some(active) => (

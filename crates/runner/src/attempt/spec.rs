@@ -9,7 +9,7 @@ use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{
-    Adapter, Assignment, Dependency, DependencyAnswer, Pass, Rehearsal, ReportRule, environment,
+    Adapter, Assignment, Dependency, DependencyAnswer, Pass, RehearsalScript, ReportRule, environment,
 };
 use supervisor::copies::{self, CopyError};
 use supervisor::git::{BranchChanges, RunTrees, TreeError};
@@ -17,7 +17,7 @@ use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgra
 
 use super::memory;
 use super::prompt::PromptFiles;
-use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoProfile, RoleOf};
+use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoAdapter, RoleOf};
 use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
@@ -32,7 +32,7 @@ pub(crate) struct AttemptSpec {
     kind: StepKind,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
-    profile: Result<AgentProfile, NoProfile>,
+    profile: Result<AgentProfile, NoAdapter>,
     pub(super) provenance: Provenance,
     pub(crate) dir: AttemptDir,
     options: RunOptions,
@@ -218,7 +218,7 @@ impl AttemptSpec {
         handle: &mut AttemptHandle,
         git: Vec<(String, String)>,
     ) -> Result<(), NotStarted> {
-        let profile = self.profile.as_ref().map_err(|missing| NotStarted::NoProfile(missing.clone()))?;
+        let profile = self.profile.as_ref().map_err(|missing| NotStarted::NoAdapter(missing.clone()))?;
         self.dir.create()?;
         if let Some(trees) = &self.trees {
             let (worktree, copies) = (self.brief.worktree.as_ref(), &self.brief.copies);
@@ -325,7 +325,7 @@ fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentP
     let rehearsed = options.profile.as_ref().and_then(|profile| match &profile.adapter {
         // The script says what the agent of a step does, not how the checks of its work end.
         Adapter::Rehearsal(_) if brief.agent == ENGINE => {
-            Some((profile, Rehearsal::default().with_checks(step, &brief.checks)))
+            Some((profile, RehearsalScript::default().with_checks(step, &brief.checks)))
         }
         Adapter::Rehearsal(rehearsal) => Some((profile, rehearsal.with_checks(step, &brief.checks))),
         Adapter::Wrapper(_) | Adapter::Command(_) | Adapter::Checks => None,
@@ -351,7 +351,7 @@ fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentP
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotStarted {
     #[error("no command is configured for its agent")]
-    NoProfile(NoProfile),
+    NoAdapter(NoAdapter),
     #[error("cannot prepare its worktree")]
     Tree(#[from] TreeError),
     #[error(transparent)]
@@ -367,7 +367,7 @@ impl NotStarted {
     /// attempt.
     pub(super) fn is_shortage(&self) -> bool {
         match self {
-            Self::NoProfile(_) | Self::Tree(_) => false,
+            Self::NoAdapter(_) | Self::Tree(_) => false,
             Self::Copies(error) => supervisor::is_shortage(&error.source),
             Self::Prepare(error) => supervisor::is_shortage(error),
             Self::Spawn(error) => error.is_shortage(),

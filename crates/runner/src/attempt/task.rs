@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 
 use super::effect::EffectEnd;
 use super::spec::{AttemptSpec, NotStarted, Provenance};
-use crate::engine::{NoProfile, until};
+use crate::engine::{NoAdapter, until};
 use crate::error_chain::with_causes;
 
 /// How the process of an attempt ended. A shim claims an attempt before it starts the agent; once the claim is void, no shim
@@ -48,7 +48,7 @@ pub(crate) enum AttemptEvent {
         attempt: AttemptId,
     },
     /// The attempt is to be started, and no command is configured for its agent.
-    NoProfile(NoProfile),
+    NoAdapter(NoAdapter),
     /// An effect was performed, or failed.
     EffectEnded {
         attempt: AttemptId,
@@ -67,7 +67,7 @@ pub enum WatchFailed {
     #[error("the machine is short of a resource")]
     Shortage(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no command is configured for its agent")]
-    NoProfile(NoProfile),
+    NoAdapter(NoAdapter),
     #[error("its remaining processes cannot be killed")]
     Kill(#[source] io::Error),
     #[error(transparent)]
@@ -127,7 +127,7 @@ pub(crate) fn spawn_task(
         };
         let event = match task.run_to_end(report_progress).await {
             Ok(end) => AttemptEvent::Ended { attempt, spec: task.spec, end },
-            Err(WatchFailed::NoProfile(missing)) => AttemptEvent::NoProfile(missing),
+            Err(WatchFailed::NoAdapter(missing)) => AttemptEvent::NoAdapter(missing),
             Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
         };
         // If the engine is gone, the next one finds the end on disk.
@@ -205,7 +205,7 @@ impl AttemptTask {
         let prepared = self.run_blocking(AttemptSpec::prepare_tree).await;
         match prepared.map_err(NotStarted::from).and_then(|git| self.spec.start(handle, git)) {
             Ok(()) => Ok(None),
-            Err(NotStarted::NoProfile(missing)) => Err(WatchFailed::NoProfile(missing)),
+            Err(NotStarted::NoAdapter(missing)) => Err(WatchFailed::NoAdapter(missing)),
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
             Err(error) if self.void_claim()? => {
                 self.discard_copies().await;

@@ -144,7 +144,7 @@ impl Engine<'_> {
                 self.queue_partial_report(attempt);
                 Ok(())
             }
-            AttemptEvent::NoProfile(missing) => Err(EngineError::NoProfile(vec![missing])),
+            AttemptEvent::NoAdapter(missing) => Err(EngineError::NoAdapter(vec![missing])),
             AttemptEvent::EffectEnded { attempt, ended } => {
                 self.attached.remove(&attempt);
                 let AttemptResult { ending, evidence } = self.effect_result(&attempt, ended);

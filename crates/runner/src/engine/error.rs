@@ -8,7 +8,7 @@ use protocol::run::{Refusal, Request, StopCause};
 use protocol::{AttemptId, Outcome, RunId};
 use store::{CommitError, EngineLockError, ReadError, WriteError};
 
-use super::roles::NoProfile;
+use super::roles::NoAdapter;
 use crate::attempt::WatchFailed;
 use crate::recovery::RestoreError;
 use crate::run::LoadError;
@@ -70,7 +70,7 @@ pub enum EngineError {
         remote: Vec<(AttemptId, String)>,
     },
     #[error("{}", list_missing(.0))]
-    NoProfile(Vec<NoProfile>),
+    NoAdapter(Vec<NoAdapter>),
     #[error("cannot watch the attempts")]
     DirWatcher(#[source] std::io::Error),
     #[error("cannot attach to `{attempt}`")]
@@ -80,9 +80,9 @@ pub enum EngineError {
 }
 
 /// Lists steps without a profile, each agent and each adapter once.
-fn list_missing(missing: &[NoProfile]) -> String {
+fn list_missing(missing: &[NoAdapter]) -> String {
     let (mut agents, mut adapters) = (BTreeMap::new(), BTreeMap::new());
-    for NoProfile { step, agent, adapter } in missing {
+    for NoAdapter { step, agent, adapter } in missing {
         let (names, name) = adapter.as_ref().map_or((&mut agents, agent), |adapter| (&mut adapters, adapter));
         names.entry(name).or_insert_with(Vec::new).push(format!("`{step}`"));
     }

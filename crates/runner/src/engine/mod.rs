@@ -35,7 +35,7 @@ pub use self::error::{EngineError, EngineExit, EngineRequest};
 pub use self::observer::{Notice, Observer};
 use self::partial_reports::PartialReports;
 use self::remote::Hosts;
-pub use self::roles::{Assigned, DEFAULT_ROLE, NoProfile, Role, RoleName, RoleOf};
+pub use self::roles::{Assigned, DEFAULT_ROLE, NoAdapter, Role, RoleName, RoleOf};
 pub(crate) use self::timers::until;
 use self::timers::{Deadlines, backoff_elapsed};
 use self::views::RunViews;

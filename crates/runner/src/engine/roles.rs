@@ -72,7 +72,7 @@ pub struct Assigned {
 
 /// A step that no configured adapter works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoProfile {
+pub struct NoAdapter {
     pub step: StepId,
     pub agent: String,
     /// The adapter that a role names and that is not configured.
@@ -111,7 +111,7 @@ impl EngineConfig {
     /// Strongest first: roles of the command line, the profile of the command line, configured roles of the step and of its
     /// agent, the adapter that has the agent's name, default roles. Model, arguments and variables fit one adapter only:
     /// a place that is weaker than the one that names the adapter does not set them.
-    pub fn assign(&self, options: &RunOptions, of: RoleOf<'_>) -> Result<Assigned, NoProfile> {
+    pub fn assign(&self, options: &RunOptions, of: RoleOf<'_>) -> Result<Assigned, NoAdapter> {
         let given =
             [of.step.as_str(), of.agent, DEFAULT_ROLE].map(|name| Place::role(options.roles.get(name)));
         let flag_model = first(&given, |role| role.model.clone());
@@ -125,7 +125,7 @@ impl EngineConfig {
             .chain([Place::profile(self.by_agent.get(of.agent))])
             .chain(default)
             .collect();
-        let missing = |adapter: Option<&str>| NoProfile {
+        let missing = |adapter: Option<&str>| NoAdapter {
             step: of.step.clone(),
             agent: of.agent.to_owned(),
             adapter: adapter.map(str::to_owned),

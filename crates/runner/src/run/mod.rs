@@ -11,7 +11,7 @@ mod journal;
 mod load;
 mod request;
 mod retry;
-mod run_at;
+mod run_at_revision;
 mod start;
 mod summary;
 
@@ -25,6 +25,6 @@ pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
 pub use load::LoadError;
 pub(crate) use load::{decode, find_kind, fold, load_machine, load_spec, open_machine};
 pub use request::{RequestError, record_refusal, request};
-pub use run_at::{RunAt, RunAtError};
+pub use run_at_revision::{ReadRevisionError, RunAtRevision};
 pub use start::{OpenError, RunOptions, RunSpec, open};
 pub use summary::Summary;

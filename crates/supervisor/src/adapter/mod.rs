@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use assignment::{Assignment, Dependency, DependencyAnswer};
 pub use command::{CommandLine, TemplateError};
 pub use environment::{Pass, environment};
-pub use rehearsal::Rehearsal;
+pub use rehearsal::RehearsalScript;
 pub use wrapper::Wrapper;
 
 /// How an agent is started.
@@ -26,7 +26,7 @@ pub enum Adapter {
     /// Any command line, with placeholders.
     Command(CommandLine),
     /// The built-in scripted agent.
-    Rehearsal(Rehearsal),
+    Rehearsal(RehearsalScript),
     /// Our own program, which runs the [checks](crate::checks) of a command step.
     Checks,
 }

@@ -27,7 +27,7 @@ pub const MAX_SCRIPTED_ATTEMPT: usize = 120 * 1024;
 
 /// What the scripted agent does in each step. In a step that is not named, every attempt succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Rehearsal {
+pub struct RehearsalScript {
     /// One entry per attempt of an iteration; the last one repeats.
     #[serde(default)]
     pub steps: BTreeMap<StepId, Vec<ScriptedAttempt>>,
@@ -55,7 +55,7 @@ pub struct ScriptedAttempt {
     pub behaviour: Behaviour,
     /// Additional fields of a successful report.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub says: Fields,
+    pub fields: Fields,
 }
 
 /// How one attempt ends.
@@ -102,7 +102,7 @@ impl Default for Behaviour {
     }
 }
 
-impl Rehearsal {
+impl RehearsalScript {
     /// Returns what an attempt does. Turns, iterations and attempts count from 1, as in the agent's environment.
     pub fn attempt(&self, step: &StepId, turn: Turn, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
         let attempts = match self.turns.get(step) {
@@ -111,7 +111,7 @@ impl Rehearsal {
         };
         let mut attempt = nth_or_last(attempts, step_attempt).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
-            attempt.says.entry(field.clone()).or_insert_with(|| value.clone());
+            attempt.fields.entry(field.clone()).or_insert_with(|| value.clone());
         }
         match &attempt.behaviour {
             Behaviour::GateFail { times, .. } if iteration > times.get() => {
@@ -167,7 +167,7 @@ impl ScriptedAttempt {
     /// Adds the fields and files of the example that the script does not set.
     fn complete(&mut self, ReportFields { example, rehearsed_files, .. }: &ReportFields) {
         for (field, value) in example {
-            self.says.entry(field.clone()).or_insert_with(|| value.clone());
+            self.fields.entry(field.clone()).or_insert_with(|| value.clone());
         }
         if let Behaviour::Ok(output) = &mut self.behaviour
             && output.write.is_empty()
@@ -200,8 +200,8 @@ mod tests {
         example().attempt.step
     }
 
-    fn rehearsal(attempts: Vec<ScriptedAttempt>) -> Rehearsal {
-        Rehearsal { steps: BTreeMap::from([(step(), attempts)]), ..Rehearsal::default() }
+    fn rehearsal(attempts: Vec<ScriptedAttempt>) -> RehearsalScript {
+        RehearsalScript { steps: BTreeMap::from([(step(), attempts)]), ..RehearsalScript::default() }
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
                 [1, 2, 3, 9].map(|number| rehearsal.attempt(&step(), Turn(1), iteration, number)).into();
             assert_eq!(attempts, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().attempt(&step(), Turn(1), 1, 1), ScriptedAttempt::default());
+        assert_eq!(RehearsalScript::default().attempt(&step(), Turn(1), 1, 1), ScriptedAttempt::default());
     }
 
     #[test]
@@ -230,20 +230,26 @@ mod tests {
     #[test]
     fn default_fields_of_a_step_apply_unless_the_script_sets_them() {
         let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
-        let says = fields(serde_json::json!({"output": null}));
-        let silent = ScriptedAttempt { says, ..ScriptedAttempt::default() };
+        let silent = ScriptedAttempt {
+            fields: fields(serde_json::json!({"output": null})),
+            ..ScriptedAttempt::default()
+        };
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
-        let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
-        rehearsal.by_default.insert(step(), said.clone());
-        let first = rehearsal.attempt(&step(), Turn(1), 1, 1).says;
+        let by_default = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
+        rehearsal.by_default.insert(step(), by_default.clone());
+        let first = rehearsal.attempt(&step(), Turn(1), 1, 1).fields;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.attempt(&step(), Turn(1), 1, 2), ScriptedAttempt { says: said, ..fail("late") });
+        assert_eq!(
+            rehearsal.attempt(&step(), Turn(1), 1, 2),
+            ScriptedAttempt { fields: by_default, ..fail("late") }
+        );
     }
 
     #[test]
     fn each_turn_has_its_list_and_the_last_repeats() {
         let turns = vec![vec![fail("first"), fail("again")], vec![ScriptedAttempt::default()]];
-        let rehearsal = Rehearsal { turns: BTreeMap::from([(step(), turns)]), ..Rehearsal::default() };
+        let rehearsal =
+            RehearsalScript { turns: BTreeMap::from([(step(), turns)]), ..RehearsalScript::default() };
         let attempt = |turn, attempt| rehearsal.attempt(&step(), Turn(turn), 1, attempt);
         assert_eq!(
             [attempt(1, 1), attempt(1, 2), attempt(1, 3)],
@@ -261,11 +267,11 @@ mod tests {
             ..ReportFields::default()
         };
         let mut attempt = ScriptedAttempt {
-            says: object(serde_json::json!({"status_word": "FAIL"})),
+            fields: object(serde_json::json!({"status_word": "FAIL"})),
             ..ScriptedAttempt::default()
         };
         attempt.complete(&fields);
-        assert_eq!(attempt.says, object(serde_json::json!({"status_word": "FAIL", "tests": 3})));
+        assert_eq!(attempt.fields, object(serde_json::json!({"status_word": "FAIL", "tests": 3})));
         let Behaviour::Ok(output) = attempt.behaviour else { panic!("it succeeds") };
         assert_eq!(output.write, fields.rehearsed_files);
     }
@@ -274,15 +280,15 @@ mod tests {
     fn checks_have_passed_unless_the_script_sets_their_results() {
         let timeout = Duration::from_secs(1);
         let spec = CheckSpec { name: "test".to_owned(), command: vec!["false".to_owned()], timeout };
-        let says = |rehearsal: &Rehearsal| {
+        let results = |rehearsal: &RehearsalScript| {
             let rehearsal = rehearsal.with_checks(&step(), std::slice::from_ref(&spec));
-            rehearsal.attempt(&step(), Turn(1), 1, 1).says[CHECKS_FIELD].clone()
+            rehearsal.attempt(&step(), Turn(1), 1, 1).fields[CHECKS_FIELD].clone()
         };
-        let passed = says(&Rehearsal::default());
+        let passed = results(&RehearsalScript::default());
         assert_eq!((&passed[0]["name"], &passed[0]["exit_code"]), (&"test".into(), &0.into()), "{passed}");
         let red = Fields::from_iter([(CHECKS_FIELD.to_owned(), "red".into())]);
-        let scripted = rehearsal(vec![ScriptedAttempt { says: red, ..ScriptedAttempt::default() }]);
-        assert_eq!(says(&scripted), "red");
+        let scripted = rehearsal(vec![ScriptedAttempt { fields: red, ..ScriptedAttempt::default() }]);
+        assert_eq!(results(&scripted), "red");
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn every_kind_of_invalid_content_is_refused_with_its_reason() {
         ("{}".to_owned(), "the field `schema` is missing"),
         (with("ended_at", Value::Null), "the field `ended_at` is missing"),
         (with("ended_at", json!("")), "the field `ended_at` is empty"),
-        (with("artifacts", json!("a.md")), "the field `artifacts` is a text, expected a list"),
+        (with("artifacts", json!("a.md")), "the field `artifacts` is a string, expected a list"),
         (with("run_id", json!("other")), "the field `run_id` is `other`, expected `f8c1a491`"),
         (with("schema", json!("v9")), "the schema is `v9`, expected `run_report@v0`"),
         (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),

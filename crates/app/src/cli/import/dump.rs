@@ -116,7 +116,7 @@ impl Dump {
         }
     }
 
-    /// Adds lines of `{"key": …, "value": …}`. A value is JSON, or a text that may itself be JSON.
+    /// Adds lines of `{"key": …, "value": …}`. A value is JSON, or a string that may itself be JSON.
     fn add_lines(&mut self, file: &Path, bytes: &[u8]) {
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             if line.trim_ascii().is_empty() {

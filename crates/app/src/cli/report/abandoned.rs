@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::{AttemptId, RunId};
-use runner::RunAt;
+use runner::RunAtRevision;
 use store::Location;
 
 use crate::config::Flags;
@@ -29,6 +29,6 @@ async fn is_live(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<O
     let workspace =
         Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
     let Some(store) = workspace.existing_store().await? else { return Ok(None) };
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
     Ok(run_at.map(|run_at| run_at.state.run.live_attempts().any(|(live, _)| live == *attempt)))
 }

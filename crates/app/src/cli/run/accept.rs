@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::steps::{Definition, DefinitionSource, Status, Steps, complete};
 use protocol::{KindOf, RunId, RunLocation, StepId, Turn};
-use runner::{RunAt, RunOptions, RunSpec, ViewImport};
+use runner::{RunAtRevision, RunOptions, RunSpec, ViewImport};
 use serde_json::{Map, Value, json};
 use store::AnyStore;
 
@@ -19,7 +19,7 @@ use crate::workspace::{self, Workspace};
 pub(super) async fn continue_with(
     workspace: &Workspace,
     store: &AnyStore,
-    run_at: &RunAt,
+    run_at: &RunAtRevision,
     definition: Definition,
     step: &str,
 ) -> Result<RunId, Failure> {

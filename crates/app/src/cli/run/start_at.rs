@@ -2,7 +2,7 @@
 
 use protocol::steps::{Definition, DefinitionSource, Steps};
 use protocol::{Protocol as _, RunId};
-use runner::RunAt;
+use runner::RunAtRevision;
 use store::AnyStore;
 
 use super::accept;
@@ -50,7 +50,7 @@ pub(super) async fn run(
 
 /// Fails if the run does not have a worktree. It continues in the one that it has.
 async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     match run_at.spec.options.worktrees {
         Some(_) => Ok(()),
@@ -69,7 +69,7 @@ pub(in crate::cli) async fn version(
     step: &str,
     changes: Changes,
 ) -> Result<RunId, Failure> {
-    let run_at = RunAt::load(store.as_ref(), workspace.kinds, &run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     match (refuse_changes(&run_at, &definition), changes) {
         (Ok(()), _) => Ok(run),
@@ -98,7 +98,7 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
 }
 
 /// Fails if the workflow or a prompt is not what the run was started with.
-fn refuse_changes(run_at: &RunAt, definition: &Definition) -> Result<(), Failure> {
+fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(), Failure> {
     let now = DefinitionSource::from(definition.clone());
     let frozen = frozen(run_at)?;
     let changed_prompts: Vec<_> = now
@@ -123,7 +123,7 @@ fn refuse_changes(run_at: &RunAt, definition: &Definition) -> Result<(), Failure
 }
 
 /// Returns what the run was started with.
-pub(in crate::cli) fn frozen(run_at: &RunAt) -> Result<DefinitionSource, Failure> {
+pub(in crate::cli) fn frozen(run_at: &RunAtRevision) -> Result<DefinitionSource, Failure> {
     serde_json::from_str(run_at.spec.definition.get())
         .map_err(|_| Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)))
 }

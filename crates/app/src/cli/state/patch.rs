@@ -116,7 +116,7 @@ fn assignment(given: &str) -> Result<(String, Value), Failure> {
     let refused = |what: &str| {
         Failure::usage(format_args!("`--set {given}` {what}"))
             .hint("write it as POINTER=JSON, such as `/phases/plan/output/draft=true`")
-            .hint("quote a text twice, for JSON and for the shell: `--set '/note=\"hello\"'`")
+            .hint("quote a string twice, for JSON and for the shell: `--set '/note=\"hello\"'`")
     };
     if !given.starts_with('/') {
         return Err(refused("does not begin with a JSON pointer"));

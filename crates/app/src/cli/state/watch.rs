@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     key: Key,
 
-    /// End when the value at a JSON pointer equals VALUE, which is JSON or else a text
+    /// End when the value at a JSON pointer equals VALUE, which is JSON or else a string
     #[arg(long, value_name = "POINTER=VALUE")]
     until: Option<String>,
 

@@ -2,7 +2,7 @@
 
 use protocol::entry::{Author, BadEntry, Entry, Input};
 use protocol::{Revision, RunId, Stamp};
-use runner::RunAt;
+use runner::RunAtRevision;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::StoredEntry;
@@ -33,7 +33,7 @@ pub(super) struct Write {
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     handle: &'a RunHandle,
-    pub(super) run_at: RunAt,
+    pub(super) run_at: RunAtRevision,
 }
 
 impl<'a> Follower<'a> {
@@ -58,7 +58,7 @@ impl<'a> Follower<'a> {
             | Input::Deferred
             | Input::Recovered { .. } => None,
         };
-        let RunAt { state, revision, .. } = &mut self.run_at;
+        let RunAtRevision { state, revision, .. } = &mut self.run_at;
         let before = edited.is_none().then(|| state.run.machine.document());
         state.fold(&entry).map_err(|error| unreadable(&self.handle.run, stored, &error))?;
         *revision = stored.revision;

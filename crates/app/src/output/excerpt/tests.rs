@@ -70,7 +70,7 @@ steps:
       |
       = hint: did you mean `needs`?
 
-    error[wrong-type]: `max_attempts` is a text where a whole number is expected
+    error[wrong-type]: `max_attempts` is a string where a whole number is expected
       --> wf.yaml:10:19
        |
     10 |     max_attempts: "3"
@@ -78,7 +78,7 @@ steps:
        |
        = hint: remove the quotes: `max_attempts: 3`
 
-    error[wrong-type]: `needs` is a text where a list is expected
+    error[wrong-type]: `needs` is a string where a list is expected
       --> wf.yaml:14:12
        |
     14 |     needs: code
@@ -181,7 +181,7 @@ fn invalid_yaml_is_shown_at_the_error() {
     1 | name: plan: code
       |           ^
       |
-      = hint: quote a text that contains `: `, and check the indentation
+      = hint: quote a string that contains `: `, and check the indentation
     ");
 }
 

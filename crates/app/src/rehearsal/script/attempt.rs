@@ -93,8 +93,8 @@ impl Reader<'_> {
             Some(entry) => self.partial(role, entry)?,
             None => Vec::new(),
         };
-        let (behaviour, says) = behaviour?;
-        let attempt = ScriptedAttempt { delay, partial, behaviour, says };
+        let (behaviour, fields) = behaviour?;
+        let attempt = ScriptedAttempt { delay, partial, behaviour, fields };
         let length = attempt.to_argument().len() + default_length(role);
         if length > MAX_SCRIPTED_ATTEMPT {
             let message = format!("this attempt has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
@@ -112,8 +112,8 @@ impl Reader<'_> {
     ) -> Option<(Behaviour, Fields)> {
         let behaviour = match kind.value.as_str() {
             "ok" => {
-                let (delivery, says) = self.delivery(role, value)?;
-                return Some((Behaviour::Ok(delivery), says));
+                let (delivery, fields) = self.delivery(role, value)?;
+                return Some((Behaviour::Ok(delivery), fields));
             }
             "fail" => self.why("`fail`", value, "rehearsed failure").map(|why| Behaviour::Fail { why }),
             "gate_fail" => self.gate(role, kind, value),
@@ -197,8 +197,9 @@ impl Reader<'_> {
             }
         };
         let before = self.problems.count();
-        let says = self.says(role, entries);
-        let [logs, artifacts, write] = self.known("`ok`", entries, ["logs", "artifacts", "write"], role.says);
+        let fields = self.fields(role, entries);
+        let [logs, artifacts, write] =
+            self.known("`ok`", entries, ["logs", "artifacts", "write"], role.fields);
         let logs = self.texts(logs);
         let artifacts = self.texts(artifacts);
         let mut delivery = ScriptedOutput::default();
@@ -208,7 +209,7 @@ impl Reader<'_> {
             delivery.artifacts.push(artifact.value);
         }
         delivery.write = self.files(write);
-        (self.problems.count() == before).then_some((delivery, says))
+        (self.problems.count() == before).then_some((delivery, fields))
     }
 
     /// Reads the files to write, by path.
@@ -257,12 +258,12 @@ impl Reader<'_> {
         match &value.value {
             Value::Text(text) => Some(text.clone()),
             Value::Number { .. } | Value::Bool { .. } | Value::AmbiguousBool(_) => {
-                let message = format!("{what} is {} where a text is expected", value.kind());
+                let message = format!("{what} is {} where a string is expected", value.kind());
                 self.problem(value.pos, Rule::WrongType, message, "put it in quotes");
                 None
             }
             Value::Null | Value::List(_) | Value::Mapping(_) => {
-                self.wrong(what, value, "a text", "\"a text\"");
+                self.wrong(what, value, "a string", "\"a string\"");
                 None
             }
         }

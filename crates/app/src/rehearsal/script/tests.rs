@@ -21,7 +21,7 @@ fn workflow() -> Workflow {
     load::load(WORKFLOW).unwrap().workflow
 }
 
-fn loaded(text: &str) -> Rehearsal {
+fn loaded(text: &str) -> RehearsalScript {
     load(text, &ScriptSteps::of_workflow(&workflow())).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
@@ -164,7 +164,7 @@ fn a_file_that_is_not_a_script_is_refused() {
     1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- BEHAVIOUR` per attempt)
     1:1 not-a-mapping: the file is a list where a mapping is expected (a script begins with `steps:`, and below it `STEP: [BEHAVIOUR, …]`)
     1:9 empty-value: step `code` has no behaviour (write `- ok` below it, or remove it)
-    1:15 wrong-type: the behaviours of `code` are a text where a list is expected (begin each with `- `, one per attempt)
+    1:15 wrong-type: the behaviours of `code` are a string where a list is expected (begin each with `- `, one per attempt)
     1:16 empty-value: this attempt has no behaviour (a behaviour is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `delay: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
     ");
 }
@@ -179,7 +179,7 @@ fn broken_yaml_is_refused_with_its_position() {
         "steps: {code: [ok]}\n---\nsteps: {}\n",
     ];
     insta::assert_snapshot!(texts.map(problem).join("\n"), @"
-    2:9 broken-yaml: this is not valid YAML: unclosed bracket '[' (close it, or quote a text that begins with it)
+    2:9 broken-yaml: this is not valid YAML: unclosed bracket '[' (close it, or quote a string that begins with it)
     3:3 duplicate-key: `code` is given twice; the first is on line 2 (keep one of the two)
     2:2 broken-yaml: this is not valid YAML: tabs disallowed within this context (block indentation) (indent with spaces, not with tabs)
     1:22 broken-yaml: this is not valid YAML: unclosed quote (a quote may not have been closed)
@@ -209,22 +209,22 @@ fn values_of_the_wrong_kind_are_refused() {
     ];
     let said = wrong.map(|text| problem(&format!("steps: {{code: [{text}]}}")));
     insta::assert_snapshot!(said.join("\n"), @r#"
-    1:22 wrong-type: `fail` is a number where a text is expected (put it in quotes)
-    1:22 wrong-type: `fail` is a list where a text is expected (write `"a text"`)
+    1:22 wrong-type: `fail` is a number where a string is expected (put it in quotes)
+    1:22 wrong-type: `fail` is a list where a string is expected (write `"a string"`)
     1:22 wrong-type: `hang` takes no value (write `- hang`)
-    1:22 wrong-type: `exit` is a text where a whole number from 0 to 255 is expected (write `exit: 3`)
+    1:22 wrong-type: `exit` is a string where a whole number from 0 to 255 is expected (write `exit: 3`)
     1:16 wrong-type: `exit` has no value where a whole number from 0 to 255 is expected (write `exit: 3`)
     1:16 wrong-type: `flood` has no value where a size is expected (write `flood: 10MB`)
     1:23 wrong-type: `10 elephants` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
     1:23 wrong-type: `99GB` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
     1:16 wrong-type: `delay` has no value where a length of time is expected (write `delay: 2s`)
     1:20 wrong-type: `ok` is a list where a mapping is expected (write `ok: {logs: [did it]}`)
-    1:27 wrong-type: `logs` is a text where a list is expected (write `logs: ["…"]`)
-    1:28 wrong-type: an entry of `logs` is a number where a text is expected (put it in quotes)
+    1:27 wrong-type: `logs` is a string where a list is expected (write `logs: ["…"]`)
+    1:28 wrong-type: an entry of `logs` is a number where a string is expected (put it in quotes)
     1:33 wrong-type: `/etc/x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
     1:33 wrong-type: `` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
     1:28 wrong-type: `write` is a list where a mapping is expected (write `write: {"src/x.txt": "content"}`)
-    1:32 wrong-type: `x` is a number where a text is expected (put it in quotes)
+    1:32 wrong-type: `x` is a number where a string is expected (put it in quotes)
     "#);
 }
 
@@ -277,14 +277,14 @@ fn a_phase_reports_what_the_script_says() {
     );
     let attempt = attempt.unwrap();
     assert_eq!(attempt.partial, [json(r#"{"a": 1}"#), json(r#"{"a": [true, null, "x"]}"#)]);
-    let says = serde_json::Value::Object(attempt.says);
-    assert_eq!(says, json(r#"{"output": {"n": 1.5, "m": -3}, "insights": {}}"#));
+    let fields = serde_json::Value::Object(attempt.fields);
+    assert_eq!(fields, json(r#"{"output": {"n": 1.5, "m": -3}, "insights": {}}"#));
     let attempt = of_a_cycle("ok: {score: 40}").unwrap();
-    assert_eq!(attempt.says["output"]["quality_score"], 40);
-    assert_eq!(attempt.says["cycle_summary"]["success"], false);
+    assert_eq!(attempt.fields["output"]["quality_score"], 40);
+    assert_eq!(attempt.fields["cycle_summary"]["success"], false);
     let attempt = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
     assert_eq!((attempt.partial.len(), attempt.behaviour), (1, Behaviour::Crash));
-    assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().says["output"], serde_json::Value::Null);
+    assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().fields["output"], serde_json::Value::Null);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn behaviours_that_a_cycle_does_not_have_are_refused() {
     unknown-key: `scor` is not a key of `ok` (did you mean `score`?)
     wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
     unknown-key: `score` stands beside `output`, which has a score of its own (write it as `quality_score` in `output`)
-    wrong-type: `partial` is a text where an output, or a list of them is expected (write `partial: {progress: half}`)
+    wrong-type: `partial` is a string where an output, or a list of them is expected (write `partial: {progress: half}`)
     ");
     for (text, message) in [
         ("phases: {plan: [ok: {score: 3}]}", "`score` is not a key of `ok`"),
@@ -332,13 +332,13 @@ fn a_script_for_steps_that_appear_has_a_list_per_turn() {
     let script = "phases:\n  A.qa:\n    - ok: {report: {verdict: FAIL}}\n    - [crash, ok]\n";
     let turns = load(script, &roles).unwrap().turns;
     let turns = &turns[&StepId::new("A.qa").unwrap()];
-    assert_eq!(turns[0][0].says["verdict"], "FAIL");
+    assert_eq!(turns[0][0].fields["verdict"], "FAIL");
     assert_eq!(
         turns[1].iter().map(|attempt| &attempt.behaviour).collect::<Vec<_>>(),
         [&Behaviour::Crash, &Behaviour::default()]
     );
     let wrong = load("phases: {A.qa: [ok: {report: FAIL}]}", &roles).unwrap_err();
-    assert_eq!(wrong[0].message, "`report` is a text where a mapping is expected");
+    assert_eq!(wrong[0].message, "`report` is a string where a mapping is expected");
     let nested = load("phases: {plan: [[ok]]}", &ScriptSteps::of_peer()).unwrap_err();
     assert_eq!(nested[0].message, "an attempt of `plan` is a list");
 }

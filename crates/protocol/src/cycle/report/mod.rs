@@ -4,7 +4,7 @@ mod fields;
 mod form;
 mod phase_result;
 mod plan;
-mod tests_output;
+mod test_counts;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(super) use fields::{
 pub(super) use form::form;
 pub use phase_result::{PhaseResult, phase_result};
 pub(super) use plan::{merged, planned_tasks};
-pub(super) use tests_output::{TestCounts, count_tests, coverage};
+pub(super) use test_counts::{TestCounts, count_tests, coverage};
 
 use super::document::{Document, TaskStatus};
 use super::layout;

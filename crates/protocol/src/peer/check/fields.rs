@@ -211,12 +211,12 @@ fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Findi
         Kind::Flag => "true or false",
         Kind::Object => "an object",
         Kind::List => "a list",
-        Kind::PhaseOrNull => "a text or null",
-        Kind::Name | Kind::Text | Kind::Spec | Kind::Cycle | Kind::Prefix => "a text",
-        Kind::Time | Kind::CycleStatus | Kind::PhaseStatus | Kind::Phase | Kind::Mode => "a text",
+        Kind::PhaseOrNull => "a string or null",
+        Kind::Name | Kind::Text | Kind::Spec | Kind::Cycle | Kind::Prefix => "a string",
+        Kind::Time | Kind::CycleStatus | Kind::PhaseStatus | Kind::Phase | Kind::Mode => "a string",
     };
     match value.as_str() {
-        Some(text) if expected.starts_with("a text") => check_text(at, field, text, findings),
+        Some(text) if expected.starts_with("a string") => check_text(at, field, text, findings),
         Some(_) | None => {
             let repair = if value.is_null() && !field.required {
                 "leave it out until there is one".to_owned()
@@ -244,7 +244,7 @@ fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings)
     };
     match field.kind {
         Kind::Name if text.trim().is_empty() => {
-            findings.add(rule, at, format!("{} is empty", at.name), "write a text");
+            findings.add(rule, at, format!("{} is empty", at.name), "write a string");
         }
         Kind::Time => {
             if let Err(reason @ BadSecond) = text.parse::<Second>() {

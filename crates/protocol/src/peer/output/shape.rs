@@ -49,7 +49,7 @@ impl Shape {
     /// The name of the shape in messages.
     fn name(&self) -> String {
         match self {
-            Self::Text => "a text".to_owned(),
+            Self::Text => "a string".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Percent => "a number from 0 to 100".to_owned(),
             Self::Flag => "true or false".to_owned(),

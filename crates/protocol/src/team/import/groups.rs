@@ -3,10 +3,10 @@
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::super::claims::TEST_KINDS;
 use super::super::document::{Blocker, Feedback, GroupPart, StepWord, TestCounts};
 use super::super::state::{Hold, Limit, Stage};
 use super::super::step::Role;
+use super::super::verdicts::TEST_KINDS;
 use super::shape::{Shaped, objects, plain, texts};
 use super::{Claim, GroupId, ImportedGroup, count, time};
 use crate::Stamp;

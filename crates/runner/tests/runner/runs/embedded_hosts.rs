@@ -28,7 +28,7 @@ async fn a_renamed_machine_adopts_its_attempts() {
     // No command is configured; the error shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
     assert!(
-        matches!(&error, EngineError::NoProfile(missing) if missing[0].step.as_str() == "a"),
+        matches!(&error, EngineError::NoAdapter(missing) if missing[0].step.as_str() == "a"),
         "{error:?}"
     );
 }

@@ -22,7 +22,7 @@ async fn the_start_of_an_attempt_is_committed_with_its_action() {
     let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
-    assert!(matches!(error, EngineError::NoProfile { .. }), "{error:?}");
+    assert!(matches!(error, EngineError::NoAdapter { .. }), "{error:?}");
     let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     let actions: Vec<_> = journal.outbox.iter().map(|item| item.id.as_str()).collect();
     assert_eq!(actions, ["start a#1.1"]);

@@ -4,7 +4,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
 use protocol::run::{Change, Exit, Request, RunStatus, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, Typed};
-use runner::{Clock, History, Journal, RunAt, RunAtError};
+use runner::{Clock, History, Journal, ReadRevisionError, RunAtRevision};
 use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
 use testkit::harness::{append, commit_decision};
@@ -26,8 +26,10 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     for revision in
         [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
     {
-        let run_at =
-            RunAt::load(store.as_ref(), KINDS, &run, Some(Revision(revision))).await.unwrap().unwrap();
+        let run_at = RunAtRevision::load(store.as_ref(), KINDS, &run, Some(Revision(revision)))
+            .await
+            .unwrap()
+            .unwrap();
         let status = if revision % 2 == 0 { RunStatus::Paused } else { RunStatus::Running };
         assert_eq!(
             (run_at.state.run.status, run_at.revision, run_at.newest),
@@ -44,7 +46,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let halted_by = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().halted_by.unwrap();
     assert_eq!(halted_by.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
     assert!(history_at(newest.0).await.unwrap().halted_by.is_none());
-    let now = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let now = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
@@ -83,15 +85,15 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     for asked in [0, 2, u64::MAX] {
-        match RunAt::load(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
-            Err(error @ RunAtError::OutOfRange { .. }) => {
+        match RunAtRevision::load(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
+            Err(error @ ReadRevisionError::OutOfRange { .. }) => {
                 assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
             }
             other => panic!("{other:?}"),
         }
     }
     let missing = protocol::RunId::new("missing").unwrap();
-    assert!(RunAt::load(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
+    assert!(RunAtRevision::load(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -117,7 +119,7 @@ async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps
 async fn a_prompt_preview_changes_nothing() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
-    let run_at = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let run_at = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     let prompt = runner::preview_prompt(&run_at, &StepId::new("a").unwrap(), temp_store.path());
     assert_eq!(prompt.attempt.to_string(), "a#1.1");
     assert!(
@@ -127,6 +129,6 @@ async fn a_prompt_preview_changes_nothing() {
     );
     let context: serde_json::Value = serde_json::from_str(&prompt.context).unwrap();
     assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
-    let again = RunAt::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let again = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((again.machine().document(), again.revision), (run_at.machine().document(), run_at.revision));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol::peer::transition::recognise;
 use protocol::peer::{Checked, CycleStatus, Document, Peer, Phase, PhaseStatus, Transition, check_document};
 use protocol::{KINDS, Revision, RunId};
-use runner::RunAt;
+use runner::RunAtRevision;
 
 use super::super::Tally;
 use super::super::chaos::Chaos;
@@ -58,7 +58,7 @@ fn documents(scene: &Scene, run: &str) -> Vec<Arc<Document>> {
     let store = scene.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
-        let run_at = harness::wait(RunAt::load(store.as_ref(), KINDS, &run, revision));
+        let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision));
         run_at.expect("it can be read").expect("there is such a run")
     };
     let document = |revision| at(Some(Revision(revision))).machine().document().typed::<Peer>();

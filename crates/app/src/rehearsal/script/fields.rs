@@ -11,10 +11,10 @@ use crate::rehearsal::script_steps::{REPORT, ScriptStep};
 
 impl Reader<'_> {
     /// Reads the additional report fields of a step.
-    pub(super) fn says(&mut self, role: &ScriptStep, entries: &[Entry]) -> Fields {
+    pub(super) fn fields(&mut self, role: &ScriptStep, entries: &[Entry]) -> Fields {
         let mut fields = Fields::new();
-        let is_said = |entry: &&Entry| role.says.contains(&entry.key.value.as_str());
-        for Entry { key, value } in entries.iter().filter(is_said) {
+        let is_report_field = |entry: &&Entry| role.fields.contains(&entry.key.value.as_str());
+        for Entry { key, value } in entries.iter().filter(is_report_field) {
             let said = value.to_json();
             if key.value == REPORT {
                 match said {
@@ -47,7 +47,7 @@ impl Reader<'_> {
 
     /// Reads the partial outputs: one, or a list of them.
     pub(super) fn partial(&mut self, role: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
-        if role.says.is_empty() || self.roles.appear {
+        if role.fields.is_empty() || self.roles.appear {
             let message =
                 format!("{} `{}` has no output, so it cannot report progress", self.roles.word.0, role.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");

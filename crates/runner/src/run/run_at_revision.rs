@@ -11,7 +11,7 @@ use crate::run::{LoadError, find_kind, fold, load_machine, load_spec};
 
 /// A run at one revision.
 #[derive(Debug)]
-pub struct RunAt {
+pub struct RunAtRevision {
     pub run: RunId,
     pub spec: RunSpec,
     pub state: RunState,
@@ -23,20 +23,20 @@ pub struct RunAt {
 
 /// Why a revision of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum RunAtError {
+pub enum ReadRevisionError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("run `{run}` has no revision {asked}: it has 1 to {newest}")]
     OutOfRange { run: RunId, asked: Revision, newest: Revision },
 }
 
-impl From<ReadError> for RunAtError {
+impl From<ReadError> for ReadRevisionError {
     fn from(error: ReadError) -> Self {
         Self::Load(error.into())
     }
 }
 
-impl RunAt {
+impl RunAtRevision {
     /// Loads the run at a revision, or at the newest one. Returns `None` if there is no such run.
     ///
     /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
@@ -45,13 +45,13 @@ impl RunAt {
         kinds: Kinds,
         run: &RunId,
         revision: Option<Revision>,
-    ) -> Result<Option<Self>, RunAtError> {
+    ) -> Result<Option<Self>, ReadRevisionError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
         let kind = find_kind(kinds, run, &loaded.protocol)?;
         let newest = loaded.position.revision;
         let revision = revision.unwrap_or(newest);
         if revision < Revision(1) || revision > newest {
-            return Err(RunAtError::OutOfRange { run: run.clone(), asked: revision, newest });
+            return Err(ReadRevisionError::OutOfRange { run: run.clone(), asked: revision, newest });
         }
         let spec = load_spec(store, run).await?;
         let (snapshot, tail) = if revision == newest {
