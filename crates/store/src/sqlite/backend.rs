@@ -194,13 +194,12 @@ impl Store for SqliteStore {
 
     async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError> {
         let (run, epoch) = (lock.run().clone(), lock.epoch());
-        match self
-            .blocking(move |database| database.write(|tx| write::remove_run(tx, &run, position, epoch)))
-            .await
-        {
-            Ok(outcome) => outcome,
-            Err(failure) => Err(CommitError::Unavailable(failure.into())),
-        }
+        let removed = self.blocking(move |database| {
+            let removed = database.write(|tx| write::remove_run(tx, &run, position, epoch));
+            database.empty_log();
+            removed
+        });
+        removed.await.unwrap_or_else(|failure| Err(CommitError::Unavailable(failure.into())))
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {

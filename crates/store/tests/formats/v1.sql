@@ -1,7 +1,7 @@
 PRAGMA foreign_keys=OFF;
 BEGIN TRANSACTION;
 CREATE TABLE runs (
-        id       INTEGER PRIMARY KEY,
+        id       INTEGER PRIMARY KEY AUTOINCREMENT,
         name     TEXT    NOT NULL UNIQUE,
         protocol TEXT    NOT NULL,
         created  INTEGER NOT NULL,            -- microseconds since 1970

@@ -114,6 +114,20 @@ async fn everything_is_read_from_a_sound_database() {
 }
 
 #[tokio::test]
+async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = Location::find(directory.path(), Some("store".into())).unwrap();
+    let store = SqliteStore::open(&location).unwrap();
+    let (removed, next) = (RunId::new("removed").unwrap(), RunId::new("next").unwrap());
+    let position = store.commit(change(&removed, Position::absent(), "{\"of\":\"removed\"}")).await.unwrap();
+    let lock = store.lock_engine(&removed).await.unwrap();
+    store.remove_run(&lock, position).await.unwrap();
+    store.commit(change(&next, Position::absent(), "{\"of\":\"next\"}")).await.unwrap();
+    let salvage = Salvage::read(&location.database(), &directory.path().join("scratch")).unwrap();
+    assert_eq!(found(&salvage), BTreeMap::from([((2, 1), "{\"of\":\"next\"}".to_owned())]));
+}
+
+#[tokio::test]
 async fn a_damaged_page_costs_only_its_own_rows() {
     let mut random = Rng::with_seed(2);
     let used = used(&mut random).await;

@@ -86,6 +86,14 @@ impl Database {
         result
     }
 
+    /// Moves the write-ahead log into the database and truncates it, so that it has no older images of pages. While another
+    /// process reads, the log stays.
+    pub(crate) fn empty_log(&self) {
+        if let Some(writer) = &*lock(&self.writer) {
+            let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+
     fn write_locked<T, R>(
         &self,
         writer: &mut Connection,

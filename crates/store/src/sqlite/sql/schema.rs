@@ -17,8 +17,9 @@ pub(crate) const FORMAT: i64 = MIGRATIONS.len() as i64;
 const MIGRATIONS: &[&str] = &[
     // 1
     "
+    -- The id of a removed run is not used again: salvage may find old entries of it.
     CREATE TABLE runs (
-        id       INTEGER PRIMARY KEY,
+        id       INTEGER PRIMARY KEY AUTOINCREMENT,
         name     TEXT    NOT NULL UNIQUE,
         protocol TEXT    NOT NULL,
         created  INTEGER NOT NULL,            -- microseconds since 1970

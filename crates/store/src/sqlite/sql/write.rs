@@ -20,7 +20,7 @@ pub(crate) fn commit(
     tx: &Transaction<'_>,
     commit: &Commit,
 ) -> rusqlite::Result<Result<Position, CommitError>> {
-    // Fencing comes before the conflict: a replaced engine must stop, not reload.
+    // Fencing is checked first: a replaced engine must stop, whereas a conflict makes it reload.
     if let Some(held) = commit.epoch {
         let by = run_epoch(tx, &commit.run)?;
         if by > held {
@@ -122,7 +122,7 @@ fn write_views(tx: &Transaction<'_>, run: i64, views: &[ViewMark]) -> rusqlite::
     Ok(())
 }
 
-/// Removes a run, but not its epoch.
+/// Removes a run, but not its epoch: an old engine stays fenced if the name is used again.
 pub(crate) fn remove_run(
     tx: &Transaction<'_>,
     run: &RunId,

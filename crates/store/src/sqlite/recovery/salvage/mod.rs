@@ -2,8 +2,9 @@
 //!
 //! SQLite finds rows by walking trees, so one bad page near a root hides thousands of good ones. Salvage scans every
 //! image of every page instead, in the file and in the log. It accepts a row if its columns have the types of one of our
-//! tables, its overflow pages are complete, and its checksum or digest matches. Entries and blobs are never changed or
-//! deleted once written, so an old image of a page is as good as a new one.
+//! tables, its overflow pages are complete, and its checksum or digest matches. Entries and blobs are never changed
+//! once written, so an old image of a page is as good as a new one. Only the entries of a removed run are deleted: they are
+//! overwritten, and the log is emptied, unless another process reads it at that moment.
 //!
 //! The rows go to a scratch database, so that memory does not grow with the store. The runner rebuilds runs from them.
 //!
