@@ -88,7 +88,7 @@ impl TaskHandle {
         Self(mpsc::unbounded_channel().0)
     }
 
-    /// Returns the handle of an effect. `stop` asks it to stop at a point where that is safe.
+    /// Returns the handle of an effect. Each stop request goes to `stop`; the effect ends at its next safe point.
     pub(super) fn of_effect(stop: Stop) -> Self {
         let (sender, mut shutdowns) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -115,11 +115,10 @@ pub(crate) fn spawn_task(
     let span = tracing::info_span!("attempt", id = %attempt);
     let task = async move {
         let id = spec.attempt.clone();
-        // The shim is responsible for the timeout. This is for a shim that is suspended: it wakes once.
-        let wake_shim_at = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut task = AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at };
+        let mut task =
+            AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at: None };
         let report_progress = |progress| {
-            // If the engine is gone, the next one finds the event on disk.
+            // If the engine is gone, the next one finds the report on disk.
             let _ = events.send(match progress {
                 Progress::Lingering => AttemptEvent::Lingering { attempt: id.clone() },
                 Progress::PartialReport => AttemptEvent::Partial { attempt: attempt.clone() },
@@ -148,7 +147,7 @@ struct AttemptTask {
     shutdowns: mpsc::UnboundedReceiver<Shutdown>,
     /// The deadline for the process to exit after a valid report.
     linger_deadline: Option<Instant>,
-    /// When the shim is woken: one that has not enforced the timeout by then may be suspended (SIGSTOP).
+    /// When the shim gets one SIGCONT. It is responsible for the timeout, and one that still runs then may be suspended.
     wake_shim_at: Option<Instant>,
 }
 
@@ -157,6 +156,7 @@ impl AttemptTask {
         let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
         let mut handle = AttemptHandle::attach(&self.spec.dir_watcher, dir, mark)?;
         let mut launched = false;
+        self.wake_shim_at_timeout();
         loop {
             tokio::select! {
                 biased;
@@ -181,6 +181,8 @@ impl AttemptTask {
                         if let Some(end) = self.start(&mut handle).await? {
                             return Ok(end);
                         }
+                        // The preparation of the worktree may have taken longer than the timeout.
+                        self.wake_shim_at_timeout();
                     }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
@@ -195,6 +197,10 @@ impl AttemptTask {
                 }
             }
         }
+    }
+
+    fn wake_shim_at_timeout(&mut self) {
+        self.wake_shim_at = self.spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
     }
 
     /// Starts the attempt. Returns its end if it cannot be started.
@@ -240,7 +246,8 @@ impl AttemptTask {
             .expect("BUG: an action on the worktree has panicked")
     }
 
-    /// Kills processes of an attempt that has no claim, because its files were removed. Returns whether there were any.
+    /// Kills the processes of an attempt whose directory was deleted while it ran: they have no claim. Returns whether there
+    /// were any.
     async fn kill_unclaimed(&self) -> Result<bool, WatchFailed> {
         match self.spec.provenance {
             Provenance::New => Ok(false),

@@ -61,17 +61,17 @@ pub struct EngineConfig {
     /// The effects that the engine can perform.
     pub effects: Effects,
     pub boot_id: String,
-    /// The limit of open files for agents, if the engine has raised its own.
+    /// The engine's limit of open files before it was raised; agents get this one.
     pub descriptors: Option<u64>,
     /// The engine as an author of entries.
     pub author: Author,
 }
 
-/// What the current command overrides of the run's options, until it exits.
+/// What the current command asks for, until it exits: overrides of the run's options, and switches.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     pub profile: Option<AgentProfile>,
-    /// By the name of a step or agent; each replaces what the run has for that name, by field.
+    /// By step or agent. A field that is set replaces the same field of the run's role.
     pub roles: BTreeMap<String, Role>,
     /// Added to the variables of the run, replacing those of the same name.
     pub env: Vec<(String, String)>,
