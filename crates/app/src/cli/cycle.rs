@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PARALLEL)))]
     parallel: u32,
 
-    /// Explore beside `ra`, and run the tests once beside `ep`
+    /// Start to explore while `ra` still works, and run the tests once while `ep` works
     #[arg(long)]
     overlap: bool,
 
@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     auto: bool,
 
     /// Work in the checkout instead of a worktree
-    #[arg(long, conflicts_with_all = ["merge", "replace_branch"])]
+    #[arg(long, conflicts_with_all = ["merge", "continue_branch"])]
     in_place: bool,
 
     /// Fast-forward the base branch when the cycle has succeeded
@@ -62,7 +62,7 @@ pub(super) struct Arguments {
 
     /// Continue the branch `cycle/ID` if it exists
     #[arg(long)]
-    replace_branch: bool,
+    continue_branch: bool,
 
     /// The offset of times in the files, such as +08:00
     #[arg(long, value_name = "OFFSET", default_value = "+08:00", value_parser = parse_offset, allow_hyphen_values = true)]
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let wanted = TreesWanted {
                 no_merge: definition.merge_mode != MergeMode::FastForward,
                 integration: Some(format!("cycle/{run}")),
-                continue_branch: arguments.replace_branch,
+                continue_branch: arguments.continue_branch,
                 no_commit: false,
             };
             let options = worktrees::options(&workspace, &run, wanted);

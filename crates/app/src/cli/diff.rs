@@ -58,6 +58,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::json_pretty(&found);
         } else {
             head(&handle.run, &old, &new);
+            if found.is_empty() {
+                output::note("the revisions do not differ");
+            }
             print(&found, new.run_at.kind().info().steps_at);
         }
         Ok(Exit::Success)
@@ -66,9 +69,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Prints the differences, grouped by step.
 pub(super) fn print(found: &[Difference], steps_at: &str) {
-    if found.is_empty() {
-        output::note("the revisions do not differ");
-    }
     let mut group = Vec::new();
     for difference in found {
         let (about, field) = step_and_field(difference, steps_at);
@@ -87,7 +87,7 @@ async fn side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Failure
     Ok(Side { run_at, entry })
 }
 
-/// The compared value, with the same fields as `show --json`.
+/// Returns the compared value: two fields of `show --json`, whose status also tells whether an engine is alive.
 fn compared(run_at: &RunAtRevision) -> Value {
     json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.machine().document().to_value() })
 }
@@ -112,11 +112,13 @@ fn head(run: &RunId, old: &Side, new: &Side) {
     }
 }
 
-/// The step of a difference, if it has one, and the field.
+/// Splits the path of a difference into the step, if it is in one, and the field. A whole step is a field of the document.
 fn step_and_field<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
     let (about, field) = match path.as_slice() {
-        ["document", steps, step, field @ ..] if *steps == steps_at => (vec![*step], field),
+        ["document", steps, step, field @ ..] if *steps == steps_at && !field.is_empty() => {
+            (vec![*step], field)
+        }
         ["document", field @ ..] => (vec![], field),
         field => (vec![], field),
     };

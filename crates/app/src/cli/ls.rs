@@ -115,7 +115,7 @@ struct Listed {
     engine: EnginePresence,
     /// Whether the store is shared with other hosts.
     shared: bool,
-    /// The directory of its files, if it was deleted.
+    /// The run's directory, if it is missing.
     deleted_dir: Option<String>,
 }
 
@@ -202,8 +202,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Sets the directory of each run of a workflow that should be in its repository and is not. An engine may be about to make
-/// it.
+/// Sets `deleted_dir` of each `steps` run whose directory is missing in an existing repository. A run with an engine is left
+/// out: the engine may be about to make the directory.
 fn find_deleted_dirs(listed: &mut [Listed]) {
     let mut repos = BTreeMap::new();
     for Listed { row, summary, engine, deleted_dir, .. } in listed {
@@ -299,7 +299,12 @@ fn compare(sort: Sort, one: &Listed, other: &Listed) -> std::cmp::Ordering {
         Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
         Sort::Workflow => by_word(|summary| &summary.title),
-        Sort::Status => by_word(|summary| run_status::label(summary.status).1),
+        Sort::Status => {
+            let of = |listed: &Listed| {
+                listed.summary.as_ref().map(|summary| run_status::shown(summary, listed.engine).1)
+            };
+            of(one).cmp(&of(other))
+        }
         Sort::Progress => by(|summary| {
             let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
             done.saturating_mul(1_000_000) / total

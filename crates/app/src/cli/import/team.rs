@@ -89,7 +89,7 @@ struct Import<'a> {
 
 /// What became of it.
 enum Outcome {
-    /// Nothing was written: only a report was wanted.
+    /// Nothing was written: only a preview was asked for.
     DryRun(RunStatus),
     Imported(RunStatus),
     Exists,
@@ -140,12 +140,12 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
 /// Returns the name of the run: the session of the store, or a digest of its content.
 fn name_of(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
     let session = survey.session_id.as_deref();
-    // The grammar of step ids: run and step together name a report file.
+    // It must also be a valid step id, because run and step together name a report file.
     if let Some(run) = session.and_then(|id| StepId::new(id).and_then(RunId::new).ok()) {
         return Ok(run);
     }
     let digest = Digest::of(document.to_string().as_bytes()).to_string();
-    let digest: String = digest.chars().rev().take(8).collect();
+    let digest: String = digest.chars().take(8).collect();
     RunId::new(format!("team-{digest}")).map_err(|error| Failure::from_error(Exit::Bug, &error))
 }
 
@@ -266,6 +266,7 @@ impl Import<'_> {
                 "`{}` is imported already; nothing has changed",
                 directory.display()
             ));
+            lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));
             return;
         }
         for (id, what) in &survey.groups {
