@@ -1,7 +1,7 @@
-//! The pure part of Callboard: vocabulary, the [`run`] state machine shared by all protocols, and the protocols.
+//! The pure part of Callboard: ids and shared types, the [`run`] state machine shared by all protocols, and the protocols.
 //!
 //! Nothing here uses a clock, files, processes or a logger. Facts and requests come in; changes and actions go out. The
-//! `store` crate persists them, `supervisor` manages processes, and `runner` is the loop that connects the three.
+//! `store` crate persists them, `supervisor` manages processes, and `runner` is the loop that connects all of them.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 

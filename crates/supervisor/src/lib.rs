@@ -19,7 +19,7 @@
 //! * [`git`]: the worktrees, branches and merges of a run
 //! * `linux`: pidfds, `/proc`, inotify
 //!
-//! Which attempt runs, what a report means and what is retried is decided in `protocol` and carried out by `runner`.
+//! `protocol` decides which attempt runs, what a report means and what is retried; `runner` carries it out.
 
 pub mod adapter;
 mod atomic_file;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::wait::Watch;
 
-/// The longest time between two reads. Events alone would not show the file between two of them.
+/// The longest time between two reads. Waiting for events alone would miss what is in the file between two of them.
 const PACE: Duration = Duration::from_millis(1);
 
 /// What a reader has seen.

@@ -1,4 +1,4 @@
-//! A document outside its protocol: of any revision of a run.
+//! The document of a run at some revision, with the protocol's type erased.
 
 use std::any::Any;
 use std::fmt;
@@ -30,12 +30,12 @@ impl Document {
         self.0.sequence()
     }
 
-    /// Returns the last entry of the history that the document contains, if it has one.
+    /// Some documents contain a history of their changes: returns its last entry.
     pub fn last_change(&self) -> Option<Value> {
         self.0.last_change()
     }
 
-    /// Returns the rules that the document violates, as far as they are checked at every load.
+    /// Checks the rules that are checked at every load, and returns those that are violated.
     pub fn violations(&self) -> Vec<Violation> {
         self.0.violations()
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 
 use sha2::{Digest as _, Sha256};
 
-/// How much of the output a result has, in bytes.
+/// How many bytes of the output's end a result keeps.
 const KEPT: usize = 16 * 1024;
 
 /// What a result says about the output.

@@ -44,7 +44,7 @@ pub(crate) fn payload(database: &Path, steps: usize) -> anyhow::Result<String> {
     Ok("x".repeat(bytes / steps))
 }
 
-/// Measures the floor repeatedly, between the other measurements.
+/// Measures the floor in rounds, between the other measurements, so that the load of the machine affects both.
 pub(crate) struct Floor<'p> {
     program: &'p Path,
     connection: Connection,
@@ -70,7 +70,7 @@ impl<'p> Floor<'p> {
 
     pub(crate) fn measure(&mut self, rounds: usize) -> anyhow::Result<()> {
         for _ in 0..rounds {
-            // Without a directory the shim does nothing: the binary is loaded, and exits.
+            // Without its directory `__shim` exits at once, so this times the loading of our binary.
             self.nothing.push(spawn(Command::new(self.program).arg("__shim"))?);
             self.agent.push(spawn(&mut Command::new("/bin/true"))?);
             let begun = Instant::now();

@@ -37,7 +37,7 @@ impl Wakeup {
 
     /// Waits for a wakeup and returns all lines of the log.
     pub(super) async fn next(&mut self) -> io::Result<Vec<LogLine>> {
-        // Several wakeups may arrive as one: every line is read each time.
+        // Wakeups may be merged, so the whole log is read each time.
         let _ = self.pipe.read(&mut [0; 64]).await?;
         read(&self.log)
     }

@@ -81,7 +81,7 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
             let rect = &placed[*node];
             [(rect.center(), rect.y), (rect.center(), rect.bottom()), (rect.center(), bottom(*node))]
         });
-        // Not the top of the first box, nor what is below the top of the last one.
+        // The line starts at the bottom of the first box and ends at the top of the last.
         let points: Vec<_> = inner.skip(1).collect();
         points[..points.len() - 2].to_vec()
     });
@@ -108,14 +108,14 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     Layout { width, height, boxes: placed, needs, loop_backs }
 }
 
-/// Returns the distance of the next horizontal line of a gap from its layer, and counts it.
+/// Reserves the next horizontal line in the gap, and returns its distance from the layer.
 fn track(used: &mut usize) -> usize {
     let distance = LANE + *used % TRACKS * TRACK;
     *used += 1;
     distance
 }
 
-/// The steps, then the bends; and each edge as the nodes it passes.
+/// Returns the nodes, first the steps, then the bends, and for each edge the nodes it passes.
 fn nodes(graph: &Graph, sizes: &[(usize, usize)]) -> (Vec<Node>, Vec<Vec<usize>>) {
     let mut nodes: Vec<Node> = Vec::with_capacity(sizes.len());
     for (step, size) in graph.steps.iter().zip(sizes) {

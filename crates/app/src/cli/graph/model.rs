@@ -52,7 +52,7 @@ pub(super) struct Step {
 pub(super) struct Progress {
     #[serde(rename = "status", serialize_with = "status_label")]
     pub(super) kind: StatusKind,
-    /// The status in the document, in the words of its format.
+    /// The status as the protocol's document spells it.
     pub(super) document_status: &'static str,
     /// How long the step took, or has been running.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
@@ -143,7 +143,7 @@ fn sorted(steps: Vec<Step>) -> Vec<Step> {
             }
         }
     }
-    assert_eq!(order.len(), steps.len(), "BUG: the needs of a checked definition have no cycle");
+    assert_eq!(order.len(), steps.len(), "BUG: a checked definition has a cycle of needs");
     let mut position = vec![0; steps.len()];
     for (index, given) in order.iter().enumerate() {
         position[*given] = index;

@@ -152,7 +152,7 @@ fn parse_line(line: &[u8]) -> Result<(String, Value), (usize, String)> {
     let at_start = |why: &str| (1, why.to_owned());
     let mut item: Value = serde_json::from_str(text).map_err(|error| {
         let why = error.to_string();
-        // To serde_json it is always line 1.
+        // serde_json sees one line, so its own position says line 1; it is cut off.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
         (characters(text, error.column()), why)
     })?;

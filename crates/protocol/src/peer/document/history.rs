@@ -8,10 +8,10 @@ use super::{Phase, Second, Unknown};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryEntry {
     pub timestamp: Second,
-    /// Null for the cycle as a whole.
+    /// `None` if the event is about the whole cycle.
     pub phase: Option<Phase>,
     pub event: Event,
-    /// The document's `sequence` in the write that first had this entry.
+    /// The document's `sequence` after the write that added this entry.
     pub sequence: u64,
     #[serde(flatten)]
     pub unknown: Unknown,

@@ -12,7 +12,7 @@ use crate::peer::names::{MAX_SAFE_INTEGER, SpecName};
 pub(super) enum Prefix {
     Spec(SpecName),
     Global,
-    /// The predecessor of `global`: one counter per instruction.
+    /// Before `global` existed, cycles were numbered per instruction.
     Instruction(String),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Key {
 pub(super) struct CycleKey {
     pub(super) prefix: Prefix,
     pub(super) number: u64,
-    /// An archived copy: the keys of the cycle itself take precedence.
+    /// From `….archive.cycle.N`; used only if the cycle has no other keys.
     pub(super) archived: bool,
     pub(super) part: Part,
 }

@@ -1,6 +1,7 @@
 //! Migration of cycles that were stored before version 2 of the document.
 //!
-//! Earlier formats kept a cycle in many keys, or in one of several documents, with dots or colons as separators.
+//! Earlier formats kept a cycle in many keys, or in one document of several shapes; dots or colons separate the words of a
+//! key.
 //! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle with the functions
 //! that make every other write, as far as the cycle got. So the result keeps every rule. Nothing is written here.
 //!
@@ -131,7 +132,7 @@ fn remainder(old: &Value, new: Option<&Value>) -> Option<Value> {
 }
 
 impl Fragment {
-    /// Where version 2 has the fields of this key, if it has them under the same names.
+    /// The place in the version 2 document that has the fields of this key under the same names.
     fn target<'d>(&self, document: &'d Value) -> Option<&'d Value> {
         match self.part {
             Part::Document => Some(document),
