@@ -24,6 +24,8 @@ pub trait Present: Protocol {
     const RETRIES: bool;
     /// Whether `import` can give a run another name.
     const RENAMES: bool;
+    /// Whether the checks of a step are a turn of that step, after the work of its agent.
+    const CHECKS_FOLLOW: bool = false;
     /// The names of its agents, if its steps appear during a run: `--role` and `--model` accept them before that.
     const ROLES: &'static [&'static str] = &[];
     /// The built-in prompts of its agents, if it has any.

@@ -66,10 +66,11 @@ pub struct Deferred<C = Value, S = StepId> {
 }
 
 /// What works on a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// An agent: a process that reports.
+    #[default]
     Agent,
     /// A command: a process whose exit code is its report.
     Command,
@@ -77,6 +78,12 @@ pub enum StepKind {
     Person,
     /// The engine itself: an effect in the outside world, such as a merge.
     Effect,
+}
+
+impl StepKind {
+    pub fn is_agent(&self) -> bool {
+        *self == Self::Agent
+    }
 }
 
 /// The status of a step, as far as `retry` and `skip` need it.
@@ -316,6 +323,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
         _step: &Self::Step,
     ) -> Option<Question> {
         None
+    }
+    /// Returns the names of the conditions that the step waits for in its turn; none if it waits for a person or for nothing.
+    fn conditions(_definition: &Self::Definition, _state: &Self::State, _step: &Self::Step) -> Vec<String> {
+        Vec::new()
     }
     /// Reads the answer of a person to a step's question. Fails with the reason why it is none.
     fn parse_answer(

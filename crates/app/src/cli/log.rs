@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::Change;
-use protocol::{AttemptId, Kind, Revision, StepId};
+use protocol::{AttemptId, Kind, Revision, StepId, StepKind};
 use runner::{RunAtRevision, for_each_entry};
 use serde_json::json;
 use store::StoredEntry;
@@ -14,6 +14,7 @@ use super::block_on;
 use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, YELLOW, styled};
+use crate::present::turn;
 use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
@@ -179,11 +180,11 @@ impl<'a> Log<'a> {
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
             styled(DIM, entry.at),
-            entry_text::input(self.kind, &entry.input),
+            entry_text::input(self.kind, entry),
             styled(DIM, entry_text::author(&entry.by))
         ));
         if let Some(ended) = ended {
-            print_attempt(ended);
+            self.print_attempt(ended);
             output::data("     decision:");
         }
         let verdict = entry_text::verdict(self.kind, entry);
@@ -201,7 +202,10 @@ impl<'a> Log<'a> {
         for line in entry_text::statuses(entry) {
             output::data(format_args!("       {line}"));
         }
-        for attempt in started(entry) {
+        for (attempt, of) in started(entry) {
+            if of == StepKind::Effect {
+                continue;
+            }
             let files = match self.handle.host_of_files(&attempt, entry.by.host()) {
                 Some(host) => format!("its files are on `{host}`"),
                 None => self.handle.dir(&attempt).path().display().to_string(),
@@ -215,32 +219,30 @@ impl<'a> Log<'a> {
         let machine = self.full.as_ref()?.machine();
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
-            self.hosts.extend(started(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
+            self.hosts.extend(started(entry).map(|(attempt, _)| (attempt, entry.by.host().to_owned())));
         }
         let agent = |step: &StepId| if machine.has_step(step) { machine.agent(step) } else { String::new() };
-        let read = |attempt: &AttemptId, report| {
+        let read = |(attempt, of): (&AttemptId, StepKind), report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
-                return AttemptIo::remote(host, attempt, report);
+                return AttemptIo::remote(host, (attempt, of), report);
             }
             let expected = Expected {
                 run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),
             };
-            AttemptIo::read(&self.handle.dir(attempt), attempt, &expected, report)
+            AttemptIo::read(&self.handle.dir(attempt), (attempt, of), &expected, report)
         };
         let wanted = |attempt: &AttemptId| self.step.as_ref().is_none_or(|step| *step == attempt.step);
+        let started_here = started(entry).filter(|(attempt, _)| wanted(attempt));
         let started_here: Vec<_> =
-            started(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
-        let ended = entry.changes.iter().find_map(|change| match change {
-            Change::Ended { attempt, .. } => Some(attempt.clone()).filter(wanted),
-            _ => None,
-        });
+            started_here.map(|(attempt, of)| (attempt.clone(), read((&attempt, of), None))).collect();
+        let ended = turn::ended(entry).filter(|(attempt, _)| wanted(attempt));
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
-        let ended_io = ended.as_ref().map(|attempt| read(attempt, report));
+        let ended_io = ended.map(|ended| read(ended, report));
         self.running.extend(started_here);
-        ended.and_then(|attempt| self.running.remove(&attempt));
+        ended.and_then(|(attempt, _)| self.running.remove(attempt));
         ended_io
     }
 
@@ -251,56 +253,63 @@ impl<'a> Log<'a> {
                 output::json(&json!({ "attempt": attempt }));
                 continue;
             }
-            output::data(format_args!("{} is still running", styled(BOLD, &attempt.id)));
-            print_attempt(attempt);
+            let name = turn::attempt(self.kind, &attempt.id, attempt.kind);
+            output::data(format_args!("{} is still running", styled(BOLD, name)));
+            self.print_attempt(attempt);
         }
     }
-}
 
-/// The attempts that an entry starts.
-fn started(entry: &Entry) -> impl Iterator<Item = AttemptId> {
-    entry.changes.iter().filter_map(|change| match change {
-        Change::Started { attempt, .. } => Some(attempt.clone()),
-        _ => None,
-    })
-}
-
-fn print_attempt(attempt: &AttemptIo) {
-    let AttemptIo { id, files, prompt, report } = attempt;
-    let location = |file: &str| match files {
-        AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
-        AttemptFiles::Host(host) => format!("on `{host}`"),
-    };
-    output::data(format_args!("     prompt of {id}: {}", styled(DIM, location("prompt.md"))));
-    prompt.iter().for_each(print_text);
-    match report {
-        AttemptReport::Accepted { from, report } => {
-            output::data(format_args!("     report of {id}, from {from}:"));
-            let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
-            print_lines(text.lines());
+    fn print_attempt(&self, attempt: &AttemptIo) {
+        let AttemptIo { id, kind, files, prompt, report } = attempt;
+        let name = turn::attempt(self.kind, id, *kind);
+        let location = |file: &str| match files {
+            AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
+            AttemptFiles::Host(host) => format!("on `{host}`"),
+        };
+        if kind.is_agent() {
+            output::data(format_args!("     prompt of {id}: {}", styled(DIM, location("prompt.md"))));
         }
-        AttemptReport::Missing { stdout, stderr, rejected } => {
-            output::data(format_args!("     report of {id}: none was accepted"));
-            if let Some(rejected) = rejected {
-                output::data(format_args!("     refused: {}", rejected.reason));
-                print_text(&rejected.report);
+        prompt.iter().for_each(print_text);
+        match report {
+            AttemptReport::Accepted { from, report } => {
+                output::data(format_args!("     report of {name}, from {from}:"));
+                let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
+                print_lines(text.lines());
             }
-            for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
-                if !lines.is_empty() {
-                    let log = location(&format!("{name}.log"));
-                    output::data(format_args!("     the end of {}:", styled(DIM, log)));
-                    print_lines(lines.iter().map(String::as_str));
+            AttemptReport::Missing { stdout, stderr, rejected } => {
+                output::data(format_args!("     report of {name}: none was accepted"));
+                if let Some(rejected) = rejected {
+                    output::data(format_args!("     refused: {}", rejected.reason));
+                    print_text(&rejected.report);
+                }
+                for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
+                    if !lines.is_empty() {
+                        let log = location(&format!("{name}.log"));
+                        output::data(format_args!("     the end of {}:", styled(DIM, log)));
+                        print_lines(lines.iter().map(String::as_str));
+                    }
+                }
+                if stdout.is_empty() && stderr.is_empty() {
+                    output::data("     no output");
                 }
             }
-            if stdout.is_empty() && stderr.is_empty() {
-                output::data("     no output");
+            AttemptReport::Gone => {
+                output::data(format_args!("     report of {name}: its directory is gone"));
+            }
+            AttemptReport::None => output::data(format_args!("     report of {name}: none")),
+            AttemptReport::Remote => {
+                output::data(format_args!("     report of {name}: {}", location("stdout.log")));
             }
         }
-        AttemptReport::Gone => output::data(format_args!("     report of {id}: its directory is gone")),
-        AttemptReport::Remote => {
-            output::data(format_args!("     report of {id}: {}", location("stdout.log")));
-        }
     }
+}
+
+/// The attempts that an entry starts, and what works in their turns.
+fn started(entry: &Entry) -> impl Iterator<Item = (AttemptId, StepKind)> {
+    entry.changes.iter().filter_map(|change| match change {
+        Change::Started { attempt, kind, .. } => Some((attempt.clone(), *kind)),
+        _ => None,
+    })
 }
 
 fn print_text(text: &FileText) {

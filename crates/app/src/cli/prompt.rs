@@ -1,11 +1,12 @@
 //! `callboard prompt RUN STEP`.
 
-use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, RunAtRevision, preview_prompt};
+use protocol::{AttemptId, AttemptNo, Kind, StepId, StepKind, Turn};
+use runner::{AttemptRecord, History, RunAtRevision, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::present::turn;
 use crate::query::RunHandle;
 use crate::query::attempt_io::{self, FileText};
 use crate::workspace::LocationArgs;
@@ -58,13 +59,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let step = handle.step(&run_at, &arguments.step)?;
         let history = handle.history(&run_at).await?;
         let attempt = match arguments.attempt {
-            Some((turn, attempt_no)) => Some(find_attempt(&handle, &history, &step, turn, attempt_no)?),
+            Some(number) => Some(find_attempt(&handle, run_at.kind(), &history, &step, number)?),
             None if arguments.next => None,
-            None => history.newest_of(&step).map(|attempted| attempted.id.clone()),
+            None => newest(&history, &step).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
             Some(attempt) => read_given(&handle, &history, &attempt, arguments.context)?,
             None => {
+                refuse_checks(&run_at, &step)?;
                 note_what_is_missing(&run_at, &history, &step);
                 let preview = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
                 if arguments.context { preview.context } else { preview.prompt }
@@ -75,17 +77,47 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
+/// Returns the newest attempt of the step's agent, or of its command if no agent works on it.
+fn newest<'h>(history: &'h History, step: &StepId) -> Option<&'h AttemptRecord> {
+    let newest = |kind: StepKind| {
+        history.attempts.iter().rev().find(|attempted| attempted.id.step == *step && attempted.kind == kind)
+    };
+    newest(StepKind::Agent).or_else(|| newest(StepKind::Command))
+}
+
+/// Fails if the checks of the step run next: they have no prompt.
+fn refuse_checks(run_at: &RunAtRevision, step: &StepId) -> Result<(), Failure> {
+    let machine = run_at.machine();
+    if !turn::is_checks(run_at.kind(), machine.step_kind(step)) {
+        return Ok(());
+    }
+    let what = format_args!("the next turn of `{step}` runs its checks and has no prompt");
+    Err(Failure::usage(what).hint(format_args!(
+        "run `callboard prompt {} {step}` to see the prompt that its agent was given",
+        run_at.run
+    )))
+}
+
 /// Returns the attempt of the step, or an error that names the existing ones.
 fn find_attempt(
     handle: &RunHandle,
+    kind: &dyn Kind,
     history: &History,
     step: &StepId,
-    turn: Turn,
-    attempt_no: AttemptNo,
+    (turn, attempt_no): (Turn, AttemptNo),
 ) -> Result<AttemptId, Failure> {
     let id = AttemptId { step: step.clone(), turn, attempt_no };
-    if history.attempts.iter().any(|attempted| attempted.id == id) {
-        return Ok(id);
+    if let Some(attempted) = history.attempts.iter().find(|attempted| attempted.id == id) {
+        return match attempted.kind {
+            StepKind::Agent => Ok(id),
+            StepKind::Command if !kind.info().checks_follow => Ok(id),
+            StepKind::Command => Err(Failure::usage(format_args!(
+                "attempt `{id}` has no prompt: it runs the checks of `{step}`"
+            ))),
+            StepKind::Effect | StepKind::Person => {
+                Err(Failure::usage(format_args!("attempt `{id}` has no prompt: no agent works in this turn")))
+            }
+        };
     }
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));
     let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.step == *step).collect();
@@ -134,7 +166,7 @@ fn read_given(
 
 /// Says that the generated prompt is preliminary, and which results it lacks.
 fn note_what_is_missing(run_at: &RunAtRevision, history: &History, step: &StepId) {
-    if history.newest_of(step).is_none() {
+    if newest(history, step).is_none() {
         output::note(format_args!("`{step}` has no attempt yet; this is the prompt it would get now"));
     }
     let machine = run_at.machine();

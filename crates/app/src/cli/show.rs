@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::present::{StatusKind, StepSummary};
 use protocol::run::RunStatus;
-use protocol::{Outcome, Revision, Stamp, StepId};
+use protocol::{Outcome, Revision, Stamp, StepId, StepKind};
 use runner::RunAtRevision;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::engine::progress;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::present::run_status::{self, EnginePresence};
-use crate::present::{self, grid};
+use crate::present::{self, grid, turn};
 use crate::query::hosts;
 use crate::query::last_output::LastOutput;
 use crate::query::overview::{EngineStatus, Recovered, RunOverview};
@@ -247,7 +247,9 @@ fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> Stri
             | StepActivity::Held { .. }
             | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
-        Some(StepActivity::WaitingForPerson { .. }) => step_status::label(StatusKind::Waiting),
+        Some(StepActivity::WaitingForPerson { .. } | StepActivity::WaitingForConditions { .. }) => {
+            step_status::label(StatusKind::Waiting)
+        }
         Some(
             StepActivity::Running { .. }
             | StepActivity::Stopping { .. }
@@ -274,8 +276,9 @@ fn details(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> Str
 fn activity(doing: &StepActivity, now: Stamp) -> String {
     let length = |since: &Stamp| output::duration(now.since(*since));
     match doing {
-        StepActivity::Running { since, slow, last_output, host, .. } => {
-            let working = styled(DIM, format_args!("for {}{}", length(since), on(host)));
+        StepActivity::Running { since, kind, slow, last_output, host, .. } => {
+            let checks = if *kind == StepKind::Command { "checks " } else { "" };
+            let working = styled(DIM, format_args!("{checks}for {}{}", length(since), on(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
                 let (usual, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
@@ -298,6 +301,10 @@ fn activity(doing: &StepActivity, now: Stamp) -> String {
         StepActivity::WaitingForPerson { since, question, .. } => {
             let question = question.as_deref().map(|question| format!(": {}", output::single_line(question)));
             format!("waits for a person for {}{}", length(since), question.unwrap_or_default())
+        }
+        StepActivity::WaitingForConditions { since, conditions, question, .. } => {
+            let (conditions, length) = (turn::conditions(conditions), length(since));
+            format!("waits for {conditions} for {length}: {}", output::single_line(question))
         }
         StepActivity::WaitingForSteps { steps } if steps.is_empty() => String::new(),
         StepActivity::WaitingForSteps { steps } => {
@@ -342,7 +349,7 @@ fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
-        last.attempt,
+        turn::attempt(machine.kind(), &last.attempt, last.kind),
         output::single_line(&last.error)
     ));
     match (&last.log, &last.host) {
@@ -350,6 +357,8 @@ fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
         (None, Some(host)) => {
             output::data(format_args!("  {}", styled(DIM, format_args!("its logs are on {host}"))));
         }
+        // An effect without checks never had one.
+        (None, None) if last.kind == StepKind::Effect => {}
         (None, None) => output::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod grid;
 pub(crate) mod run_status;
+pub(crate) mod turn;
 
 use anstyle::Style;
 use protocol::present::{Line, Tone};

@@ -5,8 +5,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::AttemptId;
 use protocol::report::{Expected, Report};
+use protocol::{AttemptId, StepKind};
 use runner::last_lines;
 use serde::Serialize;
 use supervisor::AttemptDir;
@@ -20,9 +20,12 @@ const MAX_LINES: usize = 20;
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptIo {
     pub(crate) id: AttemptId,
+    /// What worked in its turn.
+    #[serde(skip_serializing_if = "StepKind::is_agent")]
+    pub(crate) kind: StepKind,
     #[serde(flatten)]
     pub(crate) files: AttemptFiles,
-    /// `None` if the files are on another host.
+    /// `None` if no agent works in this turn, or the files are on another host.
     pub(crate) prompt: Option<FileText>,
     pub(crate) report: AttemptReport,
 }
@@ -66,6 +69,8 @@ pub(crate) enum AttemptReport {
     },
     /// No accepted report, and its directory was removed.
     Gone,
+    /// The engine itself worked in this turn and has no report.
+    None,
     /// No accepted report, and its output is on another host.
     Remote,
 }
@@ -80,23 +85,33 @@ impl AttemptIo {
     /// Reads the files of an attempt on this host. `report` is the accepted report from the journal.
     pub(crate) fn read(
         dir: &AttemptDir,
-        attempt: &AttemptId,
+        (attempt, kind): (&AttemptId, StepKind),
         expected: &Expected,
         report: Option<&Report>,
     ) -> Self {
+        let (prompt, report) = match kind {
+            StepKind::Agent => (Some(beginning(&dir.prompt())), report_of(dir, expected, report)),
+            StepKind::Command | StepKind::Effect | StepKind::Person => (None, own_report(dir, kind, report)),
+        };
         Self {
             id: attempt.clone(),
+            kind,
             files: AttemptFiles::Directory(dir.path().to_owned()),
-            prompt: Some(beginning(&dir.prompt())),
-            report: report_of(dir, expected, report),
+            prompt,
+            report,
         }
     }
 
     /// Describes an attempt whose files are on another host by its accepted report.
-    pub(crate) fn remote(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
+    pub(crate) fn remote(
+        host: &str,
+        (attempt, kind): (&AttemptId, StepKind),
+        report: Option<&Report>,
+    ) -> Self {
         let from = || format!("the journal; its files are on `{host}`");
         Self {
             id: attempt.clone(),
+            kind,
             files: AttemptFiles::Host(host.to_owned()),
             prompt: None,
             report: report.map_or(AttemptReport::Remote, |report| AttemptReport::Accepted {
@@ -104,6 +119,17 @@ impl AttemptIo {
                 report: Box::new(report.clone()),
             }),
         }
+    }
+}
+
+/// Returns the report of a turn in which no agent works.
+fn own_report(dir: &AttemptDir, kind: StepKind, report: Option<&Report>) -> AttemptReport {
+    let by = if kind == StepKind::Command { "its checks" } else { "the engine" };
+    match report {
+        Some(report) => AttemptReport::Accepted { from: by.to_owned(), report: Box::new(report.clone()) },
+        None if kind == StepKind::Command && dir.path().is_dir() => output_of(dir, None),
+        None if kind == StepKind::Command => AttemptReport::Gone,
+        None => AttemptReport::None,
     }
 }
 
@@ -129,6 +155,10 @@ fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> 
         Collected::Unfit(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
         Collected::Valid(..) | Collected::Missing => None,
     };
+    output_of(dir, rejected)
+}
+
+fn output_of(dir: &AttemptDir, rejected: Option<RejectedReport>) -> AttemptReport {
     AttemptReport::Missing {
         stdout: last_lines(&dir.stdout(), MAX_LINES),
         stderr: last_lines(&dir.stderr(), MAX_LINES),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit};
-use protocol::{Revision, Stamp, StepId};
+use protocol::{Revision, Stamp, StepId, StepKind};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
@@ -48,8 +48,8 @@ pub(crate) async fn mark_slow(
 ) -> Result<(), Failure> {
     let running = steps.iter_mut().filter_map(|(step, activity)| match activity {
         // A young attempt cannot be slow; most calls end here.
-        StepActivity::Running { since, slow, .. } if now.since(*since) >= MARGIN => {
-            Some((step, (*since, slow)))
+        StepActivity::Running { since, slow, kind, .. } if now.since(*since) >= MARGIN => {
+            Some((step, (*since, slow, *kind)))
         }
         _ => None,
     });
@@ -57,24 +57,28 @@ pub(crate) async fn mark_slow(
     if running.is_empty() {
         return Ok(());
     }
-    let mut samples: BTreeMap<StepId, Vec<Duration>> =
-        running.keys().map(|step| ((*step).clone(), Vec::new())).collect();
+    let mut samples: Samples =
+        running.iter().map(|(step, (.., kind))| ((*step).clone(), (*kind, Vec::new()))).collect();
     for attempted in history.attempts.iter().rev() {
         if let Some(over) = &attempted.over
             && over.exit == Exit::Reported
         {
-            add_sample(&mut samples, &attempted.id.step, over.took);
+            add_sample(&mut samples, &attempted.id.step, attempted.kind, over.took);
         }
     }
     add_other_runs(handle, run_at, now, &mut samples).await?;
-    for (step, (since, slow)) in &mut running {
-        **slow = samples.get(*step).and_then(|samples| compare(now.since(*since), samples));
+    for (step, (since, slow, _)) in &mut running {
+        **slow = samples.get(*step).and_then(|(_, samples)| compare(now.since(*since), samples));
     }
     Ok(())
 }
 
-fn add_sample(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took: Option<Duration>) {
-    if let (Some(samples), Some(took)) = (samples.get_mut(step), took)
+/// How long attempts of a step took, and what worked in their turns: checks say nothing about the work of an agent.
+type Samples = BTreeMap<StepId, (StepKind, Vec<Duration>)>;
+
+fn add_sample(samples: &mut Samples, step: &StepId, of: StepKind, took: Option<Duration>) {
+    if let (Some((kind, samples)), Some(took)) = (samples.get_mut(step), took)
+        && *kind == of
         && samples.len() < MAX_SAMPLES
     {
         samples.push(took);
@@ -85,7 +89,7 @@ async fn add_other_runs(
     handle: &RunHandle,
     run_at: &RunAtRevision,
     now: Stamp,
-    samples: &mut BTreeMap<StepId, Vec<Duration>>,
+    samples: &mut Samples,
 ) -> Result<(), Failure> {
     let rows = handle.store.runs().await?;
     let is_same_workflow = |row: &&store::RunRow| {
@@ -94,7 +98,7 @@ async fn add_other_runs(
             && workspace::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
     };
     for row in rows.iter().rev().filter(is_same_workflow).take(MAX_RUNS) {
-        if samples.values().all(|samples| samples.len() >= MAX_SAMPLES) {
+        if samples.values().all(|(_, samples)| samples.len() >= MAX_SAMPLES) {
             break;
         }
         let after = Revision(row.revision.0.saturating_sub(MAX_ENTRIES));
@@ -102,21 +106,21 @@ async fn add_other_runs(
             // Skip a run that another version has written.
             let Ok(entry) = Entry::decode(&stored.body) else { break };
             if entry.at <= now
-                && let Some((step, took)) = reported(&entry)
+                && let Some((step, of, took)) = reported(&entry)
             {
-                add_sample(samples, &step, Some(took));
+                add_sample(samples, &step, of, Some(took));
             }
         }
     }
     Ok(())
 }
 
-/// Returns the step and duration of the attempt that ended with a report in this entry.
-fn reported(entry: &Entry) -> Option<(StepId, Duration)> {
+/// Returns the step, the kind and the duration of the attempt that ended with a report in this entry.
+fn reported(entry: &Entry) -> Option<(StepId, StepKind, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::Reported } => Some((attempt.step.clone(), took)),
+        Change::Ended { attempt, exit: Exit::Reported, kind } => Some((attempt.step.clone(), *kind, took)),
         _ => None,
     })
 }

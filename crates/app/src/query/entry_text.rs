@@ -1,11 +1,13 @@
 //! Journal entries in words: the author, the input, and the result.
 
+use protocol::checks::{self, CheckResult};
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Ending, Fact, Request, RunStatus, StopCause};
-use protocol::{Kind, Outcome};
+use protocol::{Kind, Outcome, StepKind};
 use serde_json::Value;
 
 use crate::output;
+use crate::present::turn;
 
 pub(crate) fn author(author: &Author) -> String {
     match author {
@@ -15,8 +17,8 @@ pub(crate) fn author(author: &Author) -> String {
     }
 }
 
-pub(crate) fn input(kind: &dyn Kind, input: &Input) -> String {
-    match input {
+pub(crate) fn input(kind: &dyn Kind, entry: &Entry) -> String {
+    match &entry.input {
         Input::Opened { .. } => "run started".to_owned(),
         Input::Request { request, reason } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -32,9 +34,15 @@ pub(crate) fn input(kind: &dyn Kind, input: &Input) -> String {
         Input::Deferred => "deferred transition".to_owned(),
         Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, evidence } => match fact {
-            Fact::Ended { attempt, .. } => format!("{attempt} ended"),
+            Fact::Ended { attempt, .. } => {
+                let of = turn::ended(entry).map_or(StepKind::Agent, |(_, of)| of);
+                format!("{} ended", turn::attempt(kind, attempt, of))
+            }
             Fact::BackoffElapsed { attempt } => format!("back-off elapsed, retrying `{}`", attempt.step),
             Fact::Answered { step, turn, .. } => {
+                if let Some(conditions) = turn::fulfilled(entry) {
+                    return format!("{} for {step}#{turn}", turn::hold(conditions));
+                }
                 let answer = evidence.as_deref().and_then(|evidence| evidence.answer.as_ref());
                 let answer = answer.map(|answer| format!(": {}", output::single_line(&answer.to_string())));
                 format!("{step}#{turn} was answered{}", answer.unwrap_or_default())
@@ -70,6 +78,14 @@ pub(crate) fn verdict(kind: &dyn Kind, entry: &Entry) -> Option<String> {
         | Fact::BackoffElapsed { .. } => return None,
     };
     let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
+    if turn::fulfilled(entry).is_some() {
+        return None;
+    }
+    if turn::ended(entry).is_some_and(|(_, of)| turn::is_checks(kind, of)) {
+        let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
+        let results: Vec<_> = results.iter().map(CheckResult::summary).collect();
+        return Some(output::single_line(&results.join(", ")));
+    }
     let log = report
         .and_then(|report| report.logs.last())
         .map(|log| format!(": {}", output::single_line(log)))

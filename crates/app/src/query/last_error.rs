@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::present::StatusKind;
 use protocol::run::Exit;
-use protocol::{AttemptId, Revision, Stamp};
+use protocol::{AttemptId, Revision, Stamp, StepKind};
 use runner::{AttemptEnd, AttemptRecord, History, RunAtRevision};
 use serde::Serialize;
 use supervisor::AttemptDir;
@@ -14,6 +14,9 @@ use super::RunHandle;
 #[derive(Debug, Serialize)]
 pub(crate) struct LastError {
     pub(crate) attempt: AttemptId,
+    /// What worked in its turn.
+    #[serde(skip_serializing_if = "StepKind::is_agent")]
+    pub(crate) kind: StepKind,
     pub(crate) at: Stamp,
     pub(crate) revision: Revision,
     pub(crate) error: String,
@@ -35,6 +38,7 @@ pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History
     let is_remote = || handle.store.is_shared() && attempted.host != store::host_name();
     Some(LastError {
         attempt: attempted.id.clone(),
+        kind: attempted.kind,
         at: over.at,
         revision: over.revision,
         error,

@@ -33,8 +33,8 @@ fn input_concerns(input: &Input, step: &StepId) -> bool {
 fn change_concerns(kind: &dyn Kind, change: &Change, step: &StepId) -> bool {
     match change {
         Change::Queued { step: about, .. }
-        | Change::Waiting { step: about }
-        | Change::Answered { step: about }
+        | Change::Waiting { step: about, .. }
+        | Change::Answered { step: about, .. }
         | Change::BackoffElapsed { step: about }
         | Change::Dequeued { step: about } => about == step,
         Change::Started { attempt, .. }

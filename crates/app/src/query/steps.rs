@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::rules::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
-use protocol::{AttemptId, Stamp, StepId, Turn};
+use protocol::{AttemptId, Stamp, StepId, StepKind, Turn};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
@@ -17,6 +17,9 @@ pub(crate) enum StepActivity {
     Running {
         attempt: AttemptId,
         since: Stamp,
+        /// What works in this turn.
+        #[serde(skip_serializing_if = "StepKind::is_agent")]
+        kind: StepKind,
         /// Its host, if it is not this one.
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
@@ -52,6 +55,8 @@ pub(crate) enum StepActivity {
         #[serde(skip_serializing_if = "Option::is_none")]
         question: Option<String>,
     },
+    /// Conditions outside of the run must hold.
+    WaitingForConditions { turn: Turn, since: Stamp, conditions: Vec<String>, question: String },
     /// Needs steps that have not succeeded.
     WaitingForSteps { steps: Vec<StepId> },
 }
@@ -113,11 +118,18 @@ fn turn_activity(
     let starts_steps = run_at.state.run.status.starts();
     match active.status {
         TurnStatus::Running => {
-            StepActivity::Running { attempt, since: started, host, slow: None, last_output: None }
+            let kind = run_at.machine().step_kind(step);
+            StepActivity::Running { attempt, since: started, kind, host, slow: None, last_output: None }
         }
         TurnStatus::Waiting => {
-            let question = run_at.machine().question(step).map(|question| question.text);
-            StepActivity::WaitingForPerson { turn: active.turn, since, question }
+            let machine = run_at.machine();
+            let question = machine.question(step).map(|question| question.text);
+            let (turn, conditions) = (active.turn, machine.conditions(step));
+            if conditions.is_empty() {
+                return StepActivity::WaitingForPerson { turn, since, question };
+            }
+            let question = question.unwrap_or_default();
+            StepActivity::WaitingForConditions { turn, since, conditions, question }
         }
         TurnStatus::Stopping => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);

@@ -73,7 +73,7 @@ pub(super) fn record(
 fn step_change(document: &mut Document, change: &Change<IssueChange>, entry: &Entry<Issue>) {
     let at = entry.at;
     match change {
-        Change::Started { attempt, counted_attempt } => {
+        Change::Started { attempt, counted_attempt, .. } => {
             let turns = attempt.turn.0;
             *step_mut(document, &attempt.step) = StepRecord {
                 status: StepState::Running,
@@ -87,11 +87,11 @@ fn step_change(document: &mut Document, change: &Change<IssueChange>, entry: &En
                 document.pipeline.current_agent = Some(agent.to_owned());
             }
         }
-        Change::Waiting { step } => {
+        Change::Waiting { step, .. } => {
             let record = step_mut(document, step);
             (record.status, record.started_at, record.ended_at) = (StepState::Waiting, Some(at), None);
         }
-        Change::Ended { attempt, exit } => {
+        Change::Ended { attempt, exit, .. } => {
             let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
             let record = step_mut(document, &attempt.step);
             (record.ended_at, record.error) = (Some(at), error);
@@ -105,7 +105,7 @@ fn step_change(document: &mut Document, change: &Change<IssueChange>, entry: &En
                 | Exit::Drained => StepState::Pending,
             };
         }
-        Change::Answered { step } => {
+        Change::Answered { step, .. } => {
             let record = step_mut(document, step);
             (record.status, record.ended_at) = (StepState::Done, Some(at));
         }

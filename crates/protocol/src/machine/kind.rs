@@ -33,6 +33,8 @@ pub struct KindInfo {
     pub retries: bool,
     /// Whether `import` can give a run another name.
     pub renames: bool,
+    /// Whether the checks of a step are a turn of that step, after the work of its agent.
+    pub checks_follow: bool,
     /// Whether every write of the document is checked before it is committed.
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
@@ -111,6 +113,7 @@ impl<P: Present> KindOf<P> {
         skips: P::SKIPS,
         retries: P::RETRIES,
         renames: P::RENAMES,
+        checks_follow: P::CHECKS_FOLLOW,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
         guards_view: P::GUARDS_VIEW,

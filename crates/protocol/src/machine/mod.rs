@@ -76,6 +76,7 @@ pub trait Machine: Debug + Send + Sync {
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport;
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
     fn question(&self, step: &StepId) -> Option<Question>;
+    fn conditions(&self, step: &StepId) -> Vec<String>;
     fn parse_answer(&self, step: &StepId, answer: &Answer) -> Result<Value, String>;
     fn answer_file(&self, step: &StepId) -> Option<AnswerFile>;
     fn parse_answer_file(&self, step: &StepId, text: &str) -> Result<Option<Answer>, String>;
@@ -303,6 +304,10 @@ impl<P: Present> Machine for Typed<P> {
 
     fn question(&self, step: &StepId) -> Option<Question> {
         P::question(&self.definition, &self.document, &self.step(step))
+    }
+
+    fn conditions(&self, step: &StepId) -> Vec<String> {
+        P::conditions(&self.definition, &self.state, &self.step(step))
     }
 
     fn answer_file(&self, step: &StepId) -> Option<AnswerFile> {

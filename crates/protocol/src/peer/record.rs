@@ -74,7 +74,7 @@ fn write(
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A recovery may have put the document back to before the phase; then there is nothing to write.
-        Change::Ended { attempt, exit: Exit::WillRetry { .. } } => {
+        Change::Ended { attempt, exit: Exit::WillRetry { .. }, .. } => {
             let phase = Phase::parse(attempt.step.as_str())?;
             (document.position() == Position::InProgress(phase))
                 .then(|| change::fail_attempt(document, phase, error_detail(evidence), at))

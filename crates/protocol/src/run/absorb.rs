@@ -115,7 +115,8 @@ fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
         Ending::Interrupted | Ending::Stopped => after_interruption(run.status, &active, &attempt),
     };
     let mut decision = Decision::nothing();
-    decision.apply(run, Change::Ended { attempt, exit });
+    let kind = run.machine.step_kind(&attempt.step);
+    decision.apply(run, Change::Ended { attempt, exit, kind });
     if let Some(event) = event {
         decide(run, event, &mut decision);
     }
@@ -131,7 +132,8 @@ fn answered(run: &mut Run, step: StepId, turn: Turn, verdict: Value) -> Absorbed
         Some(_) => {}
     }
     let mut decision = Decision::nothing();
-    decision.apply(run, Change::Answered { step: step.clone() });
+    let conditions = run.machine.conditions(&step);
+    decision.apply(run, Change::Answered { step: step.clone(), conditions });
     decide(run, Event::Reported { step, verdict }, &mut decision);
     settle(run, &mut decision);
     Absorbed::Decided(decision)
@@ -219,7 +221,10 @@ fn queue(run: &mut Run, step: StepId, decision: &mut Decision) {
     let turn = run.turns.get(&step).copied().unwrap_or_default().next();
     decision.apply(run, Change::Queued { step: step.clone(), turn });
     match run.machine.step_kind(&step) {
-        StepKind::Person => decision.apply(run, Change::Waiting { step }),
+        StepKind::Person => {
+            let conditions = run.machine.conditions(&step);
+            decision.apply(run, Change::Waiting { step, conditions });
+        }
         StepKind::Agent | StepKind::Command | StepKind::Effect => {}
     }
 }

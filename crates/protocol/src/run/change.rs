@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::{Run, RunStatus};
+use crate::rules::StepKind;
 use crate::{AttemptId, AttemptNo, StepId, Turn};
 
 /// One transition of a run. The journal consists of these, so released variants must stay readable.
@@ -22,13 +23,19 @@ pub enum Change<C = Value> {
         step: StepId,
         turn: Turn,
     },
-    /// The turn waits for the answer of a person.
+    /// The turn waits for the answer of a person, or until its conditions hold.
     Waiting {
         step: StepId,
+        /// The names of the conditions; none if a person is asked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        conditions: Vec<String>,
     },
-    /// A person has answered. The turn ends.
+    /// A person has answered, or the conditions hold. The turn ends.
     Answered {
         step: StepId,
+        /// The names of the conditions; none if a person was asked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        conditions: Vec<String>,
     },
     /// The back-off has elapsed; the step waits for a slot.
     BackoffElapsed {
@@ -38,6 +45,9 @@ pub enum Change<C = Value> {
     Started {
         attempt: AttemptId,
         counted_attempt: u32,
+        /// What works in this turn. Entries of older versions do not have it.
+        #[serde(default, skip_serializing_if = "StepKind::is_agent")]
+        kind: StepKind,
     },
     StopRequested {
         attempt: AttemptId,
@@ -46,6 +56,9 @@ pub enum Change<C = Value> {
     Ended {
         attempt: AttemptId,
         exit: Exit,
+        /// What worked in this turn. Entries of older versions do not have it.
+        #[serde(default, skip_serializing_if = "StepKind::is_agent")]
+        kind: StepKind,
     },
     /// A step without a live attempt loses its turn.
     Dequeued {
@@ -60,16 +73,22 @@ impl<C> Change<C> {
             Self::Protocol { transition } => Change::Protocol { transition: read(transition)? },
             Self::Status { status } => Change::Status { status: *status },
             Self::Queued { step, turn } => Change::Queued { step: step.clone(), turn: *turn },
-            Self::Waiting { step } => Change::Waiting { step: step.clone() },
-            Self::Answered { step } => Change::Answered { step: step.clone() },
+            Self::Waiting { step, conditions } => {
+                Change::Waiting { step: step.clone(), conditions: conditions.clone() }
+            }
+            Self::Answered { step, conditions } => {
+                Change::Answered { step: step.clone(), conditions: conditions.clone() }
+            }
             Self::BackoffElapsed { step } => Change::BackoffElapsed { step: step.clone() },
-            Self::Started { attempt, counted_attempt } => {
-                Change::Started { attempt: attempt.clone(), counted_attempt: *counted_attempt }
+            Self::Started { attempt, counted_attempt, kind } => {
+                Change::Started { attempt: attempt.clone(), counted_attempt: *counted_attempt, kind: *kind }
             }
             Self::StopRequested { attempt, reason } => {
                 Change::StopRequested { attempt: attempt.clone(), reason: *reason }
             }
-            Self::Ended { attempt, exit } => Change::Ended { attempt: attempt.clone(), exit: *exit },
+            Self::Ended { attempt, exit, kind } => {
+                Change::Ended { attempt: attempt.clone(), exit: *exit, kind: *kind }
+            }
             Self::Dequeued { step } => Change::Dequeued { step: step.clone() },
         })
     }

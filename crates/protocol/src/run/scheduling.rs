@@ -38,7 +38,8 @@ pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
         let active = &run.active_turns[&step];
         let counted_attempt = active.failures + 1;
         let attempt = AttemptId { turn: active.turn, attempt_no: active.attempt_no.next(), step };
-        decision.apply(run, Change::Started { attempt: attempt.clone(), counted_attempt });
+        let kind = run.machine.step_kind(&attempt.step);
+        decision.apply(run, Change::Started { attempt: attempt.clone(), counted_attempt, kind });
         decision.actions.push(Action::Start { attempt });
     }
     decision

@@ -164,7 +164,7 @@ impl Run {
                     },
                 );
             }
-            Change::Waiting { step } => self.active(step).status = TurnStatus::Waiting,
+            Change::Waiting { step, .. } => self.active(step).status = TurnStatus::Waiting,
             Change::BackoffElapsed { step } => self.active(step).status = TurnStatus::Queued,
             Change::Started { attempt, .. } => {
                 let active = self.active(&attempt.step);
@@ -172,7 +172,7 @@ impl Run {
                 active.status = TurnStatus::Running;
             }
             Change::StopRequested { attempt, .. } => self.active(&attempt.step).status = TurnStatus::Stopping,
-            Change::Ended { attempt, exit } => {
+            Change::Ended { attempt, exit, .. } => {
                 let active = self.active(&attempt.step);
                 match exit {
                     Exit::WillRetry { failures, .. } => {
@@ -189,7 +189,7 @@ impl Run {
                     }
                 }
             }
-            Change::Answered { step } | Change::Dequeued { step } => {
+            Change::Answered { step, .. } | Change::Dequeued { step } => {
                 self.active_turns.remove(step);
             }
         }
@@ -204,8 +204,8 @@ impl Run {
             Change::Status { .. } => true,
             Change::Protocol { transition } => self.machine.admits(transition),
             Change::Queued { step, .. } => self.machine.has_step(step),
-            Change::Waiting { step }
-            | Change::Answered { step }
+            Change::Waiting { step, .. }
+            | Change::Answered { step, .. }
             | Change::BackoffElapsed { step }
             | Change::Dequeued { step } => self.active_turns.contains_key(step),
             Change::Started { attempt, .. }

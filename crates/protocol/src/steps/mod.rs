@@ -169,6 +169,19 @@ impl Protocol for Steps {
         people::question(definition, document, step)
     }
 
+    fn conditions(definition: &Definition, state: &State, step: &StepId) -> Vec<String> {
+        match state.phase(definition, step) {
+            Phase::Conditions => definition.step(step).gates.clone(),
+            Phase::When
+            | Phase::Items
+            | Phase::Each
+            | Phase::Work
+            | Phase::Checks
+            | Phase::Approval
+            | Phase::Answered => Vec::new(),
+        }
+    }
+
     fn parse_answer(
         definition: &Definition,
         document: &Document,

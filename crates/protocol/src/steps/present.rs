@@ -19,6 +19,7 @@ impl Present for Steps {
     const OPENED_WITH: &'static str = "workflow";
     const RETRIES: bool = true;
     const RENAMES: bool = true;
+    const CHECKS_FOLLOW: bool = true;
 
     fn agent(definition: &Definition, state: &State, step: &StepId) -> String {
         match state.phase(definition, step) {
@@ -97,10 +98,7 @@ impl Present for Steps {
             Change::Restarted { from, .. } => {
                 Some(Line::toned(Tone::Active, "↻").then(format!(" starting again at {from}")))
             }
-            Change::Entered { step, phase: Phase::Checks } => {
-                Some(Line::toned(Tone::Dim, "≡").then(format!(" checking {step}")))
-            }
-            // The line of the ended attempt, or of the request, says it.
+            // The line of the attempt that starts or has ended, or of the request, says it.
             Change::Done(_) | Change::Failed(_) | Change::Entered { .. } | Change::RestartRequested(_) => {
                 None
             }

@@ -64,7 +64,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     let failed = entry.changes.iter().find_map(failed_step);
     for change in &entry.changes {
         match change {
-            Change::Started { attempt, counted_attempt } => {
+            Change::Started { attempt, counted_attempt, .. } => {
                 let id = &attempt.step;
                 match document.phase(definition, id) {
                     // It has not started.
@@ -84,7 +84,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 let attempts = counted_attempt + document.failed_checks(id);
                 record_start(step(document, id, &mut parts), attempts, entry.at);
             }
-            Change::Ended { attempt, exit } => {
+            Change::Ended { attempt, exit, .. } => {
                 let path = report_path(document, &attempt.step);
                 let phase = document.phase(definition, &attempt.step);
                 let step = step(document, &attempt.step, &mut parts);
@@ -107,8 +107,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Protocol { transition } => {
                 record_transition(definition, document, transition, entry, evidence, &mut parts);
             }
-            Change::Waiting { step: id } => record_wait(definition, document, id, entry.at, &mut parts),
-            Change::Answered { step: id } => {
+            Change::Waiting { step: id, .. } => record_wait(definition, document, id, entry.at, &mut parts),
+            Change::Answered { step: id, .. } => {
                 record_answer(definition, document, id, entry, evidence, &mut parts);
             }
             Change::Dequeued { step: id } => {

@@ -116,7 +116,7 @@ impl Recorder<'_> {
         match change {
             Change::Status { status } => self.status(*status),
             Change::Protocol { transition } => self.transition(transition),
-            Change::Waiting { step } => self.step(&parsed(step), |step, at| {
+            Change::Waiting { step, .. } => self.step(&parsed(step), |step, at| {
                 (step.status, step.started_at, step.ended_at) = (StepWord::Waiting, Some(at), None);
             }),
             Change::Queued { step, turn } => {
@@ -125,11 +125,11 @@ impl Recorder<'_> {
                     (step.turn, step.status, step.attempts) = (turn, StepWord::Pending, 0);
                 });
             }
-            Change::Started { attempt, counted_attempt } => {
+            Change::Started { attempt, counted_attempt, .. } => {
                 self.start(&parsed(&attempt.step), attempt.turn, *counted_attempt);
             }
-            Change::Ended { attempt, exit } => self.end(&parsed(&attempt.step), *exit),
-            Change::Answered { step } => self.step(&parsed(step), |step, at| {
+            Change::Ended { attempt, exit, .. } => self.end(&parsed(&attempt.step), *exit),
+            Change::Answered { step, .. } => self.step(&parsed(step), |step, at| {
                 (step.status, step.ended_at) = (StepWord::Done, Some(at));
             }),
             Change::Dequeued { step } => self.step(&parsed(step), |step, _| step.status = StepWord::Pending),

@@ -9,7 +9,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::prompt::{UNTRUSTED, fenced};
 use protocol::report::{self, Expected};
 use protocol::run::Change;
-use protocol::{AttemptId, AttemptNo, StepId, Turn};
+use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -62,7 +62,7 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
         at: run_at.state.at,
         by: Author::Person { name: String::new(), host: String::new() },
         input: Input::Deferred,
-        changes: vec![Change::Started { attempt, counted_attempt }],
+        changes: vec![Change::Started { attempt, counted_attempt, kind: StepKind::Agent }],
         actions: Vec::new(),
         timers: Vec::new(),
     };

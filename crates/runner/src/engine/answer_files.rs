@@ -149,7 +149,7 @@ impl Engine<'_> {
         let by = self.author_of(&file);
         let fact = Fact::Answered { step: step.clone(), turn: *turn, verdict };
         let evidence = Evidence { answer: Some(answer), ..Evidence::default() };
-        self.absorb_from(Some(by), fact, Some(evidence)).await
+        self.absorb_from(by, fact, Some(evidence)).await
     }
 
     fn find_answer(&self, (step, turn): &QuestionId, file: &AnswerFile) -> Result<Option<Answer>, String> {
@@ -173,11 +173,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the author of an answer in a file: the file, because who wrote it is not known.
-    fn author_of(&self, file: &AnswerFile) -> Author {
-        let path = Path::new(file.path());
+    /// Returns the author of an answer in a file: the file, because who wrote it is not known; `None` for conditions, which the
+    /// engine finds to hold.
+    fn author_of(&self, file: &AnswerFile) -> Option<Author> {
+        let path = match file {
+            AnswerFile::Single(path) => Path::new(path),
+            AnswerFile::Shared(_) => return None,
+        };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() }
+        Some(Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() })
     }
 
     fn notice_no_answer(&mut self, (step, turn): &QuestionId, file: &AnswerFile, reason: &str) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
 use protocol::run::{Change, Exit, RunStatus};
-use protocol::{AttemptId, Revision, RunId, Stamp, StepId};
+use protocol::{AttemptId, Revision, RunId, Stamp, StepId, StepKind};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::run::{LoadError, decode};
@@ -34,6 +34,8 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptRecord {
     pub id: AttemptId,
+    /// What worked in its turn.
+    pub kind: StepKind,
     /// The host on which it was started.
     pub host: String,
     pub began: Stamp,
@@ -97,18 +99,19 @@ impl History {
                 Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
                     self.waiting.insert(step.clone(), entry.at);
                 }
-                Change::Waiting { step } => {
+                Change::Waiting { step, .. } => {
                     self.waiting.insert(step.clone(), entry.at);
                 }
-                Change::Answered { step } | Change::Dequeued { step } => {
+                Change::Answered { step, .. } | Change::Dequeued { step } => {
                     self.waiting.remove(&step.clone());
                 }
-                Change::Started { attempt, .. } => {
+                Change::Started { attempt, kind, .. } => {
                     let id = attempt.clone();
                     self.waiting.remove(&id.step);
                     let host = entry.by.host().to_owned();
                     self.attempts.push(AttemptRecord {
                         id,
+                        kind: *kind,
                         host,
                         began: entry.at,
                         asked_to_end: None,
@@ -120,7 +123,7 @@ impl History {
                         attempted.asked_to_end = Some(entry.at);
                     }
                 }
-                Change::Ended { attempt, exit } => self.end(attempt.clone(), *exit, revision, entry),
+                Change::Ended { attempt, exit, .. } => self.end(attempt.clone(), *exit, revision, entry),
                 Change::Protocol { .. } => {}
             }
         }

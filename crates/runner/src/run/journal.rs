@@ -309,7 +309,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// half at random, so that steps that failed together do not retry together.
 fn timers(decision: &Decision, at: Stamp, first: Duration) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::WillRetry { failures, .. } } => Some((attempt, *failures)),
+        Change::Ended { attempt, exit: Exit::WillRetry { failures, .. }, .. } => Some((attempt, *failures)),
         _ => None,
     });
     repeated

@@ -92,7 +92,7 @@ fn evidence(kind: FailureKind, error: &str) -> Evidence {
 /// Returns the timers that an engine sets: one for each attempt that will be retried.
 fn timers(decision: &Decision, at: Stamp) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::WillRetry { .. } } => Some(attempt),
+        Change::Ended { attempt, exit: Exit::WillRetry { .. }, .. } => Some(attempt),
         _ => None,
     });
     let timer = |attempt: &AttemptId| Timer { attempt: attempt.clone(), fires_at: at, length_ms: 1 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use protocol::peer::{Definition, Peer, Phase};
 use protocol::run::{Change, Decision};
-use protocol::{AttemptId, AttemptNo, KindOf, Protocol as _, StepId, Turn};
+use protocol::{AttemptId, AttemptNo, KindOf, Protocol as _, StepId, StepKind, Turn};
 use runner::{Clock, Journal};
 use store::Store;
 
@@ -42,7 +42,12 @@ fn plan() -> StepId {
 /// Starts the planner's attempt of that number.
 pub async fn start_attempt(journal: &mut Cycle, store: &dyn Store, number: u32) {
     let attempt = AttemptId { step: plan(), turn: Turn(1), attempt_no: AttemptNo(number) };
-    commit_changes(journal, store, vec![Change::Started { attempt, counted_attempt: number }]).await;
+    commit_changes(
+        journal,
+        store,
+        vec![Change::Started { attempt, counted_attempt: number, kind: StepKind::Agent }],
+    )
+    .await;
 }
 
 /// Commits changes in the name of an engine.

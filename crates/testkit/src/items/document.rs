@@ -178,12 +178,12 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
                 word(*status).clone_into(&mut document.plan.status);
                 None
             }
-            Change::Waiting { step } => document.step_mut(step).map(|(step, part)| {
+            Change::Waiting { step, .. } => document.step_mut(step).map(|(step, part)| {
                 step.status = Status::Waiting;
                 step.started_at = Some(entry.at);
                 part
             }),
-            Change::Started { attempt, counted_attempt } => {
+            Change::Started { attempt, counted_attempt, .. } => {
                 document.step_mut(&attempt.step).map(|(step, part)| {
                     *step = StepDocument {
                         status: Status::Running,
@@ -194,11 +194,11 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
                     part
                 })
             }
-            Change::Ended { attempt, exit } => document.step_mut(&attempt.step).map(|(step, part)| {
+            Change::Ended { attempt, exit, .. } => document.step_mut(&attempt.step).map(|(step, part)| {
                 end(step, *exit, evidence, entry.at);
                 part
             }),
-            Change::Answered { step } => document.step_mut(step).map(|(step, part)| {
+            Change::Answered { step, .. } => document.step_mut(step).map(|(step, part)| {
                 (step.status, step.ended_at) = (Status::Done, Some(entry.at));
                 part
             }),

@@ -56,7 +56,7 @@ fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
         Change::Started { attempt, .. } => {
             Some(AttemptEvent::Started { attempt: attempt.clone(), engine_pid })
         }
-        Change::Ended { attempt, exit } => Some(AttemptEvent::Ended {
+        Change::Ended { attempt, exit, .. } => Some(AttemptEvent::Ended {
             attempt: attempt.clone(),
             engine_pid,
             reported: *exit == AttemptExit::Reported,

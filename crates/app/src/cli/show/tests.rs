@@ -59,6 +59,15 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
                 question: Some("Ship it?".to_owned()),
             }),
         ),
+        (
+            &pending,
+            Some(StepActivity::WaitingForConditions {
+                turn: Turn(1),
+                since,
+                conditions: vec!["ci".to_owned()],
+                question: "Waits until `ci` is true in `gates.json`".to_owned(),
+            }),
+        ),
         (&pending, Some(StepActivity::WaitingForSteps { steps: vec![attempt.step.clone()] })),
     ];
     let lines: Vec<_> = steps.iter().map(|(shown, doing)| columns(shown, doing.as_ref())).collect();
@@ -75,6 +84,7 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
     queued (PENDING)  attempt 2  held for 2 min 00 s
     queued (PENDING)  attempt 2  waits for a loop-back for 2 min 00 s
     waiting  attempt 2  waits for a person for 2 min 00 s: Ship it?
+    waiting (PENDING)  attempt 2  waits for condition `ci` for 2 min 00 s: Waits until `ci` is true in `gates.json`
     pending  attempt 2  waits for code
     ");
 }

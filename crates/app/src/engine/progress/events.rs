@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit};
-use protocol::{AttemptId, Kind, Revision, RunId};
+use protocol::{AttemptId, Kind, Revision, RunId, StepKind};
 use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
 
@@ -24,11 +24,14 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
         event
     };
     let events = entry.changes.iter().filter_map(|change| match change {
-        Change::Started { attempt, counted_attempt } => Some(event(
+        Change::Started { attempt, counted_attempt, kind } => Some(event(
             "started",
-            json!({ "step": attempt.step, "attempt": attempt, "counted_attempt": counted_attempt }),
+            with_kind(
+                json!({ "step": attempt.step, "attempt": attempt, "counted_attempt": counted_attempt }),
+                *kind,
+            ),
         )),
-        Change::Ended { attempt, exit } => {
+        Change::Ended { attempt, exit, kind } => {
             let result = match exit {
                 Exit::Reported => "reported",
                 Exit::WillRetry { .. } | Exit::Drained => "failed",
@@ -38,26 +41,44 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
             };
             let error = evidence.and_then(|evidence| evidence.error.as_deref());
             let duration_ms = evidence.and_then(|evidence| evidence.duration_ms);
-            Some(event(
-                "ended",
-                json!({
-                    "step": attempt.step, "attempt": attempt, "result": result, "error": error,
-                    "duration_ms": duration_ms,
-                }),
-            ))
+            let fields = json!({
+                "step": attempt.step, "attempt": attempt, "result": result, "error": error,
+                "duration_ms": duration_ms,
+            });
+            Some(event("ended", with_kind(fields, *kind)))
         }
         Change::Status { status } => Some(event("status", json!({ "status": run_status::name(*status) }))),
         Change::Protocol { transition } => {
             kind.change_event(transition).map(|(name, fields)| event(name, fields))
         }
-        Change::Waiting { step } => Some(event("waiting", json!({ "step": step }))),
-        Change::Answered { step } => Some(event("answered", json!({ "step": step }))),
+        Change::Waiting { step, conditions } => {
+            Some(event("waiting", with_conditions(json!({ "step": step }), conditions)))
+        }
+        Change::Answered { step, conditions } => {
+            Some(event("answered", with_conditions(json!({ "step": step }), conditions)))
+        }
         Change::Queued { .. }
         | Change::BackoffElapsed { .. }
         | Change::StopRequested { .. }
         | Change::Dequeued { .. } => None,
     });
     events.collect()
+}
+
+/// Adds what works in a turn, unless that is an agent.
+fn with_kind(mut fields: Value, kind: StepKind) -> Value {
+    if !kind.is_agent() {
+        fields["kind"] = json!(kind);
+    }
+    fields
+}
+
+/// Adds the conditions that a step waits for, unless it waits for a person.
+fn with_conditions(mut fields: Value, conditions: &[String]) -> Value {
+    if !conditions.is_empty() {
+        fields["conditions"] = json!(conditions);
+    }
+    fields
 }
 
 /// Returns the event of a file that could answer a question and does not.

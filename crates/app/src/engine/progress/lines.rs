@@ -10,6 +10,7 @@ use super::{EngineNews, WatchMode};
 use crate::engine::process::process;
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 use crate::present;
+use crate::present::turn;
 
 /// Returns the lines of an entry.
 pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
@@ -24,24 +25,29 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
     let mut lines = Vec::new();
     for change in &entry.changes {
         match change {
-            Change::Started { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
-            Change::Ended { attempt, exit } => lines.push(match exit {
-                Exit::Reported => match failure_reason(kind, entry, &attempt.step) {
-                    Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
-                    None => format!("{} {attempt} finished {took}", styled(GREEN, "✓")),
-                },
-                Exit::WillRetry { .. } => {
-                    let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
-                    let wait = output::duration(std::time::Duration::from_millis(wait));
-                    format!("{} {attempt} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
-                }
-                Exit::Drained => format!("{} {attempt} failed: {error}", styled(YELLOW, "✗")),
-                Exit::Exhausted => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
-                Exit::Interrupted { .. } => {
-                    format!("{} {attempt} was interrupted: {error}", styled(YELLOW, "↻"))
-                }
-                Exit::Stopped | Exit::Released => format!("{} {attempt} was stopped", styled(DIM, "■")),
-            }),
+            Change::Started { attempt, kind: of, .. } => {
+                lines.push(format!("{} {} started", styled(CYAN, "▸"), turn::attempt(kind, attempt, *of)));
+            }
+            Change::Ended { attempt, exit, kind: of } => {
+                let name = turn::attempt(kind, attempt, *of);
+                lines.push(match exit {
+                    Exit::Reported => match failure_reason(kind, entry, &attempt.step) {
+                        Some(why) => format!("{} {name} failed: {why} {took}", styled(RED, "✗")),
+                        None => format!("{} {name} finished {took}", styled(GREEN, "✓")),
+                    },
+                    Exit::WillRetry { .. } => {
+                        let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
+                        let wait = output::duration(std::time::Duration::from_millis(wait));
+                        format!("{} {name} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
+                    }
+                    Exit::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
+                    Exit::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
+                    Exit::Interrupted { .. } => {
+                        format!("{} {name} was interrupted: {error}", styled(YELLOW, "↻"))
+                    }
+                    Exit::Stopped | Exit::Released => format!("{} {name} was stopped", styled(DIM, "■")),
+                });
+            }
             Change::Status { status: RunStatus::Stopping(cause) } => lines.push(match cause {
                 StopCause::Interrupted => {
                     "interrupted: stopping the agents; press Ctrl-C again to kill them".to_owned()
@@ -57,10 +63,21 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
             Change::Protocol { transition } => {
                 lines.extend(kind.change_line(transition).as_ref().map(present::line));
             }
-            Change::Waiting { step } => {
-                lines.push(format!("{} {step} waits for a person", styled(YELLOW, "?")));
+            Change::Waiting { step, conditions } => {
+                let what = match conditions.as_slice() {
+                    [] => "a person".to_owned(),
+                    names => turn::conditions(names),
+                };
+                lines.push(format!("{} {step} waits for {what}", styled(YELLOW, "?")));
             }
-            Change::Answered { step } => lines.push(format!("{} {step} was answered", styled(GREEN, "✓"))),
+            Change::Answered { step, conditions } => {
+                let what = match (conditions.as_slice(), turn::fulfilled(entry)) {
+                    ([], _) => "was answered".to_owned(),
+                    (_, Some(names)) => format!("may start: {}", turn::hold(names)),
+                    (names, None) => format!("no longer waits for {}", turn::conditions(names)),
+                };
+                lines.push(format!("{} {step} {what}", styled(GREEN, "✓")));
+            }
             Change::Status { .. }
             | Change::Queued { .. }
             | Change::BackoffElapsed { .. }

@@ -37,11 +37,23 @@ fn a_step_starts_when_all_its_conditions_hold() {
     assert_eq!(inbox[0]["kind"], "condition");
     assert!(question.starts_with("Waits until `ci.tests` and `legal` are true in `/"), "{inbox:#}");
     let show = scene.callboard(&["show", "trial"]).run();
+    assert!(
+        show.stdout.contains("waits for conditions `ci.tests` and `legal` for "),
+        "it does not wait for a person: {}",
+        show.transcript()
+    );
     assert!(show.stdout.contains("Waits until `ci.tests` and `legal` are true"), "{}", show.transcript());
     assert_eq!(status(&scene.document("trial"), "ship"), "PENDING");
     scene.write("gates.json", r#"{"ci.tests": true, "legal": true}"#);
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
+    let log = scene.callboard(&["log", "trial"]).run();
+    for shown in [&ended.stderr, &log.stdout] {
+        assert!(shown.contains("ship waits for conditions `ci.tests` and `legal`"), "{shown}");
+        assert!(shown.contains("ship may start: conditions `ci.tests` and `legal` hold"), "{shown}");
+        assert!(!shown.contains("person") && !shown.contains("answered"), "{shown}");
+    }
+    assert!(log.stdout.contains("conditions `ci.tests` and `legal` hold for ship#1"), "{}", log.transcript());
     assert_eq!(scene.callboard(&["inbox", "--json"]).run().json(), json!([]));
 }
 
@@ -61,6 +73,13 @@ fn a_condition_that_is_not_a_boolean_is_refused_with_a_note() {
     assert_eq!(again.code, 4, "a missing file is false: {}", again.transcript());
     let resolved = scene.callboard(&["answer", "trial/ship", "resolve", "--text", "by hand"]).run();
     assert_eq!(resolved.code, 0, "{}", resolved.transcript());
+    let log = scene.callboard(&["log", "trial", "--last", "1"]).run();
+    assert!(log.stdout.contains("ship#1 was answered: resolve: by hand"), "{}", log.transcript());
+    assert!(
+        log.stdout.contains("ship no longer waits for conditions `ci.tests` and `legal`"),
+        "{}",
+        log.transcript()
+    );
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
 }
 

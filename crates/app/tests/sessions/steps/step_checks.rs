@@ -1,5 +1,6 @@
 //! `checks` of a step: what the engine runs after the agent's report.
 
+use insta::assert_snapshot;
 use serde_json::json;
 use testkit::Scene;
 
@@ -32,6 +33,35 @@ fn green_checks_complete_the_step_with_evidence() {
 }
 
 #[test]
+fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
+    let scene = with("[fast]", "");
+    scene.write("ready", "");
+    let session = scene.run(&[]).run();
+    assert!(session.stderr.contains("checks of test (test#2.1) started"), "{}", session.transcript());
+    assert!(session.stderr.contains("checks of test (test#2.1) finished"), "{}", session.transcript());
+    let prompt = scene.callboard(&["prompt", "trial", "test"]).run();
+    let given = std::fs::read_to_string(scene.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
+    assert_eq!(prompt.stdout, given, "{}", prompt.transcript());
+    let named = scene.callboard(&["prompt", "trial", "test", "--attempt", "2.1"]).run();
+    assert_snapshot!(named.transcript(), @"
+    $ callboard prompt trial test --attempt 2.1
+    error: attempt `test#2.1` has no prompt: it runs the checks of `test`
+    [exit 2]
+    ");
+    let log = scene.callboard(&["log", "trial", "--full", "--step", "test"]).run();
+    assert!(!log.stdout.contains("invalid"), "{}", log.transcript());
+    assert!(!log.stdout.contains("prompt of test#2.1"), "{}", log.transcript());
+    let named = [
+        "checks of test (test#2.1) ended",
+        "report of checks of test (test#2.1), from its checks:",
+        "fast passed",
+    ];
+    for text in named {
+        assert!(log.stdout.contains(text), "{text}: {}", log.transcript());
+    }
+}
+
+#[test]
 fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
     let scene = with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
     scene.plan(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
@@ -53,6 +83,8 @@ fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
     let view = scene.document("trial");
     assert_eq!(status(&view, "test"), "FAILED");
     assert_eq!(last_error(&view, "test"), "fast failed: exit code 1");
+    let show = scene.callboard(&["show", "trial"]).run();
+    assert!(show.stdout.contains("last error: checks of test (test#4.1), "), "{}", show.transcript());
 }
 
 #[test]

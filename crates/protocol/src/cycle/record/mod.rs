@@ -98,20 +98,20 @@ impl Recorder<'_> {
                     self.set_agent_unless_running(role, AgentStatus::Waiting);
                 }
             }
-            Change::Waiting { step } => {
+            Change::Waiting { step, .. } => {
                 let at = self.at;
                 let record = self.step(step);
                 record.status = StepRecordStatus::Waiting;
                 record.started_at = Some(at);
             }
-            Change::Answered { step } => {
+            Change::Answered { step, .. } => {
                 let at = self.at;
                 let record = self.step(step);
                 record.status = StepRecordStatus::Completed;
                 record.ended_at = Some(at);
             }
-            Change::Started { attempt, counted_attempt } => self.start(&attempt.step, *counted_attempt),
-            Change::Ended { attempt, exit } => self.end(&attempt.step, *exit),
+            Change::Started { attempt, counted_attempt, .. } => self.start(&attempt.step, *counted_attempt),
+            Change::Ended { attempt, exit, .. } => self.end(&attempt.step, *exit),
             Change::Dequeued { step } => {
                 self.step(step).status = StepRecordStatus::Pending;
                 if let Some(role) = agent_of(step) {

@@ -92,7 +92,9 @@ pub(super) fn record_parents(
             Change::Started { attempt, .. }
             | Change::StopRequested { attempt, .. }
             | Change::Ended { attempt, .. } => vec![&attempt.step],
-            Change::Waiting { step } | Change::Answered { step } | Change::Dequeued { step } => vec![step],
+            Change::Waiting { step, .. } | Change::Answered { step, .. } | Change::Dequeued { step } => {
+                vec![step]
+            }
             Change::Protocol { transition } => transition.steps().collect(),
             Change::Status { .. } | Change::Queued { .. } | Change::BackoffElapsed { .. } => Vec::new(),
         };

@@ -3,7 +3,7 @@
 use protocol::KINDS;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Exit, Request, StopCause};
-use protocol::{AttemptId, Revision};
+use protocol::{AttemptId, Revision, StepKind};
 use runner::{Clock, Engine, EngineError, EngineExit, EngineRequest, Journal};
 use store::Tenure;
 use supervisor::AttemptDir;
@@ -44,7 +44,8 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     let engine = Engine::lock(&store, config, &cycle.run, Tenure::Engine, &mut observer).await.unwrap();
     // The attempt ends after the engine has loaded the run, so the engine watches it and takes its partial report.
     let exit = Exit::Interrupted { interruptions: 1 };
-    commit_changes(&mut cycle, store.as_ref(), vec![Change::Ended { attempt, exit }]).await;
+    commit_changes(&mut cycle, store.as_ref(), vec![Change::Ended { attempt, exit, kind: StepKind::Agent }])
+        .await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let request = EngineRequest { request: Request::Interrupt, by: None, reason: None };
     let exit = engine.drive(request, interrupts).await.unwrap();

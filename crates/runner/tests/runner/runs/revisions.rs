@@ -3,7 +3,7 @@
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
 use protocol::run::{Change, Exit, Request, RunStatus, start_queued};
 use protocol::steps::Steps;
-use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, Typed};
+use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, StepKind, Typed};
 use runner::{Clock, History, Journal, ReadRevisionError, RunAtRevision};
 use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
@@ -65,7 +65,7 @@ async fn a_snapshot_keeps_a_pending_backoff() {
         at: journal.state.at,
         by: person(),
         input: Input::Deferred,
-        changes: vec![Change::Ended { attempt: attempt.clone(), exit }],
+        changes: vec![Change::Ended { attempt: attempt.clone(), exit, kind: StepKind::Agent }],
         actions: Vec::new(),
         timers: vec![Timer { attempt: attempt.clone(), fires_at: journal.state.at, length_ms: 1 }],
     };

@@ -160,7 +160,7 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Vi
 fn attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let mut wrong = |what| violations.push(Violation::new("attempts are counted", what));
     for change in &transition.entry.changes {
-        if let Change::Started { attempt, counted_attempt } = change {
+        if let Change::Started { attempt, counted_attempt, .. } = change {
             let attempts = transition.after.machine.max_attempts(&attempt.step).get();
             if *counted_attempt > attempts || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1) {
                 wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {attempts}"));
@@ -170,7 +170,7 @@ fn attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Vi
     let Some(Input::Fact(Fact::Ended { attempt, ending })) = transition.input else { return };
     let active = &transition.before.active_turns[&attempt.step];
     let exit = transition.entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt: over, exit } if over == attempt => Some(*exit),
+        Change::Ended { attempt: over, exit, .. } if over == attempt => Some(*exit),
         _ => None,
     });
     let is_running = active.status == TurnStatus::Running;

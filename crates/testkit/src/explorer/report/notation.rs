@@ -107,12 +107,14 @@ fn say_change<P: Explored>(change: &Change<P::Change>) -> String {
         Change::Status { status } => say_status(*status).to_owned(),
         Change::Protocol { transition } => P::say_change(transition),
         Change::Queued { step, .. } => format!("queue {step}"),
-        Change::Waiting { step } => format!("ASK {step}"),
-        Change::Answered { step } => format!("{step} is answered"),
+        Change::Waiting { step, .. } => format!("ASK {step}"),
+        Change::Answered { step, .. } => format!("{step} is answered"),
         Change::BackoffElapsed { step } => format!("requeue {step}"),
-        Change::Started { attempt, counted_attempt } => format!("START {} ({counted_attempt})", attempt.step),
+        Change::Started { attempt, counted_attempt, .. } => {
+            format!("START {} ({counted_attempt})", attempt.step)
+        }
         Change::StopRequested { attempt, .. } => format!("STOP {}", attempt.step),
-        Change::Ended { attempt, exit } => {
+        Change::Ended { attempt, exit, .. } => {
             let step = &attempt.step;
             match exit {
                 Exit::Reported => format!("{step} ends"),

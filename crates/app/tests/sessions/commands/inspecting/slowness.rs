@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Definition, Steps, Verdict};
-use protocol::{AttemptId, AttemptNo, KindOf, RunId, Stamp, StepId, Turn};
+use protocol::{AttemptId, AttemptNo, KindOf, RunId, Stamp, StepId, StepKind, Turn};
 use runner::Clock;
 use store::{AnyStore, EngineLock};
 use testkit::{Scene, harness};
@@ -43,7 +43,7 @@ async fn written(
         actions: Vec::new(),
         timers: Vec::new(),
     };
-    let begun = vec![Change::Started { attempt: attempt.clone(), counted_attempt: 1 }];
+    let begun = vec![Change::Started { attempt: attempt.clone(), counted_attempt: 1, kind: StepKind::Agent }];
     harness::append(&mut journal, store.as_ref(), &entry(ago(began), Input::Deferred, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
@@ -53,7 +53,7 @@ async fn written(
         };
         let input = Input::Fact { fact, evidence: Some(Arc::new(evidence)) };
         let over = vec![
-            Change::Ended { attempt, exit: Exit::Reported },
+            Change::Ended { attempt, exit: Exit::Reported, kind: StepKind::Agent },
             Change::Protocol { transition: serde_json::to_value(Play::Done(step))? },
         ];
         harness::append(&mut journal, store.as_ref(), &entry(ago(began - took), input, over)).await?;
