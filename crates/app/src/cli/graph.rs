@@ -18,7 +18,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::query::RunHandle;
 use crate::workspace::LocationArgs;
-use crate::workspace::definition::workflow;
+use crate::workspace::definition::workflow::{self, KnownChecks};
 use model::{Graph, Run};
 
 /// Show the steps of a workflow or a run, and which step needs which
@@ -101,7 +101,8 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
         Some(repo) => repo.clone(),
         None => check::repository(&file)?,
     };
-    let workflow::Read { whole, problems, warnings } = workflow::read(&repo, &file, &source);
+    let workflow::Read { whole, problems, warnings } =
+        workflow::read(&repo, &file, &source, &KnownChecks::NotNeeded);
     for warning in &warnings {
         output::message(output::warning(&file, &source, warning));
     }

@@ -40,6 +40,11 @@ impl Checks {
         }
     }
 
+    /// Whether a source has `[checks]`.
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+
     pub(super) fn rows(&self, root: &Path) -> Vec<Row> {
         let rows = |Sourced { value, origin }: Sourced<CheckSpec>| {
             let key = format!("checks.{}", bare(&value.name));

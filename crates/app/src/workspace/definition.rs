@@ -14,7 +14,7 @@ use protocol::{KindInfo, RunLocation};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::Workspace;
-use workflow::Read;
+use workflow::{KnownChecks, Read};
 
 /// What the command adds to the workflow, and is frozen with a run.
 #[derive(Debug, Clone)]
@@ -45,23 +45,16 @@ pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result
             .because(Some(&error))
             .hint("name a workflow file; a relative path starts at the current directory")
     })?;
-    let Read { whole, problems, warnings } = workflow::read(repo, file, &source);
+    let checks = workspace.checks();
+    let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
+    let Read { whole, problems, warnings } = workflow::read(repo, file, &source, &known);
     for warning in &warnings {
         output::message(output::warning(file, &source, warning));
     }
     let Some((mut workflow, prompts)) = whole else {
         return Err(Failure::of_problems("workflow", file, &source, &problems));
     };
-    if workflow.names_checks() {
-        let known = workspace.checks();
-        workflow.resolve_checks(&known).map_err(|error| {
-            let names: Vec<_> = known.iter().map(|check| format!("`{}`", check.name)).collect();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Failure::usage(error).hint(format!(
-                "add it to `[checks]` in callboard.toml, or write `{{run: [PROGRAM, ARGUMENT]}}`; known are {known}"
-            ))
-        })?;
-    }
+    workflow.resolve_checks(&checks).map_err(Failure::usage)?;
     if approvals == Approvals::Skipped {
         for step in workflow.remove_approvals() {
             output::note(format_args!("`{step}` does not wait for a person (`--no-pause`)"));

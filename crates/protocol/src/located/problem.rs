@@ -50,7 +50,11 @@ rules! {
     NotAnAncestor => "not-an-ancestor",
     /// The prompt file does not exist. The caller finds this: the loader reads no files.
     MissingPrompt => "missing-prompt",
+    /// A step names a check that is not configured. The caller finds this, too.
+    UnknownCheck => "unknown-check",
     BadMaxAttempts => "bad-max-attempts",
+    /// `loop` has a number of items that is not a whole number from 1: `parallel`, `max_iterations`.
+    BadLoopLimit => "bad-loop-limit",
     BadTimeout => "bad-timeout",
     /// Warning: `next_on_success` names a step that does not need this one.
     SuccessorDoesNotNeed => "successor-does-not-need",

@@ -26,7 +26,7 @@ use crate::ids::StepId;
 use crate::located::{Located, Node, Problems};
 pub use crate::located::{Problem, Rule};
 
-use super::workflow::{PERSON, StepSpec, Workflow};
+use super::workflow::{PERSON, StepCheck, StepSpec, Workflow};
 use draft::{Draft, StepDraft};
 use graph::Edges;
 
@@ -58,6 +58,18 @@ pub struct Examined {
     pub warnings: Vec<Problem>,
     /// The prompts that steps name, in the order of the steps. Every step of a valid workflow has one, unless a person works on it.
     pub prompts: Vec<PromptReference>,
+    /// The checks of the configuration that steps name, in the order of the steps.
+    pub checks: Vec<CheckReference>,
+}
+
+/// Where a step names a check of the configuration, which the loader does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReference {
+    pub name: String,
+    /// The step's id, if it has one.
+    pub step: Option<String>,
+    pub line: usize,
+    pub column: usize,
 }
 
 /// Where a step has its prompt, or names its file, which may not exist.
@@ -91,9 +103,23 @@ pub fn examine(text: &str) -> Examined {
         Some(PromptReference { prompt: value.clone(), step: id, line: pos.line, column: pos.column })
     });
     let prompts = prompts.collect();
+    let checks = draft.iter().flat_map(|draft| &draft.steps).flat_map(check_references).collect();
     let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
     let workflow = workflow.filter(|_| problems.count() == 0);
-    Examined { workflow, problems: problems.into_sorted(), warnings: warnings.into_sorted(), prompts }
+    let (problems, warnings) = (problems.into_sorted(), warnings.into_sorted());
+    Examined { workflow, problems, warnings, prompts, checks }
+}
+
+fn check_references(step: &StepDraft) -> impl Iterator<Item = CheckReference> {
+    step.checks.iter().filter_map(|Located { value, pos }| match value {
+        StepCheck::Named(name) => Some(CheckReference {
+            name: name.clone(),
+            step: step.id.as_ref().map(|id| id.value.clone()),
+            line: pos.line,
+            column: pos.column,
+        }),
+        StepCheck::Command(_) => None,
+    })
 }
 
 /// Runs the checks that need all steps at once. Returns `None` if a required part is missing, which has been reported.
@@ -146,7 +172,7 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
             .zip(&edges.when)
             .map(|(when, asked)| when.build(asked.as_ref().and_then(|asked| ids[asked.value].clone())))
             .collect::<Option<_>>()?,
-        checks: step.checks,
+        checks: step.checks.into_iter().map(|check| check.value).collect(),
         data_loop: match step.data_loop {
             None => None,
             Some(draft) => {

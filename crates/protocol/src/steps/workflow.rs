@@ -63,12 +63,6 @@ impl Workflow {
         Ok(())
     }
 
-    /// Returns whether a step names a check of the configuration.
-    pub fn names_checks(&self) -> bool {
-        let mut checks = self.steps.iter().flat_map(|step| &step.checks);
-        checks.any(|check| matches!(check, StepCheck::Named(_)))
-    }
-
     /// Returns whether a run of it has worktrees.
     pub fn has_worktrees(&self) -> bool {
         self.steps.iter().any(|step| step.worktree)

@@ -101,6 +101,7 @@ fn is_structural(rule: Rule) -> bool {
         | Rule::EmptyFile
         | Rule::NoSteps
         | Rule::UnsafeId
+        | Rule::BadLoopLimit
         | Rule::BadMaxAttempts => true,
         // A pattern cannot refuse the times `0s` and `9999h`.
         Rule::BadTimeout
@@ -113,6 +114,7 @@ fn is_structural(rule: Rule) -> bool {
         | Rule::Cycle
         | Rule::NotAnAncestor
         | Rule::MissingPrompt
+        | Rule::UnknownCheck
         | Rule::SuccessorDoesNotNeed
         | Rule::RepeatedReference => false,
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::format::{Format, Guess, guess};
 use crate::failure::Failure;
 use crate::output::{Diagnostic, Severity};
-use crate::workspace::definition::workflow;
+use crate::workspace::definition::workflow::{self, KnownChecks};
 
 /// Larger files are refused; the state of 10,000 steps takes a tenth of this.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -153,7 +153,8 @@ enum Whole {
 type Findings = (Option<Whole>, Vec<Finding>);
 
 fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
-    let workflow::Read { whole, problems, warnings } = workflow::read(repo, file, source);
+    let workflow::Read { whole, problems, warnings } =
+        workflow::read(repo, file, source, &KnownChecks::of(repo));
     let errors = problems.into_iter().map(|problem| Finding::of(Severity::Error, problem));
     let warnings = warnings.into_iter().map(|warning| Finding::of(Severity::Warning, warning));
     let mut findings: Vec<_> = errors.chain(warnings).collect();

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::Workflow;
-use protocol::steps::load::{self, Examined, Problem, Prompt, PromptReference, Rule};
+use protocol::steps::load::{self, CheckReference, Examined, Problem, Prompt, PromptReference, Rule};
+
+use crate::config::{Config, Flags};
 
 /// The result of reading the file and its prompts.
 #[derive(Debug)]
@@ -16,9 +18,58 @@ pub(crate) struct Read {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// Reads a workflow and its prompts. A missing prompt is reported with all other problems.
-pub(crate) fn read(repo: &Path, file: &Path, source: &str) -> Read {
-    let Examined { workflow, mut problems, warnings, prompts } = load::examine(source);
+/// The checks that steps may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KnownChecks {
+    /// Those of `[checks]`, or those that the files of the repository suggest.
+    Named(Vec<String>),
+    /// The repository configures none and suggests none: an unknown name is only a warning.
+    NotConfigured,
+    /// The caller does not use them.
+    NotNeeded,
+}
+
+impl KnownChecks {
+    /// Returns the checks of the repository, as far as its configuration can be read.
+    pub(crate) fn of(repo: &Path) -> Self {
+        let Ok(config) = Config::find(repo, Flags::default()) else { return Self::NotConfigured };
+        match config.checks.resolve(repo) {
+            known if known.is_empty() && !config.checks.is_set() => Self::NotConfigured,
+            known => Self::Named(known.into_iter().map(|check| check.value.name).collect()),
+        }
+    }
+
+    /// Returns what is wrong with the name of a check, if it is unknown.
+    fn problem(&self, reference: &CheckReference) -> Option<Problem> {
+        let CheckReference { name, step, line, column } = reference;
+        let known = match self {
+            Self::Named(known) if !known.contains(name) => known.as_slice(),
+            Self::NotConfigured => &[],
+            Self::Named(_) | Self::NotNeeded => return None,
+        };
+        let step = step.as_ref().map_or_else(|| "a step".to_owned(), |step| format!("step `{step}`"));
+        let known: Vec<_> = known.iter().map(|known| format!("`{known}`")).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Some(Problem {
+            line: *line,
+            column: *column,
+            rule: Rule::UnknownCheck,
+            message: format!("{step} names the check `{name}`, which is not configured"),
+            hint: format!(
+                "add it to `[checks]` in callboard.toml, or write `{{run: [PROGRAM, ARGUMENT]}}`; known are {known}"
+            ),
+        })
+    }
+}
+
+/// Reads a workflow and its prompts. A missing prompt and an unknown check are reported with all other problems.
+pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) -> Read {
+    let Examined { workflow, mut problems, mut warnings, prompts, checks } = load::examine(source);
+    let unknown = checks.iter().filter_map(|reference| known.problem(reference));
+    match known {
+        KnownChecks::Named(_) => problems.extend(unknown),
+        KnownChecks::NotConfigured | KnownChecks::NotNeeded => warnings.extend(unknown),
+    }
     let mut texts = Vec::new();
     for reference in &prompts {
         match prompt(repo, file, reference) {
@@ -82,7 +133,7 @@ steps:
   - {id: code, agent: x, prompt: code.md, neds: [plan]}
   - {id: docs, agent: x, prompt: docs.md}
 ";
-        let read = read(folder.path(), &folder.path().join("wf.yaml"), source);
+        let read = read(folder.path(), &folder.path().join("wf.yaml"), source, &KnownChecks::NotNeeded);
         let shown: Vec<_> = read
             .problems
             .iter()
@@ -109,7 +160,8 @@ steps:
         let source = "steps: [{id: a, agent: x, prompt: p.md}]";
         for folder in [repo.path(), &flows, &agents] {
             fs::write(folder.join("p.md"), folder.to_str().unwrap()).unwrap();
-            let (_, prompts) = read(repo.path(), &flows.join("wf.yaml"), source).whole.unwrap();
+            let read = read(repo.path(), &flows.join("wf.yaml"), source, &KnownChecks::NotNeeded);
+            let (_, prompts) = read.whole.unwrap();
             assert_eq!(prompts, [folder.to_str().unwrap()]);
         }
     }
@@ -120,7 +172,43 @@ steps:
         let source =
             "steps:\n- id: a\n  agent: x\n  prompt: |\n    Plan it.\n- {id: b, agent: x, prompt: b.md}\n";
         fs::write(repo.path().join("b.md"), "from the file").unwrap();
-        let (_, prompts) = read(repo.path(), &repo.path().join("wf.yaml"), source).whole.unwrap();
-        assert_eq!(prompts, ["Plan it.\n", "from the file"]);
+        let read = read(repo.path(), &repo.path().join("wf.yaml"), source, &KnownChecks::NotNeeded);
+        assert_eq!(read.whole.unwrap().1, ["Plan it.\n", "from the file"]);
+    }
+
+    #[test]
+    fn an_unknown_check_is_a_problem_where_checks_are_configured_and_else_a_warning() {
+        let repo = tempfile::tempdir().unwrap();
+        let source = "steps:\n- {id: a, agent: x, prompt: p.md, checks: [test, slow, {run: [make]}]}\n";
+        fs::write(repo.path().join("p.md"), "prompt").unwrap();
+        let read = |known: &KnownChecks| read(repo.path(), &repo.path().join("wf.yaml"), source, known);
+        let shown = |problems: &[Problem]| -> Vec<String> {
+            let shown = problems.iter();
+            shown.map(|one| format!("{}:{} {} ({})", one.line, one.column, one.message, one.hint)).collect()
+        };
+        let configured = read(&KnownChecks::Named(vec!["test".to_owned(), "lint".to_owned()]));
+        assert_eq!(
+            shown(&configured.problems),
+            ["2:50 step `a` names the check `slow`, which is not configured (add it to `[checks]` in \
+              callboard.toml, or write `{run: [PROGRAM, ARGUMENT]}`; known are `test`, `lint`)"]
+        );
+        assert!(configured.whole.is_none());
+        let not_configured = read(&KnownChecks::NotConfigured);
+        assert_eq!(not_configured.warnings.len(), 2, "{:?}", not_configured.warnings);
+        assert!(not_configured.whole.is_some());
+        assert_eq!(read(&KnownChecks::NotNeeded).warnings, []);
+    }
+
+    #[test]
+    fn the_checks_of_a_repository_are_those_of_its_configuration_or_of_its_files() {
+        let repo = tempfile::tempdir().unwrap();
+        assert_eq!(KnownChecks::of(repo.path()), KnownChecks::NotConfigured);
+        fs::write(repo.path().join("go.mod"), "module x\n").unwrap();
+        let KnownChecks::Named(detected) = KnownChecks::of(repo.path()) else {
+            panic!("go.mod suggests checks")
+        };
+        assert!(detected.contains(&"test".to_owned()), "{detected:?}");
+        fs::write(repo.path().join("callboard.toml"), "[checks]\nfast = ['true']\n").unwrap();
+        assert_eq!(KnownChecks::of(repo.path()), KnownChecks::Named(vec!["fast".to_owned()]));
     }
 }

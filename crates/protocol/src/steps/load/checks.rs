@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::field;
 use crate::checks::CheckSpec;
-use crate::located::{Entry, Node, Problems, Rule, Value};
+use crate::located::{Entry, Located, Node, Problems, Rule, Value};
 use crate::steps::workflow::StepCheck;
 
 /// The timeout of a check that sets none.
@@ -13,7 +13,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 const KEYS: [&str; 3] = ["run", "name", "timeout"];
 const HINT: &str = "name a check of `[checks]` in callboard.toml, or write `{run: [PROGRAM, ARGUMENT]}`";
 
-pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<StepCheck> {
+pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<Located<StepCheck>> {
     let Value::List(items) = &entry.value.value else {
         field::wrong_type(entry, "a list", HINT, problems);
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<StepCheck> {
             continue;
         }
         names.push(name);
-        checks.push(check);
+        checks.push(Located { value: check, pos: item.pos });
     }
     checks
 }

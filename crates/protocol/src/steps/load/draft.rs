@@ -48,7 +48,7 @@ pub(super) struct StepDraft {
     pub(super) human_in_the_loop: bool,
     pub(super) gates: Vec<String>,
     pub(super) when: Vec<WhenDraft>,
-    pub(super) checks: Vec<StepCheck>,
+    pub(super) checks: Vec<Located<StepCheck>>,
     pub(super) data_loop: Option<LoopDraft>,
     pub(super) worktree: bool,
 }

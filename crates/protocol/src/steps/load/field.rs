@@ -148,22 +148,22 @@ pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Jso
 
 /// How many attempts a step has.
 pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
-    whole_number(entry, MAX_ATTEMPTS_HINT, problems)
+    whole_number(entry, Rule::BadMaxAttempts, MAX_ATTEMPTS_HINT, problems)
 }
 
-/// A whole number from 1.
-pub(super) fn count(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
-    whole_number(entry, "write a whole number from 1, such as `3`", problems)
+/// How many items a data loop has at most, or works on at once.
+pub(super) fn loop_limit(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+    whole_number(entry, Rule::BadLoopLimit, "write a whole number from 1, such as `3`", problems)
 }
 
-fn whole_number(entry: &Entry, hint: &str, problems: &mut Problems) -> Option<NonZeroU32> {
+fn whole_number(entry: &Entry, rule: Rule, hint: &str, problems: &mut Problems) -> Option<NonZeroU32> {
     let (key, node) = (&entry.key.value, &entry.value);
     match &node.value {
         Value::Number { value, word } => {
             let count = value.as_u64().and_then(|count| u32::try_from(count).ok()).and_then(NonZeroU32::new);
             if count.is_none() {
                 let message = format!("`{key}` is {word}; it must be a whole number from 1");
-                problems.add(node.pos, Rule::BadMaxAttempts, message, hint);
+                problems.add(node.pos, rule, message, hint);
             }
             return count;
         }

@@ -126,10 +126,10 @@ pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Option<LoopDraft> 
     Some(LoopDraft {
         pos: entry.key.pos,
         source,
-        max_iterations: get("max_iterations").and_then(|entry| field::count(entry, problems)),
+        max_iterations: get("max_iterations").and_then(|entry| field::loop_limit(entry, problems)),
         item_var: get("item_var").and_then(|entry| variable(entry, problems)),
         index_var: get("index_var").and_then(|entry| variable(entry, problems)),
-        parallel: get("parallel").and_then(|entry| field::count(entry, problems)),
+        parallel: get("parallel").and_then(|entry| field::loop_limit(entry, problems)),
     })
 }
 
@@ -315,6 +315,12 @@ mod tests {
             ),
         ] {
             assert_eq!(loaded(steps).unwrap_err(), [message], "{steps:?}");
+        }
+        for key in ["parallel", "max_iterations"] {
+            let text = format!("steps: [{{id: a, agent: x, prompt: p, loop: {{items: [], {key}: 0}}}}]");
+            let problems = load(&text).unwrap_err();
+            assert_eq!(problems[0].rule, Rule::BadLoopLimit);
+            assert_eq!(problems[0].message, format!("`{key}` is 0; it must be a whole number from 1"));
         }
         let refused = loaded(&["id: a, loop: {items: [], until_condition: x}"]).unwrap_err();
         assert!(refused[0].starts_with("`until_condition` is not supported: "), "{refused:?}");
