@@ -1,9 +1,11 @@
 //! `callboard config`.
 
-use crate::config::Flags;
+use serde_json::json;
+
+use crate::config::{Flags, Row};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
-use crate::workspace::{LocationArgs, Workspace};
+use crate::workspace::{LocationArgs, Workspace, worktrees};
 
 /// Show every setting, its value and where it is set
 #[derive(Debug, clap::Args)]
@@ -16,7 +18,7 @@ Examples:
   callboard config --json | jq '.[] | select(.key == \"store\")'"
 )]
 pub(super) struct Arguments {
-    /// Print a JSON array of `key`, `value` and `origin`
+    /// Print a JSON array of `key`, `value` and `origin`, and `problem` where there is one
     #[arg(long)]
     json: bool,
 
@@ -26,13 +28,22 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
-    let rows = workspace.config.rows(&workspace.repo, workspace.location.root());
+    let worktrees = worktrees::default_dir(&workspace).ok();
+    let rows = workspace.config.rows(&workspace.repo, workspace.location.root(), worktrees.as_deref());
+    let unknown = workspace.config.unknown_adapters();
+    let problem = |key: &str| {
+        let (_, adapter, _) = unknown.iter().find(|(unknown, ..)| unknown == key)?;
+        Some(format!("no adapter `{adapter}` is configured"))
+    };
     if arguments.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|row| serde_json::json!({ "key": row.key, "value": row.json(), "origin": row.origin.to_string() }))
-            .collect();
-        output::json_pretty(&rows);
+        let object = |row: &Row| {
+            let mut object = json!({ "key": row.key, "value": row.json(), "origin": row.origin.to_string() });
+            if let Some(problem) = problem(&row.key) {
+                object["problem"] = json!(problem);
+            }
+            object
+        };
+        output::json_pretty(&rows.iter().map(object).collect::<Vec<_>>());
         return Ok(Exit::Success);
     }
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
@@ -43,6 +54,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             row.value,
             styled(DIM, format_args!("# {}", row.origin))
         ));
+    }
+    for row in &rows {
+        if let Some(problem) = problem(&row.key) {
+            output::note(format_args!("`{}`: {problem}", row.key));
+        }
     }
     Ok(Exit::Success)
 }

@@ -36,6 +36,7 @@ use checks::Checks;
 use error::ErrorLocation;
 pub(crate) use error::{ConfigError, ConfigErrors};
 pub(crate) use origin::{Origin, Sourced};
+pub(crate) use rows::Row;
 use store::NatsOptions;
 pub(crate) use store::StoreAddress;
 use worktree::Worktree;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use runner::Role;
+use runner::{Role, RoleName};
 
 use super::store::StoreAddress;
 use super::{Adapter, Config, Launch, Origin, Sourced};
@@ -28,9 +28,14 @@ impl Row {
 }
 
 impl Config {
-    /// Returns every effective value. `root` is the project, whose checks may be detected; `default_store` is shown if no
-    /// source sets the store.
-    pub(crate) fn rows(&self, root: &Path, default_store: &Path) -> Vec<Row> {
+    /// Returns every effective value. `root` is the project, whose checks may be detected; `default_store` and
+    /// `default_worktrees` are shown if no source sets these directories.
+    pub(crate) fn rows(
+        &self,
+        root: &Path,
+        default_store: &Path,
+        default_worktrees: Option<&Path>,
+    ) -> Vec<Row> {
         let mut rows = vec![
             row("jobs", self.jobs().value.to_string(), &self.jobs().origin),
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
@@ -51,7 +56,7 @@ impl Config {
         if let Some(Sourced { value, origin }) = &self.notify {
             rows.push(row("notify.command", list(value), origin));
         }
-        rows.extend(self.worktree.rows());
+        rows.extend(self.worktree.rows(default_worktrees));
         rows.extend(self.checks.rows(root));
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
@@ -59,14 +64,27 @@ impl Config {
             }
         }
         for (name, role) in &self.roles {
-            let protocol = name.protocol.as_ref().map(|protocol| format!("{}.", bare(protocol)));
-            let prefix = format!("roles.{}{}", protocol.unwrap_or_default(), bare(&name.name));
+            let prefix = role_key(name);
             for (key, value) in role_values(&role.value) {
                 rows.push(row(&format!("{prefix}.{key}"), value, &role.origin));
             }
         }
         rows
     }
+
+    /// Returns the roles that name an adapter that is not configured: the key, the adapter and where it is set.
+    pub(crate) fn unknown_adapters(&self) -> Vec<(String, &str, &Origin)> {
+        let named = self.roles.iter().filter_map(|(name, role)| {
+            let adapter = role.value.adapter.as_deref()?;
+            Some((format!("{}.adapter", role_key(name)), adapter, &role.origin))
+        });
+        named.filter(|(_, adapter, _)| !self.adapters.contains_key(*adapter)).collect()
+    }
+}
+
+fn role_key(name: &RoleName) -> String {
+    let protocol = name.protocol.as_ref().map(|protocol| format!("{}.", bare(protocol)));
+    format!("roles.{}{}", protocol.unwrap_or_default(), bare(&name.name))
 }
 
 pub(super) fn row(key: &str, value: String, origin: &Origin) -> Row {

@@ -118,7 +118,7 @@ fn rows_show_every_value_and_its_origin_but_no_secret() {
          wrapper = '/bin/wrap'\n\
          args = ['-v']\n",
     );
-    let rows = config.rows(Path::new("/unused"), Path::new("/unused"));
+    let rows = config.rows(Path::new("/unused"), Path::new("/unused"), None);
     let shown: Vec<_> = rows.iter().skip(1).map(|row| format!("{} = {}", row.key, row.value)).collect();
     assert_eq!(
         shown,
@@ -126,6 +126,8 @@ fn rows_show_every_value_and_its_origin_but_no_secret() {
             r#"max_attempts = 2"#,
             r#"backoff = "2s""#,
             r#"store = "/var/lib/board""#,
+            r#"worktree.setup = []"#,
+            r#"worktree.merge = "merge""#,
             r#"adapters.codex.command = ["codex", "exec", 'a "b"']"#,
             r#"adapters.codex.report = "required""#,
             r#"adapters.codex.timeout = "5400s""#,
@@ -140,6 +142,24 @@ fn rows_show_every_value_and_its_origin_but_no_secret() {
     let project = folder.0.path().join(PROJECT_FILE);
     assert_eq!(rows[0].origin.to_string(), "default");
     assert_eq!(rows[3].origin.to_string(), project.to_string_lossy());
+}
+
+#[test]
+fn rows_show_the_settings_of_worktrees_and_roles_without_an_adapter_are_named() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "[worktree]\nmerge = 'rebase'\n[adapters.codex]\ncommand = ['codex']\n\
+         [roles.review]\nadapter = 'codex'\n[roles.steps.code]\nadapter = 'codx'\n",
+    );
+    let rows = config.rows(Path::new("/unused"), Path::new("/unused"), Some(Path::new("/home/trees")));
+    let trees = rows.iter().filter(|row| row.key.starts_with("worktree."));
+    let trees: Vec<_> = trees.map(|row| format!("{} = {}", row.key, row.value)).collect();
+    assert_eq!(
+        trees,
+        [r#"worktree.dir = "/home/trees""#, "worktree.setup = []", r#"worktree.merge = "rebase""#]
+    );
+    let project = Origin::ProjectFile(folder.0.path().join(PROJECT_FILE));
+    assert_eq!(config.unknown_adapters(), [("roles.steps.code.adapter".to_owned(), "codx", &project)]);
 }
 
 #[test]
@@ -283,7 +303,7 @@ fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
     assert_eq!(settings.access, access);
     assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
     let rows: Vec<_> = config
-        .rows(Path::new("/unused"), Path::new("/"))
+        .rows(Path::new("/unused"), Path::new("/"), None)
         .into_iter()
         .map(|row| (row.key, row.value))
         .collect();

@@ -1,6 +1,6 @@
 //! `[worktree]`: how the worktrees of runs are made and merged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use supervisor::git::MergeStrategy;
 
@@ -30,16 +30,20 @@ impl Worktree {
         self.strategy = self.strategy.take().or(weaker.strategy);
     }
 
-    /// Returns the values that a source sets.
-    pub(super) fn rows(&self) -> Vec<Row> {
-        let dir = self.dir.iter().map(|dir| row("worktree.dir", path(&dir.value), &dir.origin));
-        let setup = self.setup.iter().map(|setup| row("worktree.setup", list(&setup.value), &setup.origin));
-        let strategy = self.strategy.iter().map(|strategy| {
-            let name =
-                STRATEGIES.iter().find(|(_, known)| *known == strategy.value).map_or("", |(name, _)| name);
-            row("worktree.merge", quoted(name), &strategy.origin)
-        });
-        dir.chain(setup).chain(strategy).collect()
+    /// Returns every value. `default_dir` is shown if no source sets the directory; it is unknown without a home directory.
+    pub(super) fn rows(&self, default_dir: Option<&Path>) -> Vec<Row> {
+        let default_dir = || Some(Sourced::new(default_dir?.to_owned(), Origin::Default));
+        let dir = self.dir.clone().or_else(default_dir);
+        let setup = self.setup.clone().unwrap_or_else(|| Sourced::new(Vec::new(), Origin::Default));
+        let strategy = self.strategy.clone();
+        let strategy = strategy.unwrap_or_else(|| Sourced::new(MergeStrategy::default(), Origin::Default));
+        let name = STRATEGIES.iter().find(|(_, known)| *known == strategy.value).map_or("", |(name, _)| name);
+        let dir = dir.map(|dir| row("worktree.dir", path(&dir.value), &dir.origin));
+        let rows = [
+            row("worktree.setup", list(&setup.value), &setup.origin),
+            row("worktree.merge", quoted(name), &strategy.origin),
+        ];
+        dir.into_iter().chain(rows).collect()
     }
 }
 

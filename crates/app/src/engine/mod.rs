@@ -19,8 +19,8 @@ use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
-    DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal, Overrides,
-    Role, RoleOf, RunAtRevision, RunOptions,
+    Assigned, DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal,
+    Overrides, Role, RoleOf, RunAtRevision, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, StoredEntry, Tenure};
@@ -113,17 +113,29 @@ pub(crate) fn with_store_root(engine_config: EngineConfig, store: &AnyStore) -> 
     EngineConfig { store_root: store.local_dir().root().to_owned(), ..engine_config }
 }
 
-/// Fails if one of these steps, each with its agent, has no adapter, naming all of them. Checked before a run is opened.
+/// Fails if one of these steps, each with its agent, has no adapter, naming all of them, or if the program of one does not
+/// exist. Checked before a run is opened.
 pub(crate) fn require_profiles<'a>(
     engine_config: &EngineConfig,
     options: &RunOptions,
     protocol: &str,
     steps: impl IntoIterator<Item = (&'a StepId, &'a str)>,
 ) -> Result<(), Failure> {
-    let assign =
-        |(step, agent)| engine_config.assign(options, RoleOf { protocol, step, agent, model: None }).err();
-    let missing: Vec<_> = steps.into_iter().filter_map(assign).collect();
-    if missing.is_empty() { Ok(()) } else { Err(EngineError::NoAdapter(missing).into()) }
+    let (mut missing, mut no_program) = (Vec::new(), None);
+    for (step, agent) in steps {
+        match engine_config.assign(options, RoleOf { protocol, step, agent, model: None }) {
+            Ok(Assigned { profile, .. }) => {
+                no_program = no_program
+                    .or_else(|| profiles::missing_program(agent, &profile, &options.env, &options.workdir));
+            }
+            Err(error) => missing.push(error),
+        }
+    }
+    match (missing.is_empty(), no_program) {
+        (false, _) => Err(EngineError::NoAdapter(missing).into()),
+        (true, Some(failure)) => Err(failure),
+        (true, None) => Ok(()),
+    }
 }
 
 /// Fails if `--role` or `--model` names neither a step nor an agent of the run.

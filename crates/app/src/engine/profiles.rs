@@ -9,7 +9,8 @@ use runner::{AgentProfile, GRACE, NoAdapter, Overrides, Role};
 use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 
 use crate::config;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
+use crate::output::shell_word;
 
 /// The flags that choose the agents of a run.
 #[derive(Debug, Clone, Default, Args)]
@@ -185,6 +186,32 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
         silence: configured.silence,
         grace: configured.grace.unwrap_or(GRACE),
     })
+}
+
+/// Returns the failure of an agent whose program does not exist, or cannot be executed. `env` is what the run sets for its
+/// agents, `cwd` is where they are started.
+pub(crate) fn missing_program(
+    agent: &str,
+    profile: &AgentProfile,
+    env: &[(String, String)],
+    cwd: &Path,
+) -> Option<Failure> {
+    let program = profile.adapter.program()?;
+    let path = env.iter().chain(&profile.env).find(|(name, _)| name == "PATH");
+    let path = path.map(|(_, path)| OsString::from(path)).or_else(|| std::env::var_os("PATH"));
+    if supervisor::find_program(program, &path.unwrap_or_default(), cwd).is_some() {
+        return None;
+    }
+    let failure = Failure::usage(format!("cannot start agent `{agent}`: program `{program}` was not found"));
+    let file = cwd.join(program);
+    let hint = if !program.contains('/') {
+        "install it in PATH, or write its path".to_owned()
+    } else if file.is_file() {
+        format!("the file is not executable; run `chmod +x {}`", shell_word(&file))
+    } else {
+        format!("create `{}`, or correct the path", file.display())
+    };
+    Some(failure.code(Code::NoProgram).hint(hint))
 }
 
 /// Says how to configure what is missing.

@@ -74,7 +74,7 @@ pub(crate) fn path(workspace: &Workspace, run: &RunId, options: &WorktreeOptions
 }
 
 /// Returns a directory outside of the checkout. Agents refuse to write below `.git`, so the store is no place for it.
-fn default_dir(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
+pub(crate) fn default_dir(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
     let directories = etcetera::choose_base_strategy().map_err(|error| {
         Failure::usage("cannot determine the home directory for worktrees")
             .because(Some(&error))

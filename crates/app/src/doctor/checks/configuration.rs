@@ -1,12 +1,9 @@
 //! The configuration, and whether the programs of its adapters exist.
 
-use std::ffi::OsString;
-
 use super::{DoctorContext, Finding};
 use crate::config::{Adapter, Config, ConfigError};
 use crate::engine::profiles;
 use crate::failure::{Code, Failure};
-use crate::output::shell_word;
 
 const CHECK: &str = "config";
 
@@ -15,11 +12,9 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
         Ok(config) => config,
         Err(errors) => return errors.0.iter().map(config_error).collect(),
     };
-    let missing: Vec<_> = config
-        .adapters
-        .iter()
-        .filter_map(|(name, adapter)| adapter_problem(context, name, &adapter.value))
-        .collect();
+    let missing = config.adapters.iter();
+    let missing = missing.filter_map(|(name, adapter)| adapter_problem(context, name, &adapter.value));
+    let missing: Vec<_> = missing.chain(role_problems(config)).collect();
     if missing.is_empty() { vec![Finding::ok(CHECK, summary(config))] } else { missing }
 }
 
@@ -36,24 +31,24 @@ fn summary(config: &Config) -> String {
     }
 }
 
+/// Returns a finding for each role whose adapter is not configured.
+fn role_problems(config: &Config) -> impl Iterator<Item = Finding> {
+    let unknown = config.unknown_adapters().into_iter();
+    unknown.map(|(key, adapter, origin)| {
+        let what = format!("`{key}` names the adapter `{adapter}`, which is not configured ({origin})");
+        let hint = match protocol::closest(adapter, config.adapters.keys().map(String::as_str)) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("add `[adapters.{adapter}]` to callboard.toml, or name a configured adapter"),
+        };
+        Finding::failure(CHECK, &Failure::usage(what).code(Code::BadConfiguration).hint(hint))
+    })
+}
+
 fn adapter_problem(context: &DoctorContext, name: &str, adapter: &Adapter) -> Option<Finding> {
     let profile = match profiles::configured(name, adapter) {
         Ok(profile) => profile,
         Err(failure) => return Some(Finding::failure(CHECK, &failure)),
     };
-    let program = profile.adapter.program()?;
-    let path = adapter.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
-    if supervisor::find_program(program, &path.unwrap_or_default(), &context.repo).is_some() {
-        return None;
-    }
-    let failure = Failure::usage(format!("cannot start agent `{name}`: program `{program}` was not found"));
-    let file = context.repo.join(program);
-    let hint = if !program.contains('/') {
-        "install it in PATH, or write its path in callboard.toml".to_owned()
-    } else if file.is_file() {
-        format!("the file is not executable; run `chmod +x {}`", shell_word(&file))
-    } else {
-        format!("create `{}`, or correct the path in callboard.toml", file.display())
-    };
-    Some(Finding::failure(CHECK, &failure.code(Code::NoProgram).hint(hint)))
+    let missing = profiles::missing_program(name, &profile, &[], &context.repo)?;
+    Some(Finding::failure(CHECK, &missing))
 }

@@ -344,6 +344,14 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
         "cannot start agent `check`: program `sh` was not found",
         "PATH has only git"
     );
+    scene.write(
+        "callboard.toml",
+        "[adapters.scout]\ncommand = [\"git\"]\n[roles.default]\nadapter = \"scot\"\n",
+    );
+    let found = act(&doctor(&scene, &[]), "config");
+    let named = "`roles.default.adapter` names the adapter `scot`, which is not configured (";
+    assert!(found["message"].as_str().unwrap().starts_with(named), "{found:#}");
+    assert_eq!(found["details"][0], "hint: did you mean `scout`?");
 }
 
 #[test]

@@ -140,24 +140,31 @@ fn embedded_the_configuration_shows_where_each_value_came_from() {
     let scene = scene();
     scene.write(
         "callboard.toml",
-        "max_attempts = 3\njobs = 7\n\n[adapters.coder]\ncommand = [\"coder\", \"{prompt}\"]\n",
+        "max_attempts = 3\njobs = 7\n\n[adapters.coder]\ncommand = [\"coder\", \"{prompt}\"]\n\
+         [worktree]\ndir = \"trees\"\n[roles.default]\nadapter = \"codr\"\n",
     );
     let user = scene.home().join(".config/callboard");
     std::fs::create_dir_all(&user).unwrap();
     std::fs::write(user.join("config.toml"), "max_attempts = 9\n").unwrap();
     assert_snapshot!(scene.callboard(&["config"]).env("CALLBOARD_JOBS", "5").run().transcript(), @r#"
     $ callboard config
+    note: `roles.default.adapter`: no adapter `codr` is configured
     jobs                   = 5  # CALLBOARD_JOBS
     max_attempts           = 3  # [REPO]/callboard.toml
     backoff                = "10ms"  # CALLBOARD_BACKOFF
     store                  = "[STORE]"  # default
+    worktree.dir           = "[REPO]/trees"  # [REPO]/callboard.toml
+    worktree.setup         = []  # default
+    worktree.merge         = "merge"  # default
     adapters.coder.command = ["coder", "{prompt}"]  # [REPO]/callboard.toml
     adapters.coder.report  = "exit-code"  # [REPO]/callboard.toml
+    roles.default.adapter  = "codr"  # [REPO]/callboard.toml
     [exit 0]
     "#);
     let rows = scene.callboard(&["config", "--json"]).run().json();
-    let value =
-        |key: &str| rows.as_array().unwrap().iter().find(|row| row["key"] == key).unwrap()["value"].clone();
+    let row = |key: &str| rows.as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
+    let value = |key: &str| row(key)["value"].clone();
+    assert_eq!(row("roles.default.adapter")["problem"], "no adapter `codr` is configured");
     assert_eq!((value("max_attempts"), value("backoff")), (json!(3), json!("10ms")));
     assert_eq!(value("adapters.coder.command"), json!(["coder", "{prompt}"]));
     assert_eq!(value("store"), scene.store().to_str().unwrap());

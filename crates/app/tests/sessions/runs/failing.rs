@@ -83,24 +83,42 @@ fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
 fn missing_binary_ends_the_run() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
-    let session =
-        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "/nowhere/agent"]).run();
+    // The program exists when the run starts; what it needs does not.
+    scene.write_program("agent.sh", "#!/nowhere/sh\n");
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "./agent.sh"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper /nowhere/agent
+    $ callboard run wf.yaml --run-id trial --wrapper ./agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
-    ✗ a#1.1 failed, retrying in [TIME]: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+    ✗ a#1.1 failed, retrying in [TIME]: Agent process could not be started: program `[REPO]/agent.sh`: No such file or directory (os error 2)
     ▸ a#1.2 started
-    ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+    ✗ a#1.2 failed: Agent process could not be started: program `[REPO]/agent.sh`: No such file or directory (os error 2)
 
     note: [E008] run `callboard doctor` to list the installed agents, then `callboard retry trial`
     run `trial` failed: 0 of 2 steps done, [TIME]
-      FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+      FAILED    a  Agent process could not be started: program `[REPO]/agent.sh`: No such file or directory (os error 2)
       PENDING   b
     [exit 1]
     ");
     let document = scene.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("FAILED", &2.into()));
+}
+
+#[test]
+fn a_missing_program_is_refused_before_the_run_exists() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    let session =
+        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "/nowhere/agent"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper /nowhere/agent
+    error[E008]: cannot start agent `coder`: program `/nowhere/agent` was not found
+
+    hint: create `/nowhere/agent`, or correct the path
+    hint: or use `--rehearse` to run with the built-in scripted agent
+    [exit 2]
+    ");
+    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
 }
 
 #[test]
