@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::check::Violation;
@@ -50,6 +51,10 @@ pub trait Present: Protocol {
         _step: &Self::Step,
     ) -> Option<LoopBack<Self::Step>> {
         None
+    }
+    /// Returns what belongs to the step besides the work of its agent.
+    fn outline(_definition: &Self::Definition, _step: &Self::Step) -> StepOutline {
+        StepOutline::default()
     }
     /// Whether steps that need this one may start.
     fn unblocks_dependents(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> bool;
@@ -126,6 +131,39 @@ pub trait Present: Protocol {
     /// Returns why the change fails a step whose report was valid.
     fn failure_reason(_change: &Self::Change, _step: &StepId) -> Option<&'static str> {
         None
+    }
+}
+
+/// What belongs to a step besides the work of its agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct StepOutline {
+    /// The names of what must hold before it starts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<String>,
+    /// What it is repeated for, such as `the items of plan`.
+    #[serde(rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub repeats_for: Option<String>,
+    /// The names of the checks of its work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
+    /// A person works on it, or approves it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub person: bool,
+}
+
+impl StepOutline {
+    /// Returns what it says, in a few words each.
+    pub fn lines(&self) -> Vec<String> {
+        let named = |word: &str, names: &[String]| {
+            (!names.is_empty()).then(|| format!("{word} {}", names.join(", ")))
+        };
+        let lines = [
+            named("waits for", &self.conditions),
+            self.repeats_for.as_ref().map(|items| format!("repeats for {items}")),
+            named("checks", &self.checks),
+            self.person.then(|| "asks a person".to_owned()),
+        ];
+        lines.into_iter().flatten().collect()
     }
 }
 

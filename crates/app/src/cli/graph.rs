@@ -23,8 +23,9 @@ use model::{Graph, Run};
 
 /// Show the steps of a workflow or a run, and which step needs which
 ///
-/// Prints one line per step, each after the steps it needs. A gate says which step it loops back to. For a run, each
-/// step also shows its status, how long it took, and the current iteration of a gate.
+/// Prints one line per step, each after the steps it needs. A gate says which step it loops back to. A step also shows its
+/// conditions, its data loop, its checks, and whether a person is asked. For a run, each step also shows its status, how long
+/// it took, and the current iteration of a gate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard graph wf.yaml

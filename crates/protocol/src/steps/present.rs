@@ -8,7 +8,7 @@ use super::workflow::ENGINE;
 use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
 };
-use crate::present::{Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::present::{Line, LoopBack, Present, StatusKind, StepOutline, StepSummary, Tone};
 use crate::rules::Never;
 use crate::{RunId, Stamp, StepId};
 
@@ -37,6 +37,14 @@ impl Present for Steps {
     fn loop_back(definition: &Definition, _: &State, step: &StepId) -> Option<LoopBack<StepId>> {
         let to = loops::target(definition, step)?;
         Some(LoopBack { to, max_iterations: definition.max_iterations().get() })
+    }
+
+    fn outline(definition: &Definition, step: &StepId) -> StepOutline {
+        let outline = definition.step(step).outline();
+        match definition.item_of(step) {
+            Some(_) => StepOutline { conditions: Vec::new(), repeats_for: None, ..outline },
+            None => outline,
+        }
     }
 
     /// A gate that failed is completed in the document, but its dependents may not start.

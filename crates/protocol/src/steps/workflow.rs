@@ -3,6 +3,7 @@
 //! [`load`](super::load) reads a workflow from text and checks it; nothing here checks it again.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use super::phases::when::When;
 use crate::checks::CheckSpec;
 use crate::ids::StepId;
+use crate::present::StepOutline;
 use crate::rules::StepKind;
 
 /// A workflow: steps and which of them wait for which.
@@ -160,6 +162,22 @@ impl DataLoop {
     }
 }
 
+/// What the loop goes through: `the items of plan, 3 at once`.
+impl fmt::Display for DataLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            ItemsSource::Items(items) if items.len() == 1 => f.write_str("1 item")?,
+            ItemsSource::Items(items) => write!(f, "{} items", items.len())?,
+            ItemsSource::Step(step) | ItemsSource::With(step) => write!(f, "the items of {step}")?,
+            ItemsSource::Artifact(path) => write!(f, "the items in {path}")?,
+        }
+        match self.parallel.get() {
+            1 => Ok(()),
+            parallel => write!(f, ", {parallel} at once"),
+        }
+    }
+}
+
 /// Where the items of a data loop come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,6 +258,20 @@ impl StepSpec {
             StepCheck::Named(_) => None,
         });
         commands.collect()
+    }
+
+    /// Returns what belongs to the step besides the work of its agent.
+    pub fn outline(&self) -> StepOutline {
+        let name = |check: &StepCheck| match check {
+            StepCheck::Named(name) => name.clone(),
+            StepCheck::Command(spec) => spec.name.clone(),
+        };
+        StepOutline {
+            conditions: self.gates.clone(),
+            repeats_for: self.data_loop.as_ref().map(ToString::to_string),
+            checks: self.checks.iter().map(name).collect(),
+            person: self.human_in_the_loop || self.is_for_person(),
+        }
     }
 
     /// Whether a person works on the step.

@@ -4,11 +4,14 @@ use super::model::{Iteration, Progress, Step};
 use crate::cli::step_status;
 use crate::output;
 
-/// Returns the lines below a step's name: its agent in a workflow, its status in a run.
+/// Returns the lines below a step's name: its agent in a workflow, its status in a run; then what else belongs to it.
 pub(super) fn details(step: &Step) -> Vec<String> {
-    let Some(progress) = &step.progress else { return vec![step.agent.clone()] };
-    let first = format!("{} {}", step_status::symbol(progress.kind), status(progress));
-    std::iter::once(first).chain(progress.iteration.map(iteration)).collect()
+    let first = match &step.progress {
+        Some(progress) => format!("{} {}", step_status::symbol(progress.kind), status(progress)),
+        None => step.agent.clone(),
+    };
+    let iteration = step.progress.as_ref().and_then(|progress| progress.iteration).map(iteration);
+    std::iter::once(first).chain(iteration).chain(step.outline.lines()).collect()
 }
 
 /// Returns the status, the duration, and the number of attempts if there was more than one.

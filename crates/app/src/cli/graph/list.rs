@@ -32,7 +32,8 @@ struct Row {
     id: String,
     status: String,
     needs: String,
-    loop_back: String,
+    /// The loop-back of a gate, and what else belongs to the step.
+    remarks: String,
 }
 
 impl Row {
@@ -54,14 +55,14 @@ impl Row {
             } else {
                 format!("needs {}", step.need_ids.join(", "))
             },
-            loop_back: loop_back.unwrap_or_default(),
+            remarks: loop_back.into_iter().chain(step.outline.lines()).collect::<Vec<_>>().join("; "),
         }
     }
 
     fn line(&self, [ids, statuses, needs]: [usize; 3]) -> String {
         let mut line = format!("{} {:<ids$}", styled(self.style, self.symbol), self.id);
         let columns =
-            [(self.style, &self.status, statuses), (DIM, &self.needs, needs), (YELLOW, &self.loop_back, 0)];
+            [(self.style, &self.status, statuses), (DIM, &self.needs, needs), (YELLOW, &self.remarks, 0)];
         let last = columns.iter().rposition(|(_, text, _)| !text.is_empty());
         for (index, (style, text, width)) in
             columns.into_iter().enumerate().take(last.map_or(0, |last| last + 1))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use protocol::present::{LoopBack, StatusKind};
+use protocol::present::{LoopBack, StatusKind, StepOutline};
 use protocol::steps::Workflow;
 use protocol::{Machine, Stamp};
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub(super) struct Step {
     #[serde(skip)]
     pub(super) loops_back_to: Option<usize>,
     pub(super) loop_back_to: Option<String>,
+    #[serde(flatten)]
+    pub(super) outline: StepOutline,
     /// `None` in a workflow file.
     #[serde(flatten)]
     pub(super) progress: Option<Progress>,
@@ -87,6 +89,7 @@ impl Graph {
             agent: step.agent.clone(),
             need_ids: step.needs.iter().map(ToString::to_string).collect(),
             loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
+            outline: step.outline(),
             ..Step::default()
         });
         Self { title: workflow.name.clone(), run: None, steps: sorted(steps.collect()) }
@@ -102,6 +105,7 @@ impl Graph {
                 agent: machine.agent(&step),
                 need_ids: machine.needs(&step).iter().map(ToString::to_string).collect(),
                 loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| to.to_string()),
+                outline: machine.outline(&step),
                 progress: Some(Progress {
                     kind: summary.kind,
                     document_status: summary.status,

@@ -47,6 +47,59 @@ fn run() -> Graph {
     graph
 }
 
+/// A workflow whose steps have everything besides agents.
+fn outlined() -> Graph {
+    let source = "\
+name: trial
+steps:
+- {id: plan, agent: coder, prompt: p}
+- {id: code, agent: coder, prompt: p, needs: [plan], checks: [test, {run: [make], name: build}], loop: {items_from_step: plan, parallel: 2}}
+- {id: review, agent: coder, prompt: p, needs: [code], loop: {with: code}, loop_back_to: code}
+- {id: ship, agent: coder, prompt: p, needs: [review], gates: [ci, legal], human_in_the_loop: true}
+";
+    Graph::of_workflow(&protocol::steps::load::load(source).unwrap().workflow)
+}
+
+#[test]
+fn every_format_shows_conditions_data_loops_checks_and_people() {
+    let graph = outlined();
+    assert_snapshot!(listed(&graph), @"
+    trial  4 steps
+    - plan    coder
+    - code    coder  needs plan    repeats for the items of plan, 2 at once; checks test, build
+    - review  coder  needs code    loops back to code; repeats for the items of code
+    - ship    coder  needs review  waits for ci, legal; asks a person
+    ");
+    assert_snapshot!(mermaid::render(&graph), @r#"
+    ---
+    title: "trial"
+    ---
+    flowchart TD
+        s0["plan<br>coder"]
+        s1["code<br>coder<br>repeats for the items of plan, 2 at once<br>checks test, build"]
+        s2["review<br>coder<br>repeats for the items of code"]
+        s3["ship<br>coder<br>waits for ci, legal<br>asks a person"]
+        s0 --> s1
+        s1 --> s2
+        s2 --> s3
+        s2 -.->|back| s1
+    "#);
+    let drawn = svg::render(&graph);
+    for text in [
+        "waits for ci, legal",
+        "repeats for the items of plan, 2 at once",
+        "checks test, build",
+        "asks a person",
+    ] {
+        assert!(drawn.contains(text), "{text}: {drawn}");
+    }
+    let json = serde_json::to_value(&graph).unwrap();
+    assert_eq!(json["steps"][1]["checks"], serde_json::json!(["test", "build"]));
+    assert_eq!(json["steps"][1]["loop"], "the items of plan, 2 at once");
+    assert_eq!(json["steps"][3]["conditions"], serde_json::json!(["ci", "legal"]));
+    assert_eq!(json["steps"][3]["person"], true);
+}
+
 fn listed(graph: &Graph) -> String {
     anstream::adapter::strip_str(&list::render(graph).join("\n")).to_string()
 }
