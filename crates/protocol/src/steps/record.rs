@@ -16,13 +16,13 @@ use super::document::{
     progress_part, step_part,
 };
 use super::phases::Phase;
-use super::phases::when;
+use super::phases::{loops, when};
 use super::state::Change as ProtocolChange;
-use super::{Steps, import, layout};
+use super::{Steps, Verdict, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;
-use crate::run::{Change, Exit};
+use crate::run::{Change, Ending, Exit, Fact};
 use crate::{Stamp, StepId};
 
 pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
@@ -217,24 +217,15 @@ fn record_transition(
             if document.findings.remove(id.as_str()).is_some() {
                 parts.touch(findings_part(id.as_str()));
             }
+            take_gate_finding(document, id, parts);
         }
         ProtocolChange::GateFailed(id) => {
             let phase = document.phase(definition, id);
             record_phase(document, id, None, parts);
-            let report_path = report_path(document, id);
             let step = step(document, id, parts);
             complete(step, entry.at);
             step.last_error = Some(gate_failure(phase, evidence));
-            let reported = evidence.and_then(|evidence| evidence.report.clone());
-            let finding = match reported {
-                Some(_) if phase == Phase::Checks => check_finding(document, id, entry, evidence),
-                Some(report) => Some(Finding { from: id.to_string(), report_path, report }),
-                None => rejection(document, id, entry, evidence),
-            };
-            if let Some(finding) = finding {
-                document.gates.insert(id.to_string(), finding);
-                parts.touch(gate_part(id.as_str()));
-            }
+            record_gate_finding(document, id, phase, entry, evidence, parts);
         }
         ProtocolChange::Failed(id) => {
             let phase = document.phase(definition, id);
@@ -243,6 +234,9 @@ fn record_transition(
                 let findings = rejection(document, id, entry, evidence).into_iter().collect();
                 document.findings.insert(id.to_string(), findings);
                 parts.touch(findings_part(id.as_str()));
+            } else if is_gate_failure(entry) {
+                // No iteration is left. The finding is for a run that starts again at the target.
+                record_gate_finding(document, id, phase, entry, evidence, parts);
             }
             let step = step(document, id, parts);
             complete(step, entry.at);
@@ -287,6 +281,7 @@ fn record_transition(
                 | Phase::Answered => None,
             };
             record_phase(document, id, None, parts);
+            take_gate_finding(document, id, parts);
             let step = step(document, id, parts);
             step.status = Status::Skipped;
             step.ended_at = Some(entry.at.into());
@@ -306,14 +301,58 @@ fn record_transition(
                 let step = step(document, id, parts);
                 *step =
                     StepDocument { unknown: std::mem::take(&mut step.unknown), ..StepDocument::pending() };
-                if document.findings.remove(id.as_str()).is_some() {
-                    parts.touch(findings_part(id.as_str()));
-                }
-                if document.gates.remove(id.as_str()).is_some() {
-                    parts.touch(gate_part(id.as_str()));
+            }
+            // What a failed gate has found is for the target of its loop-back, if that is done again.
+            for gate in steps {
+                let Some(finding) = take_gate_finding(document, gate, parts) else { continue };
+                if let Some(target) = loops::target(definition, gate).filter(|target| steps.contains(target))
+                {
+                    document.findings.entry(target.to_string()).or_default().push(finding);
+                    parts.touch(findings_part(target.as_str()));
                 }
             }
         }
+    }
+}
+
+/// Records what a gate has found, for the target of its loop-back.
+fn record_gate_finding(
+    document: &mut Document,
+    id: &StepId,
+    phase: Phase,
+    entry: &Entry<Steps>,
+    evidence: Option<&Evidence>,
+    parts: &mut Parts,
+) {
+    let report_path = report_path(document, id);
+    let reported = evidence.and_then(|evidence| evidence.report.clone());
+    let finding = match reported {
+        Some(_) if phase == Phase::Checks => check_finding(document, id, entry, evidence),
+        Some(report) => Some(Finding { from: id.to_string(), report_path, report }),
+        None => rejection(document, id, entry, evidence),
+    };
+    if let Some(finding) = finding {
+        document.gates.insert(id.to_string(), finding);
+        parts.touch(gate_part(id.as_str()));
+    }
+}
+
+/// Removes what a gate has found, and returns it.
+fn take_gate_finding(document: &mut Document, id: &StepId, parts: &mut Parts) -> Option<Finding> {
+    let finding = document.gates.remove(id.as_str())?;
+    parts.touch(gate_part(id.as_str()));
+    Some(finding)
+}
+
+/// Whether the entry is the failure of a gate.
+fn is_gate_failure(entry: &Entry<Steps>) -> bool {
+    let Input::Fact { fact, .. } = &entry.input else { return false };
+    match fact {
+        Fact::Ended { ending: Ending::Reported(verdict), .. } | Fact::Answered { verdict, .. } => {
+            *verdict == Verdict::GateFailed
+        }
+        Fact::Ended { ending: Ending::Failed | Ending::Interrupted | Ending::Stopped, .. }
+        | Fact::BackoffElapsed { .. } => false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The specification's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
 
-use protocol::run::{Ending, Fact};
-use protocol::steps::Verdict;
+use protocol::StepId;
+use protocol::run::{self, Ending, Fact};
+use protocol::steps::{Request, Verdict};
 use serde_json::{Value, json};
 
 use super::journal::{Journal, attempt, error, gate_failed, reported, verdict};
@@ -140,4 +141,31 @@ fn a_gate_failure_beyond_the_limit_fails_the_gate() {
             journal.proceed();
         }
     }
+}
+
+#[test]
+fn a_run_that_starts_again_keeps_what_the_failed_gate_has_found() {
+    let mut journal = Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING))]);
+    for turn in 1..=4 {
+        done(&mut journal, CODING, turn);
+        let why = format!("found P0 issues in round {turn}");
+        journal.ended(attempt(REVIEW, turn, 1), verdict(Verdict::GateFailed), gate_failed(REVIEW, &why));
+        if turn < 4 {
+            journal.proceed();
+        }
+    }
+    let findings = |journal: &Journal| -> Vec<String> {
+        let brief = journal.state.run.machine.brief(&StepId::new(CODING).unwrap(), 1);
+        brief.findings.iter().map(|found| format!("{}: {}", found.from, found.report.logs[0])).collect()
+    };
+    let start_at = Request::StartAt(StepId::new(CODING).unwrap());
+    journal.request(run::Request::Protocol(serde_json::to_value(&start_at).unwrap()));
+    journal.proceed();
+    assert_eq!(findings(&journal), ["code_review: found P0 issues in round 4"]);
+    journal.request(run::Request::Protocol(serde_json::to_value(&start_at).unwrap()));
+    journal.ended(attempt(CODING, 5, 1), Ending::Stopped, error("stopped"));
+    journal.proceed();
+    assert_eq!(findings(&journal).len(), 1, "the coding step has not addressed it yet");
+    done(&mut journal, CODING, 6);
+    assert_eq!(findings(&journal), Vec::<String>::new());
 }
