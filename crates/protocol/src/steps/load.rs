@@ -20,6 +20,7 @@ mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
 pub use schema::schema;
+pub(super) use worktrees::FAST_FORWARD;
 pub use worktrees::add_effects;
 
 use crate::ids::StepId;

@@ -7,6 +7,7 @@ use protocol::StepId;
 use protocol::brief::Worktree;
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::prompt::fenced;
+use protocol::steps::NOT_MERGED;
 use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
 
@@ -20,8 +21,18 @@ pub struct Merge;
 
 impl PerformEffect for Merge {
     fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let found = trees(order)?.find_merge(&order.key()).map_err(|error| with_causes(&error))?;
-        Ok(found.map(|commit| merged(&commit)))
+        let trees = trees(order)?;
+        let found = trees.find_merge(&order.key()).map_err(|error| with_causes(&error))?;
+        let Some(commit) = found else { return Ok(None) };
+        kill_checks(order)?;
+        // The engine that merged it was killed before it recorded the checks.
+        let results = match order.checks.is_empty() {
+            true => Vec::new(),
+            false => {
+                trees.check_merged(&commit, |tree| order.check(tree)).map_err(|error| with_causes(&error))?
+            }
+        };
+        Ok(Some(with_checks(merged(&commit), &results)))
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
@@ -29,9 +40,7 @@ impl PerformEffect for Merge {
         let name = order.arguments["worktree"].as_str().unwrap_or_default();
         let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
         let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
-        order
-            .kill_checks()
-            .map_err(|error| format!("cannot kill the checks of an earlier engine: {error}"))?;
+        kill_checks(order)?;
         let mut results = Vec::new();
         let accept = |tree: &Path| {
             results = order.check(tree)?;
@@ -59,21 +68,25 @@ impl PerformEffect for FastForwardBase {
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         let trees = trees(order)?;
-        let by_hand = |why: &str| {
+        let by_hand = |why: String| {
             let command = trees.merge_command();
-            fields(json!({ "logs": [format!("not merged: {why}"), format!("to merge: {command}")] }))
+            fields(json!({ "logs": [why, format!("to merge: {command}")] }))
         };
         if order.rehearsal {
-            return Ok(by_hand("a rehearsal leaves the base branch alone"));
+            return Ok(by_hand("a rehearsal leaves the base branch alone".to_owned()));
         }
         if trees.is_left_to_the_user() {
-            return Ok(by_hand("--no-merge"));
+            return Ok(by_hand("`--no-merge` leaves the base branch alone".to_owned()));
         }
         Ok(match trees.fast_forward().map_err(|error| with_causes(&error))? {
             FastForward::Done => fields(json!({ "logs": ["fast-forwarded the base branch"] })),
-            FastForward::NotPossible(why) => by_hand(&why),
+            FastForward::NotPossible(why) => by_hand(format!("{NOT_MERGED}{why}")),
         })
     }
+}
+
+fn kill_checks(order: &EffectOrder) -> Result<(), String> {
+    order.kill_checks().map_err(|error| format!("cannot kill the checks of an earlier engine: {error}"))
 }
 
 fn trees(order: &EffectOrder) -> Result<&RunTrees, String> {

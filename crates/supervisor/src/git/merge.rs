@@ -154,6 +154,19 @@ impl RunTrees {
         Ok(Merged::Commit(new))
     }
 
+    /// Runs `check` on the tree of a commit that an earlier merge has made.
+    pub fn check_merged<T>(
+        &self,
+        commit: &str,
+        check: impl FnOnce(&Path) -> Result<T, CheckError>,
+    ) -> Result<T, TreeError> {
+        let lock = self.lock(Tree::Merge)?;
+        let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), commit.to_owned()]))?;
+        clean(&git)?;
+        git.run(["checkout", "--quiet", "--detach", commit])?;
+        Ok(check(git.dir())?)
+    }
+
     /// Moves the integration branch and its worktree to a commit. Fails if the branch has moved: the commit is then not a
     /// descendant.
     ///
@@ -214,9 +227,21 @@ impl RunTrees {
         };
         match done {
             Ok(_) => Ok(FastForward::Done),
-            Err(GitError::Failed { message, .. }) => Ok(FastForward::NotPossible(message)),
+            Err(GitError::Failed { message, .. }) => Ok(FastForward::NotPossible(in_short(&message))),
             Err(error @ GitError::Spawn { .. }) => Err(error.into()),
         }
+    }
+}
+
+/// Returns git's reason in one line: what it refuses, and the files that it names.
+fn in_short(message: &str) -> String {
+    let mut lines = message.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = ["error: ", "fatal: "].iter().find_map(|prefix| first.strip_prefix(prefix)).unwrap_or(first);
+    let files: Vec<_> = lines.filter_map(|line| line.strip_prefix('\t')).collect();
+    match files.as_slice() {
+        [] => first.to_owned(),
+        files => format!("{} {}", first.trim_end(), files.join(", ")),
     }
 }
 

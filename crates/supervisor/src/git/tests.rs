@@ -98,6 +98,8 @@ fn what_an_attempt_leaves_is_committed_with_its_id_and_merged_once() {
     assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), Some(commit.clone()));
     assert_eq!(trees.find_merge("trial/a.merge#11").unwrap(), None);
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), commit);
+    let checked = trees.check_merged(&commit, |tree| Ok(fs::read_to_string(tree.join("page.txt")).unwrap()));
+    assert_eq!(checked.unwrap(), "head\nbody of a\n", "the checks of a found merge see its tree");
     assert_eq!(merge(&trees, "a"), Merged::Nothing);
     let integrated = trees.path(None).join("page.txt");
     assert_eq!(
@@ -158,7 +160,9 @@ fn the_base_branch_is_fast_forwarded_only_without_touching_local_changes() {
     merge(&trees, "a");
     assert!(!trees.is_delivered().unwrap());
     fs::write(scratch.repo().join("page.txt"), "the user is typing\n").unwrap();
-    assert!(matches!(trees.fast_forward().unwrap(), FastForward::NotPossible(_)));
+    let refused = trees.fast_forward().unwrap();
+    let why = "Your local changes to the following files would be overwritten by merge: page.txt";
+    assert_eq!(refused, FastForward::NotPossible(why.to_owned()));
     assert_eq!(fs::read_to_string(scratch.repo().join("page.txt")).unwrap(), "the user is typing\n");
     scratch.git(&["checkout", "--quiet", "page.txt"]);
     fs::write(scratch.repo().join("notes.txt"), "unrelated\n").unwrap();

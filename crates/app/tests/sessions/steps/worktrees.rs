@@ -110,6 +110,19 @@ fn success_keeps_unpushed_commits() {
 }
 
 #[test]
+fn local_changes_that_forbid_the_fast_forward_are_named() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, worktree: true"]);
+    scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    scene.write("made.txt", "mine\n");
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let why =
+        "not merged: The following untracked working tree files would be overwritten by merge: made.txt";
+    assert!(session.stdout.contains(why), "{}", session.transcript());
+}
+
+#[test]
 fn a_rehearsal_merges_on_its_own_branches_only() {
     let scene = features();
     // The rehearsed agents change nothing, so the setup command does.
@@ -143,6 +156,12 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     assert_eq!(scene.git(&["show", "main:made.txt"]), "whole\n");
     let doctor = scene.callboard(&["doctor"]).run();
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("remain"), "{}", doctor.transcript());
+}
+
+/// Returns the name of the check in the report of `a.merge`, if the entry has it.
+fn checks_of_merge(entry: &serde_json::Value) -> Option<String> {
+    let report = &entry["entry"]["input"]["fact"]["evidence"]["report"];
+    (report["step_id"] == "a.merge").then(|| report["checks"][0]["name"].as_str().unwrap().to_owned())
 }
 
 /// Puts a `git` in front of the real one that kills the engine which calls it. `kills` says when: shell that sets `how` to
@@ -194,6 +213,7 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
     for how in ["before", "during", "after"] {
         let scene = scene();
         scene.workflow_of(&["id: a, worktree: true"]);
+        scene.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
         scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
         let path = deadly_git(
             &scene,
@@ -205,6 +225,10 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
         assert_eq!((session.code, kills), (0, 1), "{how}: {}", session.transcript());
         assert_eq!(effects(&scene, "main"), ["trial/a.merge#1"], "{how}");
         assert_eq!(scene.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
+        // A merge that is found was checked by the engine that was killed, which has not recorded it.
+        let reported = scene.callboard(&["log", "trial", "--json"]).run();
+        let reported: Vec<_> = reported.events().iter().map(checks_of_merge).collect();
+        assert_eq!(reported.into_iter().flatten().collect::<Vec<_>>(), ["made"], "{how}");
     }
 }
 

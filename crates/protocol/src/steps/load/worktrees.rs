@@ -9,7 +9,8 @@ use crate::StepId;
 use crate::located::{Located, Problems, Rule};
 use crate::steps::workflow::{ENGINE, StepEffect, StepSpec};
 
-const FAST_FORWARD: &str = "fast-forward";
+/// The id of the step that fast-forwards the base branch.
+pub(in crate::steps) const FAST_FORWARD: &str = "fast-forward";
 
 fn merge_id(step: &str) -> String {
     format!("{step}.merge")
