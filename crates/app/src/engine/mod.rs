@@ -218,13 +218,17 @@ pub(crate) async fn drive(
             return Err(forced_exit_failure(run));
         }
     };
-    let EngineObserver { mut progress, notifier } = observer;
+    let EngineObserver { mut progress, mut notifier } = observer;
     progress.clear();
-    let exit = exit.map_err(|error| {
-        let failure = drive_failure(run, info, error, after_failure);
-        let failure = with_resume_hint(run, failure, was_interrupted.get());
-        save_if_store_is_gone(workspace, store, failure)
-    })?;
+    let exit = match exit {
+        Ok(exit) => exit,
+        Err(error) => {
+            notifier.finish().await;
+            let failure = drive_failure(run, info, error, after_failure);
+            let failure = with_resume_hint(run, failure, was_interrupted.get());
+            return Err(save_if_store_is_gone(workspace, store, failure));
+        }
+    };
     let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None)
         .await?
         .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
@@ -234,6 +238,7 @@ pub(crate) async fn drive(
     if exit == EngineExit::Finished(Outcome::Succeeded) {
         workspace::worktrees::conclude(&options);
     }
+    notifier.finish().await;
     Ok(exit_code(exit))
 }
 

@@ -5,10 +5,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use runner::{Notice, Observer};
+use rustix::process::{Pid, Signal, kill_process_group};
 use store::AnyStore;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
 use super::progress::Progress;
 use crate::output;
@@ -23,7 +26,15 @@ pub(crate) struct Notifier {
     repo: PathBuf,
     /// Has one file per item that the command was told about.
     told: PathBuf,
+    /// The commands that have not ended.
+    running: JoinSet<()>,
 }
+
+/// How long a command may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the engine waits at its end for commands that have not ended.
+const GRACE: Duration = Duration::from_secs(2);
 
 impl Notifier {
     pub(crate) fn new(workspace: &Workspace, store: &AnyStore) -> Self {
@@ -31,29 +42,46 @@ impl Notifier {
             command: workspace.config.notify.clone().map(|command| command.value).unwrap_or_default(),
             repo: workspace.repo.clone(),
             told: store.local_dir().root().join("notified"),
+            running: JoinSet::new(),
         }
     }
 
+    /// Waits a little for the commands that have not ended, then kills them.
+    pub(crate) async fn finish(mut self) {
+        let all = async { while self.running.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            output::note("killed a `[notify]` command that did not end");
+        }
+        self.running.shutdown().await;
+    }
+
     /// Starts the command for an item, unless it was started for it before. Does not wait for it.
-    pub(crate) fn notify(&self, item: &InboxItem) {
+    pub(crate) fn notify(&mut self, item: &InboxItem) {
         let Some((program, arguments)) = self.command.split_first() else { return };
-        if let Err(error) = self.start(program, arguments, item) {
+        let (program, arguments) = (program.clone(), arguments.to_vec());
+        if let Err(error) = self.start(&program, &arguments, item) {
             output::note(format_args!("cannot notify `{program}` about `{}`: {error}", item.id));
         }
     }
 
-    fn start(&self, program: &str, arguments: &[String], item: &InboxItem) -> io::Result<()> {
+    fn start(&mut self, program: &str, arguments: &[String], item: &InboxItem) -> io::Result<()> {
         let Some(file) = self.claim(item)? else { return Ok(()) };
-        // The command reads the file, so that a slow reader blocks nothing. The runtime reaps it.
-        Command::new(program)
+        // The command reads the file, so that a slow reader blocks nothing.
+        let mut child = Command::new(program)
             .args(arguments)
             .current_dir(&self.repo)
             .stdin(File::open(&file)?)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
-            .spawn()
-            .map(drop)
+            .spawn()?;
+        let group = Group::of(&child);
+        self.running.spawn(async move {
+            if tokio::time::timeout(TIMEOUT, child.wait()).await.is_ok() {
+                group.forget();
+            }
+        });
+        Ok(())
     }
 
     /// Writes the file of an item; `None` if there is one. It is written before the command starts: after a crash in
@@ -71,6 +99,30 @@ impl Notifier {
             Ok(mut file) => write(&mut file, item).inspect_err(|_| remove(&path)).map(|()| Some(path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// The processes of a command. They are killed when it is dropped: after the timeout, or with the engine.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        Self(pid.and_then(Pid::from_raw))
+    }
+
+    /// Leaves the group alone: its first process has ended, and the id may belong to another one.
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! People: approvals, the inbox, answers, `[notify]`.
 
 use serde_json::{Value, json};
-use testkit::{Running, Scene, Session};
+use testkit::{ProcessHandle, Running, Scene, Session};
 
 use crate::sessions::{last_error, scene, status};
 
@@ -271,6 +271,22 @@ fn a_command_is_notified_once_of_each_item() {
     assert_eq!(items[0]["upstream"][0]["artifacts"], json!(["made/code.txt"]));
     let config = scene.callboard(&["config"]).run();
     assert!(config.stdout.contains("notify.command"), "{}", config.transcript());
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_when_the_engine_ends() {
+    let scene = with(APPROVAL);
+    let script = "#!/bin/sh\necho $$ >\"${0%/*}/teller\"\nexec cat \"${0%/*}/never\"\n";
+    scene.write_program("../kit/tell.sh", script);
+    let tell = scene.kit().join("tell.sh");
+    scene.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    let session = scene.run(&["--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.stderr.contains("killed a `[notify]` command"), "{}", session.transcript());
+    let teller = std::fs::read_to_string(scene.kit().join("teller")).unwrap();
+    if let Some(alive) = ProcessHandle::of(teller.trim().parse().unwrap()) {
+        alive.wait();
+    }
 }
 
 #[test]
