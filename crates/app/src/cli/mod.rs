@@ -50,6 +50,7 @@ use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::rehearsal;
 
 /// Runs teams of command-line coding agents and keeps their state safe across crashes
 #[derive(Debug, Parser)]
@@ -130,6 +131,10 @@ pub(crate) fn main() -> ExitCode {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
             // A closed pipe is not an error.
             let _ = error.print();
+            let arguments: Vec<_> = std::env::args_os().collect();
+            if let Some(hint) = rehearsal::hint(&arguments, &error) {
+                output::message(format_args!("\nhint: {hint}"));
+            }
             return exit.into();
         }
     };

@@ -1,6 +1,7 @@
 //! Shows the progress of a run.
 
 mod events;
+mod keys;
 pub(crate) mod lines;
 mod live;
 

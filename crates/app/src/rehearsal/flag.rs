@@ -1,7 +1,9 @@
 //! `--rehearse[=SCRIPT]`, for every command that starts a run.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::error::{ContextKind, ContextValue};
 use runner::AgentProfile;
 
 use super::{ScriptSteps, scripted_agent};
@@ -25,6 +27,14 @@ pub(crate) struct RehearseFlag {
     rehearse: Option<Option<PathBuf>>,
 }
 
+/// Returns the hint for a script that follows `--rehearse` without `=`, which is taken for another argument.
+pub(crate) fn hint(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unexpected)) = error.get(ContextKind::InvalidArg) else { return None };
+    let follows = arguments.windows(2).any(|pair| pair[0] == "--rehearse" && pair[1] == unexpected.as_str());
+    (follows && !unexpected.starts_with('-'))
+        .then(|| format!("write `--rehearse={unexpected}`: the script follows `=`"))
+}
+
 impl RehearseFlag {
     pub(crate) fn is_given(&self) -> bool {
         self.rehearse.is_some()
@@ -37,5 +47,30 @@ impl RehearseFlag {
     /// Returns the profile of the scripted agent, if the flag is set.
     pub(crate) fn profile(&self, steps: &ScriptSteps) -> Result<Option<AgentProfile>, Failure> {
         self.rehearse.as_ref().map(|script| scripted_agent(script.as_deref(), steps)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command};
+
+    use super::*;
+
+    #[test]
+    fn a_script_after_a_space_gets_a_hint() {
+        let asked = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let command = RehearseFlag::augment_args(Command::new("run"));
+            // The flags that exclude this one are those of the real commands.
+            let command = command.args(["wrapper", "command_template", "role"].map(clap::Arg::new));
+            let error = command.try_get_matches_from(&arguments).unwrap_err();
+            hint(&arguments, &error)
+        };
+        assert_eq!(
+            asked("run a b c --rehearse script.yaml").as_deref(),
+            Some("write `--rehearse=script.yaml`: the script follows `=`")
+        );
+        assert_eq!(asked("run a b c d --rehearse"), None);
+        assert_eq!(asked("run --rehearse --nothing"), None);
     }
 }

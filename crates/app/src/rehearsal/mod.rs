@@ -18,7 +18,7 @@ use runner::{AgentProfile, GRACE};
 use supervisor::adapter::{Adapter, Pass, RehearsalScript, ReportRule};
 
 use crate::failure::Failure;
-pub(crate) use flag::RehearseFlag;
+pub(crate) use flag::{RehearseFlag, hint};
 pub(crate) use script_steps::ScriptSteps;
 
 /// Returns the profile of the scripted agent. Fails with every problem of the script.

@@ -330,8 +330,23 @@ pub(crate) fn request_reason(reason: Option<&str>) -> String {
     }
 }
 
+/// Returns the name of the user: from the environment, else from `/etc/passwd`, else the uid.
 fn name() -> String {
-    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown user".to_owned())
+    let set = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    set("USER").or_else(|| set("LOGNAME")).unwrap_or_else(|| {
+        let uid = rustix::process::getuid().as_raw();
+        let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        name_in(&known, uid).unwrap_or_else(|| format!("uid {uid}"))
+    })
+}
+
+/// Returns the name of a user in the text of `/etc/passwd`.
+fn name_in(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 /// Returns this process as an engine, for the journal.
@@ -340,4 +355,17 @@ pub(crate) fn engine() -> Result<Author, Failure> {
         Failure::new(Exit::Bug, "cannot read the boot id of this machine").because(Some(&error))
     })?;
     Ok(Author::Engine { host: store::host_name(), boot_id, pid: std::process::id() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_in;
+
+    #[test]
+    fn a_user_is_found_by_the_uid() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\n+nis\nada:x:1000:100::/home/ada:/bin/sh\n";
+        assert_eq!(name_in(passwd, 1000).as_deref(), Some("ada"));
+        assert_eq!(name_in(passwd, 0).as_deref(), Some("root"));
+        assert_eq!(name_in(passwd, 100), None, "that is a group");
+    }
 }

@@ -10,6 +10,7 @@ use protocol::entry::Entry;
 use protocol::run::Change;
 use protocol::{AttemptId, Machine};
 
+use super::keys::HiddenKeys;
 use crate::output;
 use crate::present::grid;
 
@@ -21,13 +22,15 @@ pub(super) struct LiveDisplay {
     bars: BTreeMap<AttemptId, ProgressBar>,
     /// The lines of the table, above the attempts.
     table: Vec<ProgressBar>,
+    /// `None` if the display was removed, or is not the terminal's.
+    keys: Option<HiddenKeys>,
 }
 
 impl LiveDisplay {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         output::set_live_display(&lines);
-        Self { lines, bars: BTreeMap::new(), table: Vec::new() }
+        Self { lines, bars: BTreeMap::new(), table: Vec::new(), keys: HiddenKeys::new() }
     }
 
     /// Prints a line above the running attempts.
@@ -43,6 +46,7 @@ impl LiveDisplay {
         self.bars.clear();
         self.table.clear();
         let _ = self.lines.clear();
+        self.keys = None;
     }
 
     /// Adds an attempt that has run for this long.

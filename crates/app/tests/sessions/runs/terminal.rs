@@ -37,6 +37,11 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     running.press("\u{3}");
     let session = running.wait();
     assert_eq!(session.code, 130, "{:?}", session.stdout);
+    assert!(
+        !session.stdout.contains("^C"),
+        "the display does not know that the cursor moves: {:?}",
+        session.stdout
+    );
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
     let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
