@@ -31,7 +31,7 @@ pub use load::add_effects;
 pub use phases::Phase;
 pub use phases::items::ITEMS;
 pub use phases::when::{Comparison, EXISTING, EndStatus, FIND_ARTIFACTS, Operand, PATHS, When};
-pub use salvage::{Completed, complete, salvage};
+pub use salvage::{Completed, Reports, complete, salvage};
 pub use state::{Change, State};
 pub use step::Verdict;
 pub use time::Time;

@@ -3,13 +3,17 @@
 //! A program that rewrites its file in place and is killed leaves the beginning of it. The fields above the steps come first,
 //! then the steps, so that the steps before the cut are whole.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::definition::Definition;
-use super::document::StepDocument;
-use super::record;
-use crate::Stamp;
+use super::document::{Status, StepDocument};
+use super::import::GATE_FAILURE;
+use super::{Time, record};
+use crate::report::{self, Report};
 use crate::rules::RunLocation;
+use crate::{Stamp, StepId};
 
 /// A document with every field and step that an import needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +21,12 @@ pub struct Completed {
     pub document: Value,
     /// What it did not have, in a few words each.
     pub lost: Vec<String>,
+    /// The steps that it did not have, and whose report is taken instead.
+    pub from_reports: Vec<StepId>,
 }
+
+/// The reports of a run's steps, and where each is.
+pub type Reports = BTreeMap<StepId, (String, Report)>;
 
 /// Returns the fields and the whole steps before the place where the text stops being JSON. Of a text that is JSON, returns
 /// everything.
@@ -60,8 +69,14 @@ fn last_whole_member(text: &str) -> (usize, usize) {
     last
 }
 
-/// Adds what a document lacks: fields above the steps as in a new run, and steps as pending.
-pub fn complete(definition: &Definition, location: &RunLocation, at: Stamp, document: Value) -> Completed {
+/// Adds what a document lacks: fields above the steps as in a new run, and steps as their reports say, or else as pending.
+pub fn complete(
+    definition: &Definition,
+    location: &RunLocation,
+    at: Stamp,
+    document: Value,
+    reports: &Reports,
+) -> Completed {
     let fresh = serde_json::to_value(record::open(definition, location, at));
     let Ok(Value::Object(fresh)) = fresh else { panic!("BUG: a document is an object") };
     let mut lost = Vec::new();
@@ -75,22 +90,79 @@ pub fn complete(definition: &Definition, location: &RunLocation, at: Stamp, docu
             found.insert(field, value);
         }
     }
+    let mut from_reports = Vec::new();
     if let Some(steps) = found.get_mut("steps").and_then(Value::as_object_mut) {
-        for id in definition.step_ids() {
-            if !steps.contains_key(id.as_str()) {
-                lost.push(format!("step `{id}`"));
-                let pending = serde_json::to_value(StepDocument::pending());
-                steps.insert(id.to_string(), pending.expect("BUG: a step is plain data"));
-            }
+        let mut missing: Vec<_> =
+            definition.step_ids().filter(|id| !steps.contains_key(id.as_str())).collect();
+        // A step may be reported only after the steps that it needs, which may be lost, too.
+        while let Some((id, step)) = missing.iter().find_map(|id| {
+            let (path, report) = reports.get(*id)?;
+            Some((*id, reported(definition, steps, id, path, report)?))
+        }) {
+            steps.insert(id.to_string(), plain(&step));
+            from_reports.push(id.clone());
+            missing.retain(|other| *other != id);
+        }
+        for id in missing {
+            lost.push(format!("step `{id}`"));
+            steps.insert(id.to_string(), plain(&StepDocument::pending()));
         }
     }
     lost.retain(|what| what != "`steps`");
-    Completed { document: Value::Object(found), lost }
+    Completed { document: Value::Object(found), lost, from_reports }
+}
+
+fn plain(step: &StepDocument) -> Value {
+    serde_json::to_value(step).expect("BUG: a step is plain data")
+}
+
+/// Returns a step as its report says. Returns `None` if the step does not end with it: the report is of an earlier iteration,
+/// which the steps that it needs show, or the attempt failed.
+fn reported(
+    definition: &Definition,
+    steps: &Map<String, Value>,
+    id: &StepId,
+    path: &str,
+    report: &Report,
+) -> Option<StepDocument> {
+    let step = definition.step(id);
+    let time = |text: &str| Time::try_from(text.to_owned()).ok();
+    let (started_at, ended_at) = (time(&report.started_at), time(&report.ended_at)?);
+    let follows = step.needs.iter().all(|need| {
+        let need = &steps.get(need.as_str()).unwrap_or(&Value::Null);
+        let ended = need["ended_at"].as_str().and_then(time);
+        matches!(need["status"].as_str(), Some("COMPLETED" | "SKIPPED"))
+            && ended.is_none_or(|ended| ended.stamp() <= ended_at.stamp())
+    });
+    if !follows || report.status != report::Status::Completed || step.data_loop.is_some() {
+        return None;
+    }
+    let gate_failed = report.gate_failure && step.loop_back_to.is_some();
+    let why = report.logs.last().map_or("no reason was given", String::as_str);
+    Some(StepDocument {
+        // Whether a person has approved it is lost.
+        status: if step.human_in_the_loop { Status::WaitingOnHuman } else { Status::Completed },
+        attempts: 1,
+        report_path: Some(path.to_owned()),
+        started_at,
+        ended_at: (!step.human_in_the_loop).then_some(ended_at),
+        last_error: gate_failed.then(|| format!("{GATE_FAILURE}: {why}")),
+        artifacts: report.artifacts.clone(),
+        metrics: report.metrics.iter().map(|(key, value)| (key.clone(), json!(value))).collect(),
+        logs: report.logs.clone(),
+        ..StepDocument::pending()
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
+    use super::super::{DefinitionSource, OnFailure};
     use super::*;
+    use crate::RunId;
+    use crate::report::Expected;
+    use crate::steps::load::load;
 
     const WHOLE: &str = r#"{
   "run_id": "a, {b\"",
@@ -119,6 +191,59 @@ mod tests {
             }
             assert_eq!(found["steps"]["plan"].is_object(), end > plan, "{end}: {found}");
         }
+    }
+
+    /// Completes a document of four steps with the reports of some of them, each with its end and its gate failure.
+    fn completed(found: Value, reports: &[(&str, &str, bool)]) -> Completed {
+        let source = "\
+steps:
+- {id: docs, agent: x, prompt: p, needs: [review]}
+- {id: plan, agent: x, prompt: p}
+- {id: code, agent: x, prompt: p, needs: [plan], human_in_the_loop: true}
+- {id: review, agent: x, prompt: p, needs: [plan], loop_back_to: plan}
+";
+        let definition = Definition::from(DefinitionSource {
+            workflow: load(source).unwrap().workflow,
+            source: String::new(),
+            prompts: BTreeMap::new(),
+            max_attempts: NonZeroU32::MIN,
+            max_iterations: NonZeroU32::MIN,
+            on_failure: OnFailure::Stop,
+            gate_state_file: None,
+            memory: Default::default(),
+        });
+        let run = RunId::new("f8c1a491").unwrap();
+        let reports = reports.iter().map(|(id, ended_at, gate_failure)| {
+            let step_id = StepId::new(*id).unwrap();
+            let expected = Expected { run_id: run.clone(), step_id: step_id.clone(), agent: "x".to_owned() };
+            let mut report = Report::completed(&expected, Stamp::from_micros(0), Map::new());
+            report.ended_at = format!("2025-01-15T{ended_at}Z");
+            report.gate_failure = *gate_failure;
+            (step_id, (format!("/reports/{id}.json"), report))
+        });
+        let location = RunLocation { run: run.clone(), repo_dir: "/repo".to_owned(), worktree: None };
+        complete(&definition, &location, Stamp::from_micros(0), found, &reports.collect())
+    }
+
+    #[test]
+    fn a_lost_step_is_as_its_report_says_if_the_report_is_of_the_present_iteration() {
+        let plan = json!({"status": "COMPLETED", "ended_at": "2025-01-15T14:30:00Z"});
+        let found = json!({"steps": {"plan": plan}});
+        let status = |completed: &Completed, step: &str| completed.document["steps"][step]["status"].clone();
+        let all = [("review", "14:31:00", false), ("docs", "14:32:00", false), ("code", "14:31:00", false)];
+        let taken = completed(found.clone(), &all);
+        assert_eq!(
+            taken.from_reports.iter().map(StepId::as_str).collect::<Vec<_>>(),
+            ["code", "review", "docs"]
+        );
+        assert_eq!(status(&taken, "docs"), "COMPLETED");
+        assert_eq!(status(&taken, "code"), "WAITING_ON_HUMAN", "whether it was approved is lost");
+        assert_eq!(taken.document["steps"]["docs"]["report_path"], "/reports/docs.json");
+        let old = completed(found.clone(), &[("review", "14:29:00", false), ("docs", "14:32:00", false)]);
+        assert_eq!(old.from_reports, [], "`plan` was done again after `review`, and `docs` needs `review`");
+        assert_eq!(status(&old, "review"), "PENDING");
+        let failed = completed(found, &[("review", "14:31:00", true)]);
+        assert_eq!(failed.document["steps"]["review"]["last_error"], "Gate failure: no reason was given");
     }
 
     #[test]

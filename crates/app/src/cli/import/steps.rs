@@ -6,8 +6,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use protocol::brief::Memory;
-use protocol::steps::{Completed, DEFAULT_ITERATIONS, OnFailure, Status, Steps, complete, load, salvage};
-use protocol::{Kind as _, KindOf, RunId, RunLocation};
+use protocol::report::{self, Expected};
+use protocol::steps::{
+    Completed, DEFAULT_ITERATIONS, Definition, OnFailure, Reports, Status, Steps, complete, load, salvage,
+};
+use protocol::{Kind as _, KindOf, RunId, RunLocation, StepId};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
@@ -77,7 +80,8 @@ pub(super) fn run(
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree };
     let now = workspace.clock.now();
-    let Completed { document, lost } = complete(&definition, &location, now, found);
+    let reports = reports(view, &run_id(view, &found)?, &definition);
+    let Completed { document, lost, from_reports } = complete(&definition, &location, now, found, &reports);
     let options = RunOptions {
         location,
         workdir: workspace.repo.clone(),
@@ -118,6 +122,10 @@ pub(super) fn run(
         let why = if is_whole { "not in the file" } else { "the file was torn; lost" };
         output::note(format_args!("{why} and now as in a new run: {}", lost.join(", ")));
     }
+    if !from_reports.is_empty() {
+        let steps: Vec<_> = from_reports.iter().map(|step| format!("`{step}`")).collect();
+        output::note(format_args!("not in the file and taken from its report: {}", steps.join(", ")));
+    }
     if !started_again.is_empty() {
         output::note(format_args!(
             "was running and will start again: {}; stop its agents first if they are alive",
@@ -132,6 +140,19 @@ pub(super) fn run(
         false => output::note(format_args!("run `callboard resume {run}` to continue it")),
     }
     Ok(Exit::Success)
+}
+
+/// Reads the reports beside the file. One that cannot be read, or is not of its step, is left out.
+fn reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
+    let directory = std::path::absolute(view).unwrap_or_else(|_| view.to_owned()).with_file_name("reports");
+    let read = |step: &StepId| {
+        let path = directory.join(format!("{run}__{step}.json"));
+        let agent = definition.step(step).agent.clone();
+        let expected = Expected { run_id: run.clone(), step_id: step.clone(), agent };
+        let report = report::parse(&fs::read(&path).ok()?, &expected).ok()?;
+        Some((step.clone(), (path.to_str()?.to_owned(), report)))
+    };
+    definition.step_ids().filter_map(read).collect()
 }
 
 /// Returns the id in the file; if it is lost, the name of its directory.

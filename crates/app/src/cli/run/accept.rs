@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::steps::{Definition, DefinitionSource, Status, Steps, complete};
+use protocol::steps::{Definition, DefinitionSource, Reports, Status, Steps, complete};
 use protocol::{KindOf, RunId, RunLocation, StepId, Turn};
 use runner::{RunAtRevision, RunOptions, RunSpec, ViewImport};
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ pub(super) async fn continue_with(
         steps.retain(|id, _| StepId::new(id).is_ok_and(|id| definition.has_step(&id)));
     }
     let now = workspace.clock.now();
-    let document = complete(&definition, &location, now, document).document;
+    let document = complete(&definition, &location, now, document, &Reports::new()).document;
     refuse_unfinished_needs(&definition, &document, step).map_err(refuse)?;
     diff::print(&difference::between(&shown(&frozen(run_at)?), &shown(&definition.clone().into())), "steps");
 

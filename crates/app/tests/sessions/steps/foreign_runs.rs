@@ -112,6 +112,26 @@ fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
 }
 
 #[test]
+fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
+    let (scene, _) = foreign();
+    let view = scene.view("f8c1a491");
+    let text = fs::read_to_string(&view).unwrap();
+    fs::write(&view, &text[..text.find("\"code\": {").unwrap() + 50]).unwrap();
+    let report = json!({
+        "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "code", "agent": "coder", "status": "done",
+        "started_at": "2025-01-15T14:33:00Z", "ended_at": "2025-01-15T14:34:00Z", "artifacts": ["src/lamp.rs"],
+    });
+    scene.write(".agents/runs/f8c1a491/reports/f8c1a491__code.json", &report.to_string());
+    let imported = import(&scene);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    for said in ["taken from its report: `code`", "as in a new run: step `approval`, step `ship`"] {
+        assert!(imported.stderr.contains(said), "{}", imported.transcript());
+    }
+    let code = &scene.document("f8c1a491")["steps"]["code"];
+    assert_eq!((&code["status"], &code["artifacts"]), (&json!("COMPLETED"), &json!(["src/lamp.rs"])));
+}
+
+#[test]
 fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
     let (scene, _) = foreign();
     fs::write(scene.view("f8c1a491"), "").unwrap();
