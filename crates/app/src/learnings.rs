@@ -1,16 +1,16 @@
 //! `learnings.json` in the local directory of the store: what the runs of `issue` in a repository have learnt.
 //!
-//! The file follows from the runs of the store. It is brought up to date when an engine has ended a run and before the next
-//! run starts, so a run that was stopped or refused without an engine is not left out. A session is recognised by its key.
+//! The file follows from the runs of the store. It is brought up to date when a run has ended, by its engine or by the command
+//! that ended it. Before the next run starts, what a killed one has left out is added. A session is recognised by its key.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol::Typed;
 use protocol::issue::Issue;
 use protocol::run::RunStatus;
-use runner::{RunAtRevision, Summary};
+use protocol::{Protocol as _, Typed};
+use runner::{Journal, RunAtRevision, Summary};
 use serde_json::{Value, json};
 use store::{AnyStore, RunRow};
 
@@ -38,6 +38,20 @@ pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Resul
         write(&path, &content).map_err(Failure::usage)?;
     }
     Ok(content)
+}
+
+/// Adds a run that this command may have ended without an engine.
+pub(crate) async fn add_if_ended(
+    workspace: &Workspace,
+    store: &AnyStore,
+    journal: &Journal,
+) -> Result<(), Failure> {
+    if journal.kind().info().name == Issue::NAME
+        && let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &journal.run, None).await?
+    {
+        add_ended(store, &run_at);
+    }
+    Ok(())
 }
 
 /// Adds a run that has just ended. A failure is noted: the next run adds it.

@@ -8,6 +8,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, views};
 use crate::failure::{Code, Exit, Failure};
+use crate::learnings;
 use crate::output;
 use crate::present::{self, run_status};
 use crate::query::entry_text;
@@ -113,6 +114,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.
         let has_engine = views::settle(&workspace, &store, &run).await?;
+        learnings::add_if_ended(&workspace, &store, &journal).await?;
         let status = workspace.load(&store, &run).await?.state.run.status;
         match status {
             RunStatus::Finished(_) => {

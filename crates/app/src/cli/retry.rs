@@ -18,7 +18,7 @@ use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
 use crate::workspace::definition::{self, Approvals, Limits};
-use crate::workspace::{self, LocationArgs, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace, worktrees};
 
 /// Retry failed steps: one, or all of them
 ///
@@ -107,6 +107,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             &run,
             &engine_config.options(&journal.spec.options),
         )?;
+        worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?;
         let engine_request =
             EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await

@@ -18,6 +18,7 @@ use store::{AnyStore, EngineHolder, EngineLockError, Tenure};
 use crate::engine;
 use crate::engine::process;
 use crate::failure::{Code, Exit, Failure};
+use crate::learnings;
 use crate::output;
 use crate::query::hosts;
 use crate::workspace::{self, Workspace};
@@ -53,6 +54,7 @@ impl ControlRequest {
             LockOutcome::Acquired(engine) => {
                 let handled = engine.handle(self.engine_request()).await;
                 handled.map_err(|error| self.failed(run, error.into()))?;
+                learnings::add_if_ended(workspace, store, &journal).await?;
                 Ok(HandledBy::ThisProcess)
             }
             LockOutcome::HeldBy { pid, host, stopped } => {
@@ -95,7 +97,8 @@ impl ControlRequest {
                         Ok(EngineExit::Remote) => {
                             Err(self.failed(run, attempts_on_other_hosts(workspace, store, run).await?))
                         }
-                        exit => exit.map(drop).map_err(|error| self.failed(run, error.into())),
+                        Ok(_) => learnings::add_if_ended(workspace, store, &journal).await,
+                        Err(error) => Err(self.failed(run, error.into())),
                     };
                 }
                 LockOutcome::HeldBy { pid, stopped, .. } => (pid, stopped),

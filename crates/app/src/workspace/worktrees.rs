@@ -1,12 +1,16 @@
 //! The worktrees of a run: chosen when it starts, removed when it has succeeded.
 
+use std::path::Path;
+
 use etcetera::BaseStrategy as _;
-use protocol::RunId;
-use runner::RunOptions;
-use store::Digest;
+use protocol::run::RunStatus;
+use protocol::{Kind, RunId};
+use runner::{RunAtRevision, RunOptions, Summary};
+use store::{AnyStore, Digest};
 use supervisor::git::{self, RunTrees, TreeError, WorktreeOptions};
 
 use super::Workspace;
+use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -67,10 +71,57 @@ pub(crate) fn options(
     Ok(options)
 }
 
+/// Makes sure that only this run commits on its integration branch: no other run that works on it is unfinished. A run that is
+/// reopened would undo what a later run has committed there, so it is refused, too.
+pub(crate) async fn lease(
+    workspace: &Workspace,
+    store: &AnyStore,
+    kind: &'static dyn Kind,
+    options: &RunOptions,
+) -> Result<(), Failure> {
+    let Some(branch) = integration(options) else { return Ok(()) };
+    let rows = store.runs().await?;
+    let run = &options.location.run;
+    let opened_at = rows.iter().find(|row| row.run == *run).map(|row| row.created);
+    for row in rows.iter().filter(|row| row.protocol == kind.info().name && row.run != *run) {
+        let Some(summary) = Summary::decode(&row.summary) else { continue };
+        let is_over = matches!(summary.status, RunStatus::Finished(_));
+        let is_later = opened_at.is_some_and(|opened_at| row.created > opened_at);
+        if is_over && !is_later {
+            continue;
+        }
+        let Some(other) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
+            continue;
+        };
+        let other_repo = Path::new(&other.spec.options.location.repo_dir);
+        if integration(&other.spec.options) == Some(branch) && engine::uses_local_dir_of(store, other_repo)? {
+            return Err(leased(&row.run, branch, is_over));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the integration branch of a run, if it is not named after the run.
+fn integration(options: &RunOptions) -> Option<&str> {
+    options.worktrees.as_ref()?.integration.as_deref()
+}
+
+fn leased(other: &RunId, branch: &str, is_over: bool) -> Failure {
+    if is_over {
+        let what = format!("run `{other}` has continued branch `{branch}` since");
+        return Failure::new(Exit::Refused, what)
+            .hint("start a new run with `--continue` to work on the branch as it is now")
+            .hint(format_args!("run `callboard rm {other}` first if its work is not needed"));
+    }
+    Failure::new(Exit::Refused, format!("branch `{branch}` belongs to run `{other}`, which is not finished"))
+        .hint(format_args!("run `callboard resume {other}` to continue it"))
+        .hint(format_args!("run `callboard stop {other}` to end it"))
+}
+
 /// Returns the path of the run's own worktree.
 pub(crate) fn path(workspace: &Workspace, run: &RunId, options: &WorktreeOptions) -> Result<String, Failure> {
     let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
-    crate::engine::profiles::utf8(&trees.path(None))
+    engine::profiles::utf8(&trees.path(None))
 }
 
 /// Returns a directory outside of the checkout. Agents refuse to write below `.git`, so the store is no place for it.

@@ -54,6 +54,9 @@ pub struct Brief {
     /// The worktree of its own in which the attempt works; `None` if it works where the run does.
     #[serde(skip)]
     pub worktree: Option<Worktree>,
+    /// What the run's worktree is returned to before the attempt starts.
+    #[serde(skip)]
+    pub reset: Option<TreeReset>,
     /// The engine adds the names of the branches below this one to the field `git` of the report, and this one if it exists.
     #[serde(skip)]
     pub branches_below: Option<&'static str>,
@@ -101,12 +104,21 @@ impl Brief {
             gate: false,
             findings: Vec::new(),
             worktree: None,
+            reset: None,
             branches_below: None,
             checks: Vec::new(),
             copies: Vec::new(),
             memory: Memory::Unused,
         }
     }
+}
+
+/// A git tree that the run's worktree is returned to, once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeReset {
+    pub tree: String,
+    /// Differs from those of earlier resets.
+    pub number: usize,
 }
 
 /// A worktree that one or more steps of a run share, on a branch of its own.

@@ -9,6 +9,7 @@ use super::document::{
     Review, StepRecord, StepState, Writer, second,
 };
 use super::parse;
+use super::step::brief::exhaustion;
 use super::step::{Agent, Step};
 use super::verdict::{Pending, Verdict};
 use super::{Issue, import};
@@ -384,8 +385,7 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
 }
 
 fn exhausted(definition: &Definition, document: &mut Document, at: Stamp) {
-    let reason = format!("Writer-Reviewer loop exhausted after {} attempts", definition.pipeline_attempts);
-    fail(document, reason, "failed_max_retries", at);
+    fail(document, exhaustion(definition), "failed_max_retries", at);
 }
 
 fn enter(document: &mut Document, stage: Stage, at: Stamp) {
@@ -411,8 +411,10 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
     }
 }
 
-/// Moves the sections of an attempt to the history. The feedback becomes that of the next writer.
+/// Moves the sections of an attempt to the history. The feedback becomes that of the next writer, who goes on from the work as
+/// it was compared: what build and reviewer left is not part of it.
 fn loop_back(document: &mut Document, at: Stamp) {
+    document.engine.previous_tree = document.engine.tree.take();
     let feedback = document.review.feedback_for_writer.clone();
     let record = AttemptRecord {
         attempt: document.pipeline.attempt,

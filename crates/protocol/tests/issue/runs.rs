@@ -188,6 +188,23 @@ fn a_stop_ends_the_run_and_a_retry_continues_it() {
     assert_eq!((walk.next.as_str(), walk.state.attempt), ("writer", 1));
 }
 
+/// A run that was stopped before its last comment shows no failure any more when a retry makes that comment.
+#[test]
+fn the_last_comment_is_about_what_the_run_has_come_to() {
+    let comment = |partial: Value| {
+        let document = Issue::open_document(&definition(), &location(), at()).merged(&partial).unwrap();
+        let arguments = Issue::effect(&definition(), &document, &Step::Comment).unwrap().arguments;
+        let text = |argument: &str| arguments[argument].as_str().unwrap().to_owned();
+        (text("subject"), text("body"))
+    };
+    let (subject, body) = comment(json!({ "review": { "feedback_for_writer": "too slow" } }));
+    assert_eq!(subject, "failure-0");
+    assert!(body.contains("exhausted after 3 attempts") && body.contains("> too slow"), "{body}");
+    let (subject, body) = comment(json!({ "commit": { "completed": true, "hash": "abc" } }));
+    assert_eq!(subject, "commit-abc");
+    assert!(body.contains("has made the change"), "{body}");
+}
+
 /// Reads a report about a document after the analysis.
 fn read(step: Step, fields: Value) -> ParsedReport<Verdict> {
     let document = Issue::open_document(&definition(), &location(), at());

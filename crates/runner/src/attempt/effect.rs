@@ -55,10 +55,14 @@ pub struct EffectOrder {
 }
 
 impl EffectOrder {
-    /// Returns the idempotency key, which is the same for all attempts of a turn: `RUN/STEP#TURN`.
+    /// Returns the idempotency key, which is the same for all attempts of a turn: `RUN/STEP#TURN`. If the argument `subject`
+    /// says what the effect is about, it is the same for all turns about that: `RUN/STEP:SUBJECT`.
     pub fn key(&self) -> String {
         let AttemptId { step, turn: Turn(turn), .. } = &self.attempt;
-        format!("{}/{step}#{turn}", self.run)
+        match self.arguments["subject"].as_str() {
+            Some(subject) => format!("{}/{step}:{subject}", self.run),
+            None => format!("{}/{step}#{turn}", self.run),
+        }
     }
 
     /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree, which

@@ -144,6 +144,9 @@ impl AttemptSpec {
     pub(super) fn prepare_tree(&self) -> Result<Vec<(String, String)>, TreeError> {
         let Some(trees) = &self.trees else { return Ok(Vec::new()) };
         trees.prepare(self.brief.worktree.as_ref())?;
+        if let Some(reset) = &self.brief.reset {
+            trees.reset_work(reset)?;
+        }
         trees.identity()
     }
 

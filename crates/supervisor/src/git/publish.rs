@@ -1,11 +1,15 @@
 //! The work of a run as a whole: what it changes, its one commit, and its push.
 
+use std::fs;
 use std::path::Path;
+
+use protocol::brief::TreeReset;
 
 use super::merge::EFFECT;
 use super::tree_hash::stored_tree;
 use super::trees::Tree;
 use super::{Git, GitError, RunTrees, TreeError};
+use crate::atomic_file::replace_file;
 
 /// What a run's work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,21 @@ impl RunTrees {
         }
         let stat = git.run(["diff", "--stat", "--no-renames", &from])?;
         Ok(WorkChanges { changed, deleted, stat, tree: stored_tree(git.dir())? })
+    }
+
+    /// Returns the files of the integration branch's worktree to a tree of [`Self::work_changes`]: what checks and other agents
+    /// have left since is gone. Happens once for each number, because later attempts keep the work of earlier ones.
+    pub fn reset_work(&self, TreeReset { tree, number }: &TreeReset) -> Result<(), TreeError> {
+        let lock = self.lock(Tree::Integration)?;
+        let (done, number) = (self.state_file(Tree::Integration, "reset"), number.to_string());
+        if fs::read_to_string(&done).is_ok_and(|known| known == number) {
+            return Ok(());
+        }
+        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
+        git.run(["add", "--all"])?;
+        git.run(["read-tree", "--reset", "-u", tree])?;
+        git.run(["reset", "--quiet"])?;
+        replace_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays

@@ -80,6 +80,8 @@ pub struct EngineData {
     pub diff_stat: String,
     /// The git tree of the work that is built, reviewed and committed.
     pub tree: Option<String>,
+    /// That of the pipeline attempt before.
+    pub previous_tree: Option<String>,
     /// Reasons of blocks and failures that are over, and what agents were not allowed to say.
     pub notes: Vec<String>,
     /// What a person said about each block.

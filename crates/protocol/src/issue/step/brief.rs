@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Step, forms, prompts};
-use crate::brief::{Brief, PrivateCopy};
+use crate::brief::{Brief, PrivateCopy, TreeReset};
 use crate::issue::definition::{Closing, Definition};
 use crate::issue::document::{Document, FILE, Field, IssueType};
 use crate::issue::record::BLOCK;
@@ -34,10 +34,17 @@ pub(in crate::issue) fn brief(
         last_error: document.step(&step.id()).and_then(|step| step.error.clone()),
         form: forms::form(definition, step),
         iteration: document.pipeline.attempt.max(1),
+        reset: (step == Step::Writer).then(|| reset(document)).flatten(),
         checks,
         copies,
         ..Brief::new(step.worker(), prompt, definition.max_attempts)
     }
+}
+
+/// Returns the work of the pipeline attempt before, as it was compared. What build and reviewer have left is not part of it.
+fn reset(document: &Document) -> Option<TreeReset> {
+    let tree = document.engine.previous_tree.clone()?;
+    Some(TreeReset { tree, number: document.attempts.len() })
 }
 
 pub(in crate::issue) fn question(document: &Document, step: Step) -> Option<Question> {
@@ -67,7 +74,11 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
         Step::Diff => ("issue-diff", json!({ "start": definition.start })),
         Step::Commit => (
             "issue-commit",
-            json!({ "message": commit_message(definition, document), "tree": document.engine.tree }),
+            json!({
+                "subject": document.engine.tree,
+                "message": commit_message(definition, document),
+                "tree": document.engine.tree,
+            }),
         ),
         Step::Push => ("issue-push", json!({ "branch": definition.branch, "base": definition.base })),
         Step::PullRequest => (
@@ -80,10 +91,13 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
                 "body": pull_request_body(definition, document),
             }),
         ),
-        Step::Comment => (
-            "issue-comment",
-            json!({ "tracker": tracker, "number": number, "body": comment(definition, document) }),
-        ),
+        Step::Comment => {
+            let (subject, body) = comment(definition, document);
+            (
+                "issue-comment",
+                json!({ "subject": subject, "tracker": tracker, "number": number, "body": body }),
+            )
+        }
         Step::Close => ("issue-close", json!({ "tracker": tracker, "number": number })),
         Step::Triage
         | Step::Analyst
@@ -154,41 +168,47 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
     )
 }
 
-/// Returns the comment that the run needs now: what waits for a person, why it failed, or what it has made.
-fn comment(definition: &Definition, document: &Document) -> String {
+/// Returns the comment that the run needs now: what waits for a person, what it has made, or why it failed. Before it comes what
+/// it is about, which is the same when a retry needs it again.
+fn comment(definition: &Definition, document: &Document) -> (String, String) {
     let run = &document.engine.run;
-    let feedback = document.review.feedback_for_writer.as_deref().unwrap_or("none");
-    match (document.engine.pending.first(), &document.pipeline.failure_reason) {
-        (Some(id), _) => {
-            let what = match id.as_str() {
-                BLOCK => "is blocked",
-                _ if document.question(id).is_some() => "has a question",
-                _ => "needs a person",
-            };
-            format!(
-                "The run `{run}` {what} (attempt {} of {}):\n\n{}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
-                document.pipeline.attempt,
-                document.pipeline.max_attempts,
-                quoted(document.pipeline.blocked_reason.as_deref().unwrap_or_default()),
-            )
-        }
-        (None, Some(reason)) => format!(
-            "The run `{run}` failed: {reason}\n\nThe last feedback:\n\n{}\n\nWhat may help: simplify the issue, split it, add \
-             acceptance criteria, or do it by hand. `callboard retry {run}` starts again.\n",
-            quoted(feedback)
-        ),
-        (None, None) => {
-            let commit = document.commit.hash.as_deref().unwrap_or_default();
-            let place = match &document.commit.pr_url {
-                Some(url) => format!("The pull request is {url}."),
-                None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
-            };
-            let (attempt, max) = (document.pipeline.attempt, document.pipeline.max_attempts);
-            format!(
-                "The run `{run}` has made the change, approved in attempt {attempt} of {max}: commit {commit}. {place}\n"
-            )
-        }
+    let (attempt, max) = (document.pipeline.attempt, document.pipeline.max_attempts);
+    if let Some(id) = document.engine.pending.first() {
+        let (subject, what) = match id.as_str() {
+            BLOCK => (format!("{BLOCK}{}", document.engine.decisions.len() + 1), "is blocked"),
+            _ if document.question(id).is_some() => (id.clone(), "has a question"),
+            _ => (id.clone(), "needs a person"),
+        };
+        let reason = quoted(document.pipeline.blocked_reason.as_deref().unwrap_or_default());
+        let body = format!(
+            "The run `{run}` {what} (attempt {attempt} of {max}):\n\n{reason}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
+        );
+        return (subject, body);
     }
+    if document.commit.completed {
+        let commit = document.commit.hash.as_deref().unwrap_or_default();
+        let place = match &document.commit.pr_url {
+            Some(url) => format!("The pull request is {url}."),
+            None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
+        };
+        let body = format!(
+            "The run `{run}` has made the change, approved in attempt {attempt} of {max}: commit {commit}. {place}\n"
+        );
+        return (format!("commit-{commit}"), body);
+    }
+    let feedback = document.review.feedback_for_writer.as_deref().unwrap_or("none");
+    let body = format!(
+        "The run `{run}` failed: {}\n\nThe last feedback:\n\n{}\n\nWhat may help: simplify the issue, split it, add \
+         acceptance criteria, or do it by hand. `callboard retry {run}` starts again.\n",
+        exhaustion(definition),
+        quoted(feedback)
+    );
+    (format!("failure-{}", document.attempts.len()), body)
+}
+
+/// Returns the reason of a run that has no pipeline attempts left.
+pub(in crate::issue) fn exhaustion(definition: &Definition) -> String {
+    format!("Writer-Reviewer loop exhausted after {} attempts", definition.pipeline_attempts)
 }
 
 fn quoted(text: &str) -> String {

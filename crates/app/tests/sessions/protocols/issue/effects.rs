@@ -77,6 +77,24 @@ fn killed_between_any_two_effects_one_file_is_written_for_each() {
     assert_eq!(files, [1, 1, 1]);
 }
 
+/// The engine is killed after the effect, so the run does not know that it was performed, and a retry is another turn.
+#[test]
+fn an_effect_is_not_repeated_after_a_stop_and_a_retry() {
+    for effect in ["issue-commit", "issue-comment"] {
+        let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+        let file = issue.dir("tracker/issue.json").display().to_string();
+        let agent = issue.dir("issue-agent.sh").display().to_string();
+        let start = ["issue", &file, "--run-id", "trial", "--wrapper", &agent, "--no-triage"];
+        let killed = issue.scene.callboard(&start).env("CRASH", format!("after-{effect}")).run();
+        assert!(![0, 1, 2, 3].contains(&killed.code), "{effect}: {}", killed.transcript());
+        let stopped = issue.scene.callboard(&["stop", "trial"]).run();
+        assert_eq!(stopped.code, 0, "{effect}: {}", stopped.transcript());
+        let retried = issue.scene.callboard(&["retry", "trial"]).run();
+        assert_eq!(retried.code, 0, "{effect}: {}", retried.transcript());
+        assert_eq!((issue.commits().len(), issue.tracked("comment-").len()), (1, 1), "{effect}");
+    }
+}
+
 #[test]
 fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
     let issue = Issue::new();

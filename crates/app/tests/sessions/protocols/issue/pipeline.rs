@@ -162,20 +162,44 @@ fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
 }
 
 #[test]
-fn a_run_that_was_stopped_without_an_engine_is_learnt_from_before_the_next() {
+fn a_run_that_is_stopped_or_refused_without_an_engine_is_learnt_from_at_once() {
     let issue = Issue::new();
     issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    let outcomes = || {
+        let sessions = issue.learnings()["sessions"].clone();
+        sessions.as_array().unwrap().iter().map(|session| session["outcome"].clone()).collect::<Vec<_>>()
+    };
     let session = issue.start(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
     let stopped = issue.scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    let file = issue.dir("tracker/issue.json").display().to_string();
-    let next = issue.scene.callboard(&["issue", &file, "--rehearse", "--continue"]).run();
-    assert_eq!(next.code, 0, "{}", next.transcript());
-    let learnings = issue.learnings();
-    let outcomes: Vec<_> =
-        learnings["sessions"].as_array().unwrap().iter().map(|session| &session["outcome"]).collect();
-    assert_eq!(outcomes, ["stopped"], "a rehearsal teaches nothing");
+    assert_eq!(outcomes(), ["stopped"]);
+    let retried = issue.scene.callboard(&["retry", "trial", "--exit-when-waiting"]).run();
+    assert_eq!(retried.code, 4, "{}", retried.transcript());
+    let refused = issue.scene.callboard(&["answer", "trial/person", "reject", "--reason", "no"]).run();
+    assert_eq!(refused.code, 0, "{}", refused.transcript());
+    assert_eq!(outcomes(), ["stopped", "escalated"]);
+}
+
+#[test]
+fn what_a_red_build_leaves_behind_is_no_work() {
+    let issue = Issue::new();
+    let types = "['sh', '-c', 'echo >>left-by-the-build; echo changed >light']";
+    let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
+    issue.scene.write("callboard.toml", &checks);
+    // The second writer fails once: the next attempt goes on with what it has left.
+    let script = "ls >$SEEN; cat light >>$SEEN; if [ -f begun ]; then rm begun; else touch begun; exit 1; fi; \
+                  echo on >light; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'";
+    let seen = issue.dir("seen");
+    issue.agent("writer.2", &format!("SEEN={}; {script}", seen.display()));
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let seen = std::fs::read_to_string(seen).unwrap();
+    assert_eq!(seen, "begun\ncallboard.toml\nissue-state.json\nlight\nlight.test\ntask.md\ndim\n");
+    assert_eq!(issue.document()["pipeline"]["attempt"], 2);
+    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    assert_eq!(files, "light\nlight.test\n");
+    assert_eq!(issue.scene.git(&["show", "agent/issue-42:light"]), "on\n");
 }
 
 #[test]
@@ -201,6 +225,32 @@ fn a_branch_that_only_the_remote_has_is_continued_with_its_pull_request() {
     let [request] = issue.tracked("pull-request-").try_into().unwrap();
     let body = request["body"].as_str().unwrap();
     assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
+}
+
+#[test]
+fn a_branch_belongs_to_one_run_at_a_time() {
+    let issue = Issue::new();
+    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    let first = issue.start(&["--exit-when-waiting"]);
+    assert_eq!(first.code, 4, "{}", first.transcript());
+    // Another checkout of the repository has an `issue-state.json` of its own.
+    let other = issue.dir("other");
+    issue.scene.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let second =
+        ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage", "--continue", "--repo"];
+    let second = [&second[..], &[other.to_str().unwrap()]].concat();
+    let refused = issue.scene.callboard(&second).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("belongs to run `trial`"), "{}", refused.transcript());
+    assert_eq!(issue.scene.callboard(&["stop", "trial"]).run().code, 0);
+    let continued = issue.scene.callboard(&second).run();
+    assert_eq!(continued.code, 0, "{}", continued.transcript());
+    let refused = issue.scene.callboard(&["retry", "trial"]).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("run `second` has continued branch"), "{}", refused.transcript());
+    assert_eq!(issue.commits(), ["fix: The light is off"]);
 }
 
 #[test]
