@@ -202,6 +202,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     const CHECKS_WRITES: bool = false;
     /// Whether the store publishes the whole document for other clients, if it can.
     const SHOWS_DOCUMENT: bool = false;
+    /// Whether a request for what is already the case is a conflict. Otherwise it succeeds and changes nothing.
+    const REFUSES_REPEATS: bool = false;
     /// Whether the engine replaces the first view at once if another program changes it, because agents read it.
     const GUARDS_VIEW: bool = false;
 

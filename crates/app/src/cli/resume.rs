@@ -134,6 +134,7 @@ pub(super) async fn resume(
         control::note_who_continues(run, &taken);
         return Ok(Exit::Success);
     }
+    control::refuse_repeat(store, &journal, "resume").await?;
     engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
     require_profiles(&engine_config, &journal)?;
     let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));

@@ -5,7 +5,7 @@ use protocol::run::{Request, RunStatus};
 
 use super::block_on;
 use crate::config::Flags;
-use crate::control::ControlRequest;
+use crate::control::{self, ControlRequest};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::{LocationArgs, Workspace};
@@ -32,6 +32,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
+        let journal = workspace.load(&store, &run).await?;
+        if let RunStatus::Draining(_) | RunStatus::Finishing(_) = journal.state.run.status {
+            control::refuse_repeat(&store, &journal, "stop").await?;
+        }
         let control =
             ControlRequest { action: "stop".to_owned(), request: Request::Stop, reason: arguments.reason };
         control.submit_and_wait(&workspace, &store, &run).await?;

@@ -20,6 +20,7 @@ use crate::engine::process;
 use crate::failure::{Code, Exit, Failure};
 use crate::learnings;
 use crate::output;
+use crate::present::run_status;
 use crate::query::hosts;
 use crate::workspace::{self, Workspace};
 
@@ -223,6 +224,18 @@ fn is_idle(journal: &Journal) -> bool {
         | RunStatus::Draining(_)
         | RunStatus::Finishing(_) => false,
     }
+}
+
+/// Refuses a request for what the engine of the run does already, if the protocol calls that a conflict. An engine on another
+/// host can be followed.
+pub(crate) async fn refuse_repeat(store: &AnyStore, journal: &Journal, action: &str) -> Result<(), Failure> {
+    let holder = engine_of(store, &journal.run).await?.filter(EngineHolder::is_local);
+    let Some(holder) = holder.filter(|_| journal.kind().info().refuses_repeats) else { return Ok(()) };
+    let status = run_status::name(journal.state.run.status);
+    Err(Failure::new(Exit::Refused, format_args!("it is {status}, and its engine is process {}", holder.pid))
+        .code(Code::Refused)
+        .detail("status", status)
+        .while_doing(format_args!("cannot {action} run `{}`", journal.run)))
 }
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.

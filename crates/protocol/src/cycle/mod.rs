@@ -55,6 +55,7 @@ pub enum Cycle {}
 impl Protocol for Cycle {
     const NAME: &'static str = "cycle";
     const GUARDS_VIEW: bool = true;
+    const REFUSES_REPEATS: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -127,7 +128,7 @@ impl Protocol for Cycle {
     }
 
     fn failed_steps(definition: &Definition, state: &State) -> Vec<Step> {
-        state.failed_steps(definition)
+        state.failed_step(definition).into_iter().collect()
     }
 
     fn max_attempts(definition: &Definition, _: &State, _: &Step) -> NonZeroU32 {

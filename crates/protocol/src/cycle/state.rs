@@ -222,26 +222,23 @@ impl State {
         askable
     }
 
-    /// Returns the steps that have failed: the one without attempts left, or all that a stop has ended.
-    pub(super) fn failed_steps(&self, definition: &Definition) -> Vec<Step> {
-        match &self.end {
-            None => Vec::new(),
-            Some(End::Failed(step)) => vec![step.clone()],
-            Some(End::Stopped) => {
+    /// Returns the step that has failed: the one without attempts left, or the first that a stop has ended. A retry of it
+    /// continues all of them.
+    pub(super) fn failed_step(&self, definition: &Definition) -> Option<Step> {
+        match self.end.as_ref()? {
+            End::Failed(step) => Some(step.clone()),
+            End::Stopped => {
                 let resumed = Self { end: None, ..self.clone() };
-                let mut steps = resumed.frontier(definition);
-                steps.retain(|step| !matches!(step, Step::Answer(_)));
-                if steps.is_empty() {
-                    steps.push(match self.stage {
-                        Stage::Created | Stage::Ra => Step::Phase(Role::Ra),
-                        Stage::Ep => Step::Phase(Role::Ep),
-                        Stage::Cd => Step::Phase(Role::Cd),
-                        Stage::Test => Step::Test,
-                        Stage::Vas | Stage::Aggregation => Step::Phase(Role::Vas),
-                        Stage::FastForward | Stage::Complete => Step::FastForward,
-                    });
-                }
-                steps
+                let mut frontier = resumed.frontier(definition).into_iter();
+                let first = frontier.find(|step| !matches!(step, Step::Answer(_)));
+                first.or(Some(match self.stage {
+                    Stage::Created | Stage::Ra => Step::Phase(Role::Ra),
+                    Stage::Ep => Step::Phase(Role::Ep),
+                    Stage::Cd => Step::Phase(Role::Cd),
+                    Stage::Test => Step::Test,
+                    Stage::Vas | Stage::Aggregation => Step::Phase(Role::Vas),
+                    Stage::FastForward | Stage::Complete => Step::FastForward,
+                }))
             }
         }
     }
@@ -267,7 +264,7 @@ impl State {
 
     /// Returns the status of a step in this iteration.
     pub(super) fn status(&self, definition: &Definition, step: &Step) -> StepStatus {
-        if self.end.is_some() && self.failed_steps(definition).contains(step) {
+        if self.failed_step(definition).as_ref() == Some(step) {
             return StepStatus::Failed;
         }
         let is_done = match step {

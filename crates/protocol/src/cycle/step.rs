@@ -87,7 +87,7 @@ impl Item {
     }
 }
 
-/// A step of a cycle. Its turn is the iteration, as long as no turn is repeated inside one.
+/// A step of a cycle. Its turn is the iteration, if it has had one turn in each iteration before.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "StepId", into = "StepId")]
 pub enum Step {

@@ -39,6 +39,8 @@ pub struct KindInfo {
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
     pub shows_document: bool,
+    /// Whether a request for what is already the case is a conflict.
+    pub refuses_repeats: bool,
     /// Whether the engine replaces the first view at once if another program changes it.
     pub guards_view: bool,
     /// The names of its agents, for protocols whose steps appear during a run.
@@ -116,6 +118,7 @@ impl<P: Present> KindOf<P> {
         checks_follow: P::CHECKS_FOLLOW,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
+        refuses_repeats: P::REFUSES_REPEATS,
         guards_view: P::GUARDS_VIEW,
         roles: P::ROLES,
         prompts: P::PROMPTS,

@@ -57,6 +57,8 @@ pub enum Refusal {
     Failed,
     #[error("it is ending: its outcome is known")]
     Finishing,
+    #[error("it is paused")]
+    Paused,
     #[error("it is stopped")]
     Stopped,
     #[error("nothing in it has failed")]
@@ -111,7 +113,8 @@ fn carry_out_reopening(run: &mut Run, then: Move, decision: &mut Decision) {
     carry_out(run, then, decision);
 }
 
-/// Decides a request and applies the decision. A request for what is already the case succeeds and changes nothing.
+/// Decides a request and applies the decision. A request for what is already the case changes nothing: it succeeds, or is
+/// refused if the protocol says so.
 pub fn consider(run: &mut Run, request: &Request) -> Result<Decision, Refusal> {
     let mut decision = Decision::nothing();
     match request {
@@ -137,6 +140,7 @@ fn refusal_after(outcome: Outcome) -> Refusal {
 fn pause(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running => decision.apply(run, Change::Status { status: RunStatus::Paused }),
+        RunStatus::Paused if run.machine.kind().info().refuses_repeats => return Err(Refusal::Paused),
         RunStatus::Paused => {}
         RunStatus::Stopping(_) | RunStatus::Stopped(_) => return Err(Refusal::Stopped),
         RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),

@@ -6,8 +6,8 @@
 //! shortest path to it. [`Exploration`] prints tables and diagrams for people: the rules find a broken machine, but
 //! only a reader finds one that implements the wrong thing.
 //!
-//! Left out on purpose: turn and attempt numbers (they only name attempts, and the states would be infinite), more
-//! than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
+//! Left out on purpose: turn and attempt numbers (they only name attempts, and the states would be infinite), in larger
+//! scenes more than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
 
 mod checks;
 pub mod cycle;

@@ -44,17 +44,36 @@ impl Limits {
         }
     }
 
+    /// Every input, with every request in every state.
+    pub fn with_any_requests() -> Self {
+        Self::with_requests(ANY_REQUESTS)
+    }
+
+    /// Returns the number of requests on a path in a word.
+    pub fn say_requests(&self) -> String {
+        if self.requests == ANY_REQUESTS { "any".to_owned() } else { self.requests.to_string() }
+    }
+
     /// With this many writes on a path.
     #[must_use]
     pub fn and_writes(self, writes: usize) -> Self {
         Self { writes, ..self }
     }
 
+    /// Without interruptions of attempts.
+    #[must_use]
+    pub fn uninterrupted(self) -> Self {
+        Self { interruptions: Interruptions::Never, ..self }
+    }
+
     /// For a table or a diagram. Without interruptions, which would add a row to every attempt.
     pub fn to_print(requests: usize) -> Self {
-        Self { interruptions: Interruptions::Never, rows: Rows::Kept, ..Self::with_requests(requests) }
+        Self { rows: Rows::Kept, ..Self::with_requests(requests).uninterrupted() }
     }
 }
+
+/// No small example needs as many requests to reach a state.
+const ANY_REQUESTS: usize = 64;
 
 /// More states are no small example any more, and take too long for a test.
 const MOST_STATES: usize = 30_000;
@@ -183,6 +202,8 @@ impl<P: Explored> Search<'_, P> {
             }
         }
         let longest = self.longest_way()?;
+        let requests = self.visits.iter().map(|visit| visit.requests).max().unwrap_or(0);
+        assert!(requests < ANY_REQUESTS, "BUG: not every request was made in every state");
         Ok(Exploration {
             scene: format!("{}, {}", self.scene.name, self.scene.slots),
             states: self.visits.len(),

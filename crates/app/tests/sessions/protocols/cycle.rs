@@ -196,6 +196,53 @@ fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
     assert_eq!(kept, ["{ torn"]);
 }
 
+/// Each failed write of a view doubles the pause before the next, up to a minute. A status that waited for it would miss the
+/// deadline.
+#[test]
+fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
+    let scene = scene();
+    scene.write("a", "a\n");
+    commit(&scene);
+    let progress = format!(".workflow/.cycle/{ID}.progress");
+    scene.write(&progress, "in the way of the directory");
+    scene.plan(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
+    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
+    scene.agent_log().wait_for_start("ep#1.1");
+    for _ in 0..5 {
+        for (command, status) in [("pause", "paused"), ("resume", "running")] {
+            assert_eq!(scene.callboard(&[command, ID]).run().code, 0);
+            wait_for_master(&scene, status, |state| state["status"] == status);
+        }
+    }
+    std::fs::remove_file(scene.repo().join(progress)).unwrap();
+    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
+    assert_eq!(engine.wait().code, 1);
+}
+
+#[test]
+fn a_conflicting_request_is_refused_with_the_status() {
+    let scene = scene();
+    scene.write("a", "a\n");
+    commit(&scene);
+    scene.plan(&["ra * hang"]);
+    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
+    scene.agent_log().wait_for_start("ra#1.1");
+    let refuse = |command: &[&str], status: &str| {
+        let refused = scene.callboard(command).run();
+        assert_eq!(refused.code, 3, "{}", refused.transcript());
+        assert!(refused.stderr.contains(status), "{}", refused.transcript());
+    };
+    refuse(&["resume", ID], "it is running");
+    refuse(&["resume", ID, "--detach"], "it is running");
+    assert_eq!(scene.callboard(&["pause", ID]).run().code, 0);
+    refuse(&["pause", ID], "it is paused");
+    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
+    assert_eq!(engine.wait().code, 1);
+    for command in ["pause", "resume", "stop"] {
+        refuse(&[command, ID], "it has failed");
+    }
+}
+
 #[test]
 fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     let scene = scene();

@@ -273,6 +273,11 @@ fn repeated_request<P: Explored>(
             }
             decision.is_nothing()
         }
+        Err(Refusal::Paused) => {
+            *request == Request::Pause
+                && after.status == RunStatus::Paused
+                && after.machine.kind().info().refuses_repeats
+        }
         // A stop that has ended the run is refused the second time.
         Err(_) => {
             let ended = after.machine.on_stop().is_some() && matches!(after.status, RunStatus::Finished(_));

@@ -2,7 +2,7 @@
 
 use protocol::cycle::{Cycle, DecisionMode, Definition, MergeMode, Overlap};
 use testkit::explorer::cycle::{LEGEND, definition, scene, test_check};
-use testkit::explorer::{Exploration, Limits, Scene, Slots, WalkStats, Walks};
+use testkit::explorer::{Exploration, Interruptions, Limits, Scene, Slots, WalkStats, Walks};
 
 use super::generated_files::{expect_file, expect_section};
 
@@ -32,41 +32,46 @@ fn parallel(max_iterations: u32) -> Scene<Cycle> {
 }
 
 /// Explores a scene and writes its counts into the page.
-fn count(mark: &str, scene: &Scene<Cycle>, requests: usize) {
-    let seen = explored(scene, Limits::with_requests(requests));
+fn count(mark: &str, scene: &Scene<Cycle>, limits: Limits) {
+    let seen = explored(scene, limits);
+    let interruptions = match limits.interruptions {
+        Interruptions::Never => ", without interruptions",
+        Interruptions::Once | Interruptions::Any => "",
+    };
     let counts = format!(
-        "* {}, requests on a path: {requests}: {} states, {} transitions, {} refused requests\n",
-        seen.scene, seen.states, seen.transitions, seen.refusals
+        "* {}{interruptions}, requests on a path: {}: {} states, {} transitions, {} refused requests\n",
+        seen.scene,
+        limits.say_requests(),
+        seen.states,
+        seen.transitions,
+        seen.refusals
     );
     expect_section("cycle.md", mark, &counts);
 }
 
 #[test]
-fn every_state_of_two_iterations_keeps_the_rules() {
-    count("two iterations", &plain(), 1);
-}
-
-#[test]
-fn every_state_of_one_iteration_keeps_the_rules() {
-    let definition = Definition { max_iterations: 1, ..definition(1) };
-    count("one iteration", &scene("one iteration", definition, Slots::All), 1);
-}
-
-#[test]
-fn every_state_of_one_iteration_with_two_requests_keeps_the_rules() {
-    let definition = Definition { max_iterations: 1, decisions: DecisionMode::Auto, ..definition(1) };
-    let scene = scene("one iteration without decisions and blockers", definition, Slots::All);
-    count("two requests", &scene, 2);
+fn every_state_of_two_iterations_keeps_the_rules_with_every_request() {
+    count("two iterations", &plain(), Limits::with_any_requests());
 }
 
 #[test]
 fn every_state_with_overlapping_steps_keeps_the_rules() {
-    count("overlap", &overlapping(), 0);
+    count("overlap", &overlapping(), Limits::with_requests(0));
+}
+
+#[test]
+fn every_state_with_overlapping_steps_and_requests_keeps_the_rules() {
+    count("overlap and requests", &overlapping(), Limits::with_requests(2).uninterrupted());
 }
 
 #[test]
 fn every_state_with_parallel_tasks_keeps_the_rules() {
-    count("parallel tasks", &parallel(1), 0);
+    count("parallel tasks", &parallel(1), Limits::with_requests(0));
+}
+
+#[test]
+fn every_state_with_parallel_tasks_and_requests_keeps_the_rules() {
+    count("parallel tasks and requests", &parallel(1), Limits::with_requests(1).uninterrupted());
 }
 
 #[test]

@@ -25,22 +25,27 @@ fn scene(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing:
 }
 
 /// A scene in which a step that fails once has no attempts left.
-fn strict(name: &str, questions: u32) -> Scene<Issue> {
-    let mut definition = definition(1, questions, TriageMode::Omitted, Closing::ByMerge);
+fn strict(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Scene<Issue> {
+    let mut definition = definition(attempts, questions, triage, closing);
     definition.max_attempts = NonZeroU32::MIN;
     Scene::new(name, definition, Slots::All, violations)
 }
 
 #[test]
 fn every_state_of_issue_keeps_the_rules() {
-    let first = TriageMode::First;
+    let (first, omitted) = (TriageMode::First, TriageMode::Omitted);
+    let (at_once, by_merge) = (Closing::AtOnce, Closing::ByMerge);
     let scenes = [
-        (scene("three attempts, one question", 3, 1, first, Closing::AtOnce), Limits::with_requests(0)),
-        (strict("one attempt, two questions, no retries", 2), Limits::with_requests(0)),
-        (scene("two attempts, no questions", 2, 0, first, Closing::ByMerge), Limits::with_requests(1)),
-        (strict("one attempt, one question, no retries", 1), Limits::with_requests(1)),
         (
-            scene("one attempt, separate starts", 1, 0, first, Closing::ByMerge).scheduling_separately(),
+            strict("three attempts, one question, no retries or interruptions", 3, 1, first, at_once),
+            Limits::with_any_requests().uninterrupted(),
+        ),
+        (scene("three attempts, one question", 3, 1, first, at_once), Limits::with_requests(0)),
+        (strict("one attempt, two questions, no retries", 1, 2, omitted, by_merge), Limits::with_requests(0)),
+        (scene("two attempts, no questions", 2, 0, first, by_merge), Limits::with_requests(1)),
+        (strict("one attempt, one question, no retries", 1, 1, omitted, by_merge), Limits::with_requests(1)),
+        (
+            scene("one attempt, separate starts", 1, 0, first, by_merge).scheduling_separately(),
             Limits::with_requests(1),
         ),
     ];
