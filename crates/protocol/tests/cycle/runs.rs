@@ -1,5 +1,6 @@
 //! Whole cycles: what feeds the next iteration, and the four ends.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use protocol::cycle::document::{AgentStatus, BlockerStatus, DecisionStatus, FeedbackKind, TaskStatus};
@@ -262,41 +263,46 @@ fn a_blocker_asks_its_agent_again_after_the_answer() {
     assert_eq!(driver.live(), ["ep"]);
 }
 
-/// What agents find, people answer and users add reaches other agents through the log only.
+/// What agents find, people answer and users add reaches an agent through an entry of the log that is for it. The task has the
+/// extensions, too, and every agent is given the task.
 #[test]
 fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
+    const SECRETS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
     let mut driver = Driver::start(Definition::new("Add login"));
-    let secrets = ["SECRET-issue", "SECRET-test", "SECRET-option", "SECRET-workaround", "SECRET-extension"];
-    let check = |driver: &Driver| {
-        let log: String =
-            driver.state().coordination.feedback_log.iter().map(|entry| entry.content.clone()).collect();
+    let mut seen = BTreeSet::new();
+    let mut check = |driver: &Driver| {
+        let log = driver.state().coordination.feedback_log;
         for step in ["ra", "ep", "cd", "vas"] {
             let prompt = driver.prompt(step);
-            for secret in secrets.iter().filter(|secret| prompt.contains(**secret)) {
-                assert!(log.contains(secret), "`{secret}` is in the prompt of `{step}`, not in the log");
+            for secret in SECRETS.into_iter().filter(|secret| prompt.contains(secret)) {
+                let is_for = |target: &str| target == step || secret == "S-extension";
+                let is_logged =
+                    log.iter().any(|entry| entry.content.contains(secret) && is_for(&entry.target));
+                assert!(is_logged, "`{secret}` is in the prompt of `{step}`, not in the log");
+                seen.insert(secret);
             }
         }
     };
-    let decision = json!({ "description": "Which?", "options": ["SECRET-option", "x"] });
+    let decision = json!({ "description": "Which?", "options": ["S-option", "x"] });
     driver.report("ra", json!({ "specification": "FR", "decisions": [decision] }));
     check(&driver);
-    driver.answer("decision.D1", Answer::Choose { option: "SECRET-option".to_owned(), reason: None });
+    driver.answer("decision.D1", Answer::Choose { option: "S-option".to_owned(), reason: None });
     check(&driver);
-    driver.report("ep", plan());
-    driver.report("cd", json!({ "issues": ["SECRET-issue"], "blockers": ["odd"] }));
+    driver.report("ep", json!({ "tasks": [{ "id": "T" }], "phase_status": "partial", "summary": "S-gap" }));
+    driver.report("cd", json!({ "issues": ["S-issue"], "blockers": ["odd"] }));
     check(&driver);
-    driver.answer("blocker.B1", Answer::Workaround { text: "SECRET-workaround".to_owned() });
+    driver.answer("blocker.B1", Answer::Workaround { text: "S-workaround".to_owned() });
     check(&driver);
-    driver.report("cd", coded());
-    driver.report("vas", json!({ "failed_tests": ["SECRET-test"] }));
-    driver.extend("SECRET-extension", None).unwrap();
+    driver.report("cd", json!({ "tasks_completed": ["T"], "issues": ["S-issue"] }));
     check(&driver);
-    let mut seen = driver.prompt("ra");
+    driver.extend("S-extension", None).unwrap();
+    driver.report("vas", json!({ "failed_tests": ["S-test"] }));
+    check(&driver);
     driver.report("ra", json!({ "unchanged": true }));
+    check(&driver);
     driver.report("ep", json!({ "unchanged": true }));
     check(&driver);
-    seen += &driver.prompt("cd");
-    assert!(seen.contains("SECRET-issue") && seen.contains("SECRET-test"), "the test can fail");
+    assert_eq!(seen, BTreeSet::from(SECRETS), "each has reached a prompt");
 }
 
 #[test]

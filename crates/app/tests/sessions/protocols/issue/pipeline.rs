@@ -257,10 +257,15 @@ fn a_branch_belongs_to_one_run_at_a_time() {
 fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
     let issue = Issue::new();
     let file = issue.dir("tracker/issue.json").display().to_string();
-    let session = issue.scene.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]).run();
+    // As in GitHub Actions, which says where the state file is read.
+    let workspace = issue.dir("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let command = issue.scene.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]);
+    let session = command.env("GITHUB_WORKSPACE", &workspace).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(issue.commits().len(), 1, "the commit is made on its branch");
-    let document = issue.document();
+    let text = std::fs::read_to_string(workspace.join("issue-state.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&document["commit"]["pushed"], &document["commit"]["pr_created"]),
         (&false.into(), &false.into())
