@@ -21,6 +21,7 @@ pub mod nats;
 mod process;
 mod sandbox;
 mod scene;
+mod team_files;
 pub mod torture;
 mod view_reader;
 mod wait;
@@ -31,5 +32,6 @@ pub use scene::{
     AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Scene, Session, TempStore, first_to_end,
     last_error, on_nats, redact, status,
 };
+pub use team_files::TeamSchemas;
 pub use view_reader::{ReadStats, ViewReader};
 pub use wait::{DEADLINE, until};

@@ -47,8 +47,7 @@ fn each_role_finishes_its_turn_by_an_edit() {
         file["messages"] = json!([{ "decision": "approved", "feedback": "fine" }]);
     });
     run.say("A.merge", json!({}));
-    let passed = json!({ "name": "C1", "command": ["true"], "exit_code": 0, "duration_ms": 1, "output_digest": "", "output": "" });
-    run.say("pm.criteria", json!({ "checks": [passed] }));
+    run.say("pm.criteria", criteria(0));
     edit(&mut run, "pm.check", "orchestrator_state.json", |state| state["status"] = "completed".into());
     assert_eq!(run.active(), ["pm.deliver"]);
 }
@@ -116,8 +115,7 @@ fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
     run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     run.say("A.merge", json!({}));
-    let failed = json!({ "name": "C1", "command": ["true"], "exit_code": 1, "duration_ms": 1, "output_digest": "", "output": "" });
-    run.say("pm.criteria", json!({ "checks": [failed] }));
+    run.say("pm.criteria", criteria(1));
     edit(&mut run, "pm.check", "pm_state.json", |state| {
         let plan = plan(&[("B", "b.txt", &[])]);
         state["success_criteria"] = json!([]);

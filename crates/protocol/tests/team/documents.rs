@@ -4,146 +4,43 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const SCHEMAS: [(&str, &str); 6] = [
-    ("pm_state.json", include_str!("../../../../docs/schema/team/pm_state.schema.json")),
-    ("group_status.json", include_str!("../../../../docs/schema/team/group_status.schema.json")),
-    ("orchestrator_state.json", include_str!("../../../../docs/schema/team/orchestrator_state.schema.json")),
-    ("messages/dev_to_qa.json", include_str!("../../../../docs/schema/team/dev_to_qa.schema.json")),
-    ("messages/qa_to_techlead.json", include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json")),
-    (
-        "messages/techlead_to_dev.json",
-        include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"),
-    ),
-];
-
-/// Checks all files and collects which properties are not empty.
-fn check(run: &TeamRun, filled: &mut std::collections::BTreeSet<String>) {
-    for (name, schema) in SCHEMAS {
-        let schema: Value = serde_json::from_str(schema).unwrap();
-        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
-        let file = run.file(name);
-        let wrong: Vec<_> = validator.iter_errors(&file).map(|error| error.to_string()).collect();
-        assert!(wrong.is_empty(), "{name}: {wrong:?}");
-        collect(&schema, &file, name, filled);
-    }
-}
-
-fn collect(schema: &Value, value: &Value, path: &str, filled: &mut std::collections::BTreeSet<String>) {
-    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-        let found = &value[name];
-        let is_empty = match found {
-            Value::Null => true,
-            Value::String(text) => text.is_empty(),
-            Value::Array(items) => items.is_empty(),
-            Value::Object(members) => members.is_empty(),
-            Value::Bool(_) | Value::Number(_) => false,
-        };
-        if !is_empty {
-            filled.insert(format!("{path}/{name}"));
-        }
-        collect(inner, found, &format!("{path}/{name}"), filled);
-    }
-    if let Some(inner) = schema.get("additionalProperties") {
-        value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .for_each(|(_, value)| collect(inner, value, &format!("{path}/*"), filled));
-    }
-    if let Some(inner) = schema.get("items") {
-        value
-            .as_array()
-            .into_iter()
-            .flatten()
-            .for_each(|value| collect(inner, value, &format!("{path}[]"), filled));
-    }
-}
-
-fn all(schema: &Value, path: &str, names: &mut std::collections::BTreeSet<String>) {
-    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-        names.insert(format!("{path}/{name}"));
-        all(inner, &format!("{path}/{name}"), names);
-    }
-    if let Some(inner) = schema.get("additionalProperties") {
-        all(inner, &format!("{path}/*"), names);
-    }
-    if let Some(inner) = schema.get("items") {
-        all(inner, &format!("{path}[]"), names);
-    }
-}
-
 #[test]
-fn every_file_fits_its_schema_after_every_commit_and_every_property_is_filled() {
-    let mut filled = std::collections::BTreeSet::new();
+fn decisions_iterations_and_first_approvals_follow_from_the_commits() {
     let mut run = TeamRun::open(definition());
-    check(&run, &mut filled);
     let pm = run.file("pm_state.json");
     assert_eq!((&pm["mode"], &pm["mode_reasoning"]), (&json!("simple"), &json!("not decided yet")));
-    let counts = |n: u32| json!({ "total": n, "passed": n, "failed": 0 });
-    let git = json!({ "files": ["a.txt", "other.txt"], "commits": ["abc123 add it"] });
+    let approved = json!({ "verdict": "approved", "feedback": "good" });
+    let ready = json!({ "verdict": "READY_FOR_REVIEW", "summary": "done" });
     let steps: Vec<(&str, Value)> = vec![
         ("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"])])),
-        (
-            "A.developer",
-            json!({ "verdict": "READY_FOR_QA", "summary": "done", "unit_tests": counts(3), "git": git }),
-        ),
-        ("A.qa", json!({ "verdict": "BLOCKED", "blocker": "no database" })),
-        ("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "use the file" })),
-        (
-            "A.qa",
-            json!({
-                "verdict": "PASS", "integration_tests": counts(2), "contract_tests": counts(1), "e2e_tests": counts(1),
-            }),
-        ),
-        (
-            "A.tech_lead",
-            json!({
-                "verdict": "changes_requested", "feedback": "limit it", "actionable_items": ["add a limit"],
-                "issues": [{
-                    "priority": "high", "title": "no limit", "location": "a.txt:1", "description": "there is none",
-                    "fix_suggestion": "add one",
-                }],
-            }),
-        ),
-        ("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "summary": "limited", "git": git })),
-        (
-            "A.tech_lead",
-            json!({ "verdict": "approved", "feedback": "good", "code_quality_score": 8.5, "security_issues_count": 0 }),
-        ),
-        ("A.merge", json!({ "logs": ["merged"] })),
-        ("B.developer", json!({ "verdict": "READY_FOR_REVIEW", "summary": "done" })),
-        ("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" })),
-        ("B.merge", json!({ "logs": ["merged"] })),
+        ("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "done" })),
+        ("A.qa", json!({ "verdict": "PASS" })),
+        ("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "limit it" })),
+        ("A.developer", ready.clone()),
+        ("A.tech_lead", approved.clone()),
+        ("A.merge", json!({})),
+        ("B.developer", ready),
+        ("B.tech_lead", approved),
+        ("B.merge", json!({})),
+        ("pm.criteria", criteria(0)),
+        ("pm.check", json!({ "verdict": "BAZINGA" })),
+        ("pm.deliver", json!({})),
     ];
     for (step, fields) in steps {
         run.say(step, fields);
-        check(&run, &mut filled);
     }
-    let passed = json!({ "name": "C1", "command": ["true"], "exit_code": 0, "duration_ms": 1, "output_digest": "", "output": "" });
-    run.say("pm.criteria", json!({ "checks": [passed] }));
-    run.say("pm.check", json!({ "verdict": "BAZINGA" }));
-    run.say("pm.deliver", json!({}));
-    check(&run, &mut filled);
-    let mut names = std::collections::BTreeSet::new();
-    for (name, schema) in SCHEMAS {
-        all(&serde_json::from_str(schema).unwrap(), name, &mut names);
-    }
-    let empty: Vec<_> = names.difference(&filled).collect();
-    assert!(empty.is_empty(), "never filled: {empty:?}");
     let last = run.file("orchestrator_state.json");
     assert_eq!((&last["status"], &last["current_phase"]), (&json!("completed"), &json!("completed")));
-    let decisions: Vec<_> = last["decisions_log"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["decision"].as_str().unwrap())
-        .collect();
+    let decisions = last["decisions_log"].as_array().unwrap().iter();
+    let decisions: Vec<_> = decisions.map(|entry| entry["decision"].as_str().unwrap()).collect();
     assert_eq!(
         decisions[..3],
         ["spawn_pm_for_planning", "spawn_developer_group_A", "spawn_qa_expert_group_A"]
     );
-    assert_eq!(run.file("group_status.json")["A"]["quality_metrics"]["first_pass_approval"], false);
-    assert_eq!(run.file("group_status.json")["B"]["quality_metrics"]["first_pass_approval"], true);
+    assert_eq!((&last["iteration"], &last["total_spawns"]), (&json!(13), &json!(13)));
+    let groups = run.file("group_status.json");
+    let first_pass = ["A", "B"].map(|id| &groups[id]["quality_metrics"]["first_pass_approval"]);
+    assert_eq!(first_pass, [&json!(false), &json!(true)]);
 }
 
 #[test]

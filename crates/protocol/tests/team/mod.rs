@@ -192,6 +192,14 @@ fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
     })
 }
 
+/// The report of the command of the only criterion.
+fn criteria(exit_code: i32) -> Value {
+    let check = json!({
+        "name": "C1", "command": ["true"], "exit_code": exit_code, "duration_ms": 1, "output_digest": "", "output": "seen",
+    });
+    json!({ "checks": [check] })
+}
+
 fn one_group() -> TeamRun {
     let mut run = TeamRun::open(definition());
     run.say("pm.plan", plan(&[("A", "a.txt", &[])]));

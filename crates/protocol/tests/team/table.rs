@@ -201,8 +201,7 @@ fn completion_is_refused_while_a_criterion_fails() {
     run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     run.say("A.merge", json!({}));
-    let failed = json!({ "name": "C1", "command": ["true"], "exit_code": 1, "duration_ms": 1, "output_digest": "", "output": "no" });
-    run.say("pm.criteria", json!({ "checks": [failed] }));
+    run.say("pm.criteria", criteria(1));
     for _ in 0..5 {
         assert!(run.try_say("pm.check", json!({ "verdict": "not BAZINGA yet" }), BTreeMap::new()).is_err());
         run.say("pm.check", json!({ "verdict": "BAZINGA" }));

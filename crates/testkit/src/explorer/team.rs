@@ -4,32 +4,19 @@ use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
 use std::time::Duration;
 
-use jsonschema::Validator;
 use protocol::report::{Expected, Report};
 use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus};
 use protocol::team::{
-    Blocked, Change, Choice, Definition, DeveloperVerdict, Document, Ending, GroupId, Limit, Limits,
-    MergeVerdict, ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict, Reason, Role,
-    Stage, State, Step, Team, TechLeadVerdict, Verdict,
+    Blocked, Change, Choice, Definition, DeveloperVerdict, Ending, GroupId, Limit, Limits, MergeVerdict,
+    ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict, Reason, Role, Stage, State,
+    Step, Team, TechLeadVerdict, Verdict,
 };
 use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, Typed};
 use serde_json::{Value, json};
 
 use super::{Explored, Scene, Slots, StepNotation, Transition, Violation};
-
-/// The schemas of the seed, by the file that each describes.
-const SCHEMAS: [(&str, &str); 6] = [
-    ("pm_state.json", include_str!("../../../../docs/schema/team/pm_state.schema.json")),
-    ("group_status.json", include_str!("../../../../docs/schema/team/group_status.schema.json")),
-    ("orchestrator_state.json", include_str!("../../../../docs/schema/team/orchestrator_state.schema.json")),
-    ("messages/dev_to_qa.json", include_str!("../../../../docs/schema/team/dev_to_qa.schema.json")),
-    ("messages/qa_to_techlead.json", include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json")),
-    (
-        "messages/techlead_to_dev.json",
-        include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"),
-    ),
-];
+use crate::team_files::TeamSchemas;
 
 /// How many groups a plan of the scene has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,31 +69,10 @@ pub fn planned_state() -> State {
 
 /// Returns the scene of a plan. Its documents must fit the schemas of the seed.
 pub fn scene(plan: Plan, slots: Slots) -> Scene<Team> {
-    let validators: Vec<(&str, Validator)> = SCHEMAS.map(|(name, schema)| (name, validator(schema))).into();
+    let schemas = TeamSchemas::new();
     Scene::new(definition(plan).request, definition(plan), slots, move |document| {
-        check(&validators, document)
+        schemas.violations(&Team::views(document))
     })
-}
-
-fn validator(schema: &str) -> Validator {
-    let schema = serde_json::from_str(schema).expect("BUG: the schema is JSON");
-    jsonschema::options().should_validate_formats(true).build(&schema).expect("BUG: the schema is one")
-}
-
-fn check(validators: &[(&str, Validator)], document: &Document) -> Vec<String> {
-    let views = Team::views(document);
-    let mut wrong = Vec::new();
-    for (name, validator) in validators {
-        let Some(view) = views.iter().find(|view| view.path.ends_with(name)) else {
-            wrong.push(format!("`{name}` is missing"));
-            continue;
-        };
-        let value: Value = serde_json::from_str(&view.body).expect("BUG: a view is JSON");
-        wrong.extend(
-            validator.iter_errors(&value).map(|error| format!("{name}{}: {error}", error.instance_path())),
-        );
-    }
-    wrong
 }
 
 fn group(id: &str) -> GroupId {

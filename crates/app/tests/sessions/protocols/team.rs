@@ -1,119 +1,15 @@
-//! Teams: a plan, groups in worktrees, QA that fails, a blocked developer, a merge that conflicts, and a killed engine.
+//! Teams: rehearsals, imports, killed merges, and the terminal. `three_features` has the whole story.
 
-use std::time::Duration;
+mod three_features;
 
 use serde_json::Value;
-use testkit::{Scene, Session};
+use testkit::Scene;
 
 use crate::sessions::scene;
-
-/// What the agents do, by attempt. A and C both write `notes.txt`, which is in neither plan; B changes the file of A.
-const AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
-counts='{"total": 1, "passed": 1, "failed": 0}'
-sleep 0.1
-write() { echo "$STEP_ID" >>"$1"; git add --all; git commit --quiet --message="$STEP_ID writes $1"; }
-case $CALLBOARD_ATTEMPT in
-pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "mode_reasoning": "three features",
-  "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}, {"id": "T3", "description": "c"}],
-  "task_groups": [
-    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.txt"]},
-    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["a.txt", "b.txt"]},
-    {"id": "C", "name": "Third", "tasks": ["T3"], "files_affected": ["c.txt"]}],
-  "success_criteria": [{"id": "C1", "text": "all files are there", "tasks": ["T1", "T2", "T3"], "command": "sh test.sh all"}]' ;;
-A.developer#1.*) read -r _ <"$kit/begun"; write a.txt; echo A >notes.txt; write a.txt; verdict READY_FOR_QA ", \"unit_tests\": $counts" ;;
-C.developer#1.*) echo >"$kit/begun"; more=', "verdict": "BLOCKED", "blocker": "no key"'; hand_in COMPLETED blocked ;;
-C.developer#2.*) write c.txt; echo C >notes.txt; write c.txt; verdict READY_FOR_REVIEW ;;
-B.developer#*) write b.txt; write a.txt; verdict READY_FOR_QA ;;
-*.developer#*) git merge --quiet callboard/trial >/dev/null 2>&1 || echo "A and C" >notes.txt; verdict READY_FOR_REVIEW ;;
-B.qa#[12].*) verdict FAIL ', "findings": ["b.txt is too short"]' ;;
-*.qa#*) verdict PASS ", \"integration_tests\": $counts" ;;
-C.tech_lead#1.*) verdict unblocked ;;
-*.tech_lead#*) verdict approved ', "code_quality_score": 8, "security_issues_count": 0' ;;
-pm.check*) verdict BAZINGA ;;
-esac
-"#;
-
-/// The check of a merged tree: no conflict markers. With `all`: every feature is there.
-const TEST: &str =
-    "! grep -q '<<<<' *.txt || exit 1\n[ \"$1\" != all ] || test -s a.txt -a -s b.txt -a -s c.txt\n";
-
-fn team() -> Scene {
-    let scene = scene();
-    scene.write("test.sh", TEST);
-    scene.write("notes.txt", "none\n");
-    scene.write("callboard.toml", "[checks]\ntest = [\"sh\", \"test.sh\"]\n");
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
-    std::fs::write(scene.kit().join("team.sh"), AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    scene.gate("begun");
-    scene
-}
-
-const TEAM: [&str; 6] = ["team", "Add three features", "--run-id", "trial", "--jobs", "4"];
 
 fn file(scene: &Scene, name: &str) -> Value {
     let text = std::fs::read_to_string(scene.repo().join("coordination").join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
-}
-
-#[track_caller]
-fn expect_three_merges(scene: &Scene, session: &Session) {
-    assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(file(scene, "orchestrator_state.json")["status"], "completed");
-    let pm = file(scene, "pm_state.json");
-    assert_eq!(pm["completion_percentage"], 100.0);
-    let groups = file(scene, "group_status.json");
-    assert_eq!(groups["B"]["iterations"]["qa"], 3);
-    assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
-    assert_eq!(groups["B"]["files_modified"], serde_json::json!(["a.txt", "b.txt"]));
-    assert!(groups["A"]["commits"][0].as_str().unwrap().ends_with("A.developer writes a.txt"));
-    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
-    assert_eq!(merges.lines().filter(|line| line.starts_with("Merge `")).count(), 3, "{merges}");
-    assert_eq!(scene.git(&["show", "main:notes.txt"]), "A and C\n", "the conflict was resolved");
-    let tested = std::process::Command::new("sh").args(["test.sh", "all"]).current_dir(scene.repo()).status();
-    assert!(tested.unwrap().success(), "the tests of the final branch pass");
-    for step in std::fs::read_dir(scene.store().join("attempts/trial")).unwrap() {
-        for attempt in std::fs::read_dir(step.unwrap().path()).unwrap() {
-            let name = attempt.unwrap().file_name();
-            assert!(name.to_str().unwrap().ends_with(".1"), "{name:?} was a repetition");
-        }
-    }
-    scene.expect_no_orphans();
-}
-
-#[test]
-fn a_team_builds_three_features() {
-    let scene = team();
-    let session = scene.with_agent(&TEAM).run();
-    expect_three_merges(&scene, &session);
-    let shown = scene.callboard(&["show", "trial"]).run();
-    assert!(shown.stdout.contains("3 of 3 groups merged"), "{}", shown.transcript());
-}
-
-#[test]
-fn a_team_survives_an_engine_that_is_killed_ten_times() {
-    let scene = team();
-    let mut random = fastrand::Rng::with_seed(17);
-    let mut running = scene.with_agent(&TEAM).start();
-    for kill in 0..10 {
-        if running.ends_within(Duration::from_millis(random.u64(150..450))) {
-            assert!(kill > 3, "the engine should be killed more than {kill} times");
-            break;
-        }
-        running.kill();
-        let _ = running.wait();
-        running = scene.callboard(&["resume", "trial", "--jobs", "4"]).start();
-    }
-    let session = running.wait();
-    if session.code == 0 {
-        expect_three_merges(&scene, &session);
-    } else {
-        // It was killed after its last commit.
-        let session = scene.callboard(&["show", "trial"]).run();
-        expect_three_merges(&scene, &session);
-    }
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! A team builds a small program with real processes, real git and real checks, while its engine is killed.
+
+use std::collections::BTreeSet;
+
+use protocol::{KINDS, Revision, RunId};
+use runner::RunAtRevision;
+use testkit::{Running, Scene, TeamSchemas, harness};
+
+use super::file;
+use crate::sessions::scene;
+
+/// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the second
+/// merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last check waits for the test.
+const AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+counts='{"total": 1, "passed": 1, "failed": 0}'
+name=$(echo "${STEP_ID%%.*}" | tr ABC abc)
+feature() { echo "$name() { echo \"$name $1\"; }" >"$name.sh"; }
+commit() { git add --all; git commit --quiet --message="$STEP_ID: $1"; }
+case $CALLBOARD_ATTEMPT in
+pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "mode_reasoning": "three features",
+  "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}, {"id": "T3", "description": "c"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.sh"]},
+    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["a.sh", "b.sh"], "depends_on": ["C"]},
+    {"id": "C", "name": "Third", "tasks": ["T3"], "files_affected": ["c.sh"]}],
+  "execution_phases": [{"phase_number": 1, "group_ids": ["A", "B", "C"]}],
+  "success_criteria": [{"id": "C1", "text": "all features work", "tasks": ["T1", "T2", "T3"], "command": "sh test.sh a b c"}]' ;;
+A.developer#1.*) read -r _ <"$kit/begun"; feature works; commit a.sh; echo a >>features; commit features
+  verdict READY_FOR_QA ", \"unit_tests\": $counts" ;;
+C.developer#1.*) echo >"$kit/begun"; verdict BLOCKED ', "blocker": "no key"' ;;
+C.developer#2.*) feature works; echo c >>features; commit c.sh; verdict READY_FOR_REVIEW ;;
+B.developer#[12].*) feature "fails $STEP_ITERATION"; commit b.sh; verdict READY_FOR_QA ;;
+B.developer#3.*) feature works; echo '. ./b.sh' >>a.sh; commit b.sh; verdict READY_FOR_QA ;;
+*.developer#*) git merge --quiet callboard/trial >/dev/null 2>&1 || printf 'a\nc\n' >features; verdict READY_FOR_REVIEW ;;
+*.qa#*) if sh build.sh && . ./"$name.sh" && found=$("$name") && [ "$found" = "$name works" ]
+  then verdict PASS ", \"integration_tests\": $counts, \"contract_tests\": $counts, \"e2e_tests\": $counts"
+  else verdict FAIL ", \"findings\": [\"it says: $found\"]"; fi ;;
+C.tech_lead#1.*) verdict unblocked ;;
+*.tech_lead#*) verdict approved ', "code_quality_score": 8, "security_issues_count": 0' ;;
+pm.check*) read -r _ <"$kit/killed"; verdict BAZINGA ;;
+esac
+"#;
+
+/// How many lines the agents log before the one that ends the last check: begin and end of 17 attempts, and its begin.
+const LINES_BEFORE_THE_LAST_CHECK: usize = 35;
+
+/// Puts the features together. Fails if one is missing.
+const BUILD: &str = r#"for name in $(cat features); do cat "$name.sh" || exit 1; done >app && echo '"$@"' >>app && sh -n app"#;
+
+/// Builds the program, and calls each feature or the named ones.
+const TEST: &str = r#"sh build.sh || exit 1
+for name in ${@:-$(cat features)}; do
+  [ "$(sh app "$name")" = "$name works" ] || { echo "$name fails"; exit 1; }
+done
+"#;
+
+fn repository() -> Scene {
+    let scene = scene();
+    for (name, text) in [
+        ("build.sh", BUILD),
+        ("test.sh", TEST),
+        ("features", ""),
+        (".gitignore", "app\n"),
+        ("callboard.toml", "[checks]\ntest = [\"sh\", \"test.sh\"]\n"),
+    ] {
+        scene.write(name, text);
+    }
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    std::fs::write(scene.kit().join("team.sh"), AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    scene.gate("begun");
+    scene
+}
+
+/// Kills the engine whenever the agents have logged one of ten random numbers of lines, and resumes the run each time.
+fn kill_ten_times<'s>(scene: &'s Scene, mut engine: Running<'s>, random: &mut fastrand::Rng) -> Running<'s> {
+    let mut moments: Vec<usize> = (1..=LINES_BEFORE_THE_LAST_CHECK).collect();
+    random.shuffle(&mut moments);
+    moments.truncate(10);
+    moments.sort_unstable();
+    eprintln!("killed after {moments:?} lines of the agents");
+    for moment in moments {
+        engine.wait_until_it_says("run trial in");
+        testkit::until(&scene.kit(), &format!("line {moment}"), || {
+            (scene.agent_log().lines().len() >= moment).then_some(())
+        });
+        engine.kill();
+        let killed = engine.wait();
+        assert_eq!(killed.code, -1, "a gate holds the last check: {}", killed.transcript());
+        engine = scene.callboard(&["resume", "trial", "--jobs", "4"]).start();
+    }
+    engine
+}
+
+/// Every revision of the run has files that fit the schemas, and every property was not empty in one of them.
+fn expect_filled_files(scene: &Scene) {
+    let schemas = TeamSchemas::new();
+    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    let at = |revision| harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap();
+    let mut filled = BTreeSet::new();
+    for revision in 1..=at(None).newest.0 {
+        let views = at(Some(Revision(revision))).machine().document().views();
+        assert_eq!(schemas.violations(&views), Vec::<String>::new(), "revision {revision}");
+        filled.extend(schemas.filled(&views));
+    }
+    let properties = schemas.properties();
+    let empty: Vec<_> = properties.difference(&filled).collect();
+    assert!(properties.len() > 100 && empty.is_empty(), "never filled: {empty:?}");
+}
+
+#[test]
+fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
+    let seed = std::env::var("CALLBOARD_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("run again with CALLBOARD_SEED={seed}");
+    let scene = repository();
+    let mut killed = scene.gate("killed");
+    let team = ["team", "Add three features", "--run-id", "trial", "--jobs", "4"];
+    let engine = scene.with_agent(&team).start();
+    let engine = kill_ten_times(&scene, engine, &mut fastrand::Rng::with_seed(seed));
+    killed.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+
+    let started = scene.agent_log().started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!((started.len(), distinct.len()), (18, 18), "an attempt ran twice: {started:?}");
+    assert!(started.iter().all(|attempt| attempt.ends_with(".1")), "an attempt was repeated: {started:?}");
+    assert_eq!(scene.agent_log().lines().len(), LINES_BEFORE_THE_LAST_CHECK + 1);
+
+    assert_eq!(file(&scene, "orchestrator_state.json")["status"], "completed");
+    assert_eq!(file(&scene, "pm_state.json")["completion_percentage"], 100.0);
+    let groups = file(&scene, "group_status.json");
+    assert_eq!(groups["B"]["iterations"]["qa"], 3, "QA failed twice");
+    assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
+    assert_eq!(groups["B"]["files_modified"], serde_json::json!(["a.sh", "b.sh"]));
+    assert!(groups["A"]["commits"][0].as_str().unwrap().ends_with("A.developer: a.sh"), "{groups:#}");
+    let requests = file(&scene, "messages/techlead_to_dev.json");
+    let conflict = |message: &&serde_json::Value| message["decision"] == "changes_requested";
+    let conflicts: Vec<_> = requests["messages"].as_array().unwrap().iter().filter(conflict).collect();
+    assert_eq!(conflicts.len(), 1, "{requests:#}");
+    assert!(conflicts[0]["feedback"].as_str().unwrap().contains("features"), "{requests:#}");
+
+    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    assert_eq!(merges.lines().filter(|line| line.starts_with("Merge `")).count(), 3, "{merges}");
+    let mut test = std::process::Command::new("sh");
+    let tested = test.args(["test.sh", "a", "b", "c"]).current_dir(scene.repo()).status().unwrap();
+    assert!(tested.success(), "the final branch is built and its tests pass");
+    let shown = scene.callboard(&["show", "trial"]).run();
+    assert!(shown.stdout.contains("3 of 3 groups merged"), "{}", shown.transcript());
+    expect_filled_files(&scene);
+    scene.expect_no_orphans();
+}
