@@ -1,11 +1,12 @@
-//! The rules of the six files: what the seed's schemas say about types and words, and what they leave out.
+//! The rules of the files: the schemas of the seed, and what they leave out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::definition::GroupId;
-use crate::check::{Violation, entry, kind, member, shortened};
+use super::plan::first_cyclic;
+use crate::check::{Violation, entry, member, schema, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
 /// The formats for `callboard check`.
@@ -27,55 +28,40 @@ pub(super) const FORMATS: &[FileFormat] = &[
         },
         check: orchestrator_state,
     },
+    FileFormat { name: "dev_to_qa", matches: |name, _| name.ends_with("dev_to_qa.json"), check: dev_to_qa },
+    FileFormat {
+        name: "qa_to_techlead",
+        matches: |name, _| name.ends_with("qa_to_techlead.json"),
+        check: qa_to_techlead,
+    },
+    FileFormat {
+        name: "techlead_to_dev",
+        matches: |name, _| name.ends_with("techlead_to_dev.json"),
+        check: techlead_to_dev,
+    },
     FileFormat {
         name: "team_messages",
-        matches: |name, value| {
-            const NAMES: [&str; 5] = ["dev_to_qa", "qa_to_techlead", "techlead_to_dev", "qa_to_dev", "to_pm"];
-            value.get("messages").is_some()
-                && NAMES.iter().any(|known| name.ends_with(&format!("{known}.json")))
-        },
-        check: messages,
+        matches: |name, _| name.ends_with("qa_to_dev.json") || name.ends_with("to_pm.json"),
+        check: |value| messages("{}", value),
     },
 ];
 
 /// Collects what is wrong.
-#[derive(Default)]
 struct Rules(Vec<Violation>);
 
 impl Rules {
+    /// Begins with what does not fit the schema.
+    fn new(schema: &str, value: &Value) -> Self {
+        Self(schema::violations(&serde_json::from_str(schema).expect("BUG: the schema is JSON"), value))
+    }
+
     fn add(&mut self, rule: &'static str, pointer: String, message: String, repair: &str) {
         self.0.push(Violation { rule, pointer, message, repair: repair.to_owned() });
     }
 
-    fn required(&mut self, value: &Value, names: &[&str]) {
-        for name in names.iter().filter(|name| value.get(**name).is_none()) {
-            self.add("required", String::new(), format!("`{name}` is missing"), "add it");
-        }
-    }
-
-    fn word(&mut self, value: &Value, at: &str, name: &str, words: &[&str]) {
-        if let Some(found) = value.get(name)
-            && !found.as_str().is_some_and(|word| words.contains(&word))
-        {
-            let message = format!("`{name}` is {}", shortened(found));
-            self.add("word", member(at, name), message, &format!("use one of {}", words.join(", ")));
-        }
-    }
-
-    fn time(&mut self, value: &Value, at: &str, name: &str) {
-        if let Some(found) = value.get(name)
-            && found.as_str().is_none_or(|text| text.parse::<crate::Stamp>().is_err())
-        {
-            let message = format!("`{name}` is {}, not a time", shortened(found));
-            let repair = if found.is_null() { "leave it out" } else { "write it as 2025-01-06T10:00:00Z" };
-            self.add("time", member(at, name), message, repair);
-        }
-    }
-
+    /// A count is not negative. That it is a number is in the schema.
     fn count(&mut self, value: &Value, at: &str, name: &str) {
-        if let Some(found) = value.get(name)
-            && found.as_u64().is_none()
-        {
+        if let Some(found) = value.get(name).filter(|found| found.as_i64().is_some_and(|count| count < 0)) {
             let message = format!("`{name}` is {}, not a count", shortened(found));
             self.add("count", member(at, name), message, "write a whole number from 0");
         }
@@ -91,156 +77,108 @@ fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = (usize, &'v V
 }
 
 fn pm_state(value: &Value) -> CheckedFile {
-    let mut rules = Rules::default();
-    if !value.is_object() {
-        rules.add("object", String::new(), format!("it is {}", kind(value)), "write an object");
-        return rules.into_file(String::new());
-    }
-    let required = ["session_id", "mode", "original_requirements", "task_groups", "iteration", "last_update"];
-    rules.required(value, &required);
-    rules.word(value, "", "mode", &["simple", "parallel"]);
+    let schema = include_str!("../../../../docs/schema/team/pm_state.schema.json");
+    let mut rules = Rules::new(schema, value);
     rules.count(value, "", "iteration");
-    rules.time(value, "", "last_update");
-    if let Some(percent) = value.get("completion_percentage")
-        && !percent.as_f64().is_some_and(|percent| (0.0..=100.0).contains(&percent))
+    if let Some(percent) = value["completion_percentage"].as_f64()
+        && !(0.0..=100.0).contains(&percent)
     {
-        let message = format!("`completion_percentage` is {}", shortened(percent));
+        let message = format!("`completion_percentage` is `{percent}`");
         rules.add("percentage", member("", "completion_percentage"), message, "write a number from 0 to 100");
     }
-    let mut ids = BTreeSet::new();
+    let groups = member("", "task_groups");
+    let mut needs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, group) in items(value, "task_groups") {
-        let at = entry(&member("", "task_groups"), index);
-        rules.word(group, &at, "status", &["pending", "assigned", "in_progress", "complete"]);
-        rules.word(group, &at, "complexity", &["low", "medium", "high"]);
+        let at = member(&entry(&groups, index), "id");
         let id = group["id"].as_str().unwrap_or_default();
         if let Err(why) = GroupId::new(id) {
-            rules.add("group_id", member(&at, "id"), why, "use letters, digits, `_` and `-`");
+            rules.add("group_id", at.clone(), why, "use letters, digits, `_` and `-`");
         }
-        if !ids.insert(id) {
-            rules.add("unique", member(&at, "id"), format!("there are two groups `{id}`"), "rename one");
+        let needed = items(group, "depends_on").filter_map(|(_, needed)| needed.as_str());
+        if needs.insert(id, needed.collect()).is_some() {
+            rules.add("unique", at, format!("there are two groups `{id}`"), "rename one");
         }
     }
     for (index, group) in items(value, "task_groups") {
-        let at = member(&entry(&member("", "task_groups"), index), "depends_on");
+        let at = member(&entry(&groups, index), "depends_on");
         for (position, needed) in items(group, "depends_on") {
-            let needed = needed.as_str().unwrap_or_default();
-            if !ids.contains(needed) || group["id"] == needed {
-                let message = format!("`{needed}` is no other group");
-                rules.add(
-                    "depends_on",
-                    entry(&at, position),
-                    message,
-                    "name a group of the plan, or remove it",
-                );
+            if !needed.as_str().is_some_and(|needed| needs.contains_key(needed)) || group["id"] == *needed {
+                let message = format!("{} is no other group", shortened(needed));
+                let repair = "name a group of the plan, or remove it";
+                rules.add("depends_on", entry(&at, position), message, repair);
             }
         }
     }
+    needs.iter_mut().for_each(|(id, needed)| needed.retain(|needed| needed != id));
+    if let Some(id) = first_cyclic(&needs) {
+        let message = format!("group `{id}` depends on itself through others");
+        rules.add("cycle", groups, message, "remove one of the dependencies");
+    }
     for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
-        for (index, id) in
-            items(value, list).filter(|(_, id)| !id.as_str().is_some_and(|id| ids.contains(id)))
-        {
+        let unknown = |id: &Value| !id.as_str().is_some_and(|id| needs.contains_key(id));
+        for (index, id) in items(value, list).filter(|(_, id)| unknown(id)) {
             let message = format!("{} is no group", shortened(id));
             rules.add("membership", entry(&member("", list), index), message, "name a group of the plan");
         }
     }
-    for (index, task) in items(value, "all_tasks") {
-        let at = entry(&member("", "all_tasks"), index);
-        rules.word(task, &at, "status", &["pending", "in_progress", "complete"]);
-    }
-    for (index, phase) in items(value, "execution_phases") {
-        let at = entry(&member("", "execution_phases"), index);
-        rules.word(phase, &at, "status", &["pending", "in_progress", "complete"]);
-    }
-    rules.into_file(format!("{} groups", ids.len()))
+    rules.into_file(format!("{} groups", needs.len()))
 }
 
-const GROUP_STATUSES: [&str; 10] = [
-    "pending",
-    "dev_working",
-    "dev_blocked",
-    "waiting_qa",
-    "qa_testing",
-    "qa_failed",
-    "waiting_review",
-    "tech_review",
-    "changes_requested",
-    "complete",
-];
-
 fn group_status(value: &Value) -> CheckedFile {
-    let mut rules = Rules::default();
-    let Some(groups) = value.as_object() else {
-        rules.add("object", String::new(), format!("it is {}", kind(value)), "write an object");
-        return rules.into_file(String::new());
-    };
-    for (id, group) in groups {
+    let schema = include_str!("../../../../docs/schema/team/group_status.schema.json");
+    let mut rules = Rules::new(schema, value);
+    let groups: Vec<_> = value.as_object().into_iter().flatten().collect();
+    for (id, group) in &groups {
         let at = member("", id);
-        if !group.is_object() {
-            rules.add("object", at, format!("group `{id}` is {}", kind(group)), "write an object");
-            continue;
-        }
-        if group.get("group_id").is_some_and(|found| found != id) {
+        if group.get("group_id").is_some_and(|found| found != *id) {
             let message = format!("`group_id` differs from the key `{id}`");
             rules.add("group_id", member(&at, "group_id"), message, "make both the same");
         }
-        rules.word(group, &at, "status", &GROUP_STATUSES);
-        rules.word(group, &at, "current_agent", &["developer", "qa_expert", "tech_lead", "none"]);
-        for name in ["start_time", "end_time", "last_update"] {
-            rules.time(group, &at, name);
-        }
         for name in ["developer", "qa", "tech_lead"] {
-            if let Some(iterations) = group.get("iterations") {
-                rules.count(iterations, &member(&at, "iterations"), name);
-            }
+            rules.count(&group["iterations"], &member(&at, "iterations"), name);
         }
     }
-    let complete = groups.values().filter(|group| group["status"] == "complete").count();
+    let complete = groups.iter().filter(|(_, group)| group["status"] == "complete").count();
     rules.into_file(format!("{} groups, {complete} complete", groups.len()))
 }
 
 fn orchestrator_state(value: &Value) -> CheckedFile {
-    let mut rules = Rules::default();
-    rules.required(value, &["session_id", "current_phase", "iteration", "status", "start_time"]);
-    rules.word(value, "", "status", &["running", "completed", "error"]);
-    let phases = [
-        "initialization",
-        "pm_planning",
-        "developer_working",
-        "qa_testing",
-        "tech_review",
-        "pm_final_check",
-        "completed",
-    ];
-    rules.word(value, "", "current_phase", &phases);
-    for name in ["start_time", "end_time", "last_update"] {
-        rules.time(value, "", name);
-    }
+    let schema = include_str!("../../../../docs/schema/team/orchestrator_state.schema.json");
+    let mut rules = Rules::new(schema, value);
     for name in ["iteration", "total_spawns"] {
         rules.count(value, "", name);
     }
     rules.into_file(format!("{} decisions", items(value, "decisions_log").count()))
 }
 
-fn messages(value: &Value) -> CheckedFile {
-    let mut rules = Rules::default();
+fn dev_to_qa(value: &Value) -> CheckedFile {
+    messages(include_str!("../../../../docs/schema/team/dev_to_qa.schema.json"), value)
+}
+
+fn qa_to_techlead(value: &Value) -> CheckedFile {
+    messages(include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json"), value)
+}
+
+fn techlead_to_dev(value: &Value) -> CheckedFile {
+    messages(include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"), value)
+}
+
+fn messages(schema: &str, value: &Value) -> CheckedFile {
+    let mut rules = Rules::new(schema, value);
+    if value.get("messages").is_none() {
+        rules.add("required", String::new(), "`messages` is missing".to_owned(), "add a list");
+    }
     let mut ids = BTreeSet::new();
     for (index, message) in items(value, "messages") {
         let at = entry(&member("", "messages"), index);
         match message["id"].as_str() {
-            None => rules.add("required", at.clone(), "the message has no `id`".to_owned(), "add one"),
+            None => rules.add("required", at, "the message has no `id`".to_owned(), "add one"),
             Some(id) if !ids.insert(id) => {
-                rules.add(
-                    "unique",
-                    member(&at, "id"),
-                    format!("there are two messages `{id}`"),
-                    "rename one",
-                );
+                let message = format!("there are two messages `{id}`");
+                rules.add("unique", member(&at, "id"), message, "rename one");
             }
             Some(_) => {}
         }
-        rules.time(message, &at, "timestamp");
-        rules.word(message, &at, "result", &["PASS", "FAIL"]);
-        rules.word(message, &at, "decision", &["approved", "changes_requested", "unblocked"]);
     }
     rules.into_file(format!("{} messages", ids.len()))
 }
@@ -274,17 +212,59 @@ mod tests {
 
     #[test]
     fn what_the_schemas_accept_and_is_unusable_is_found() {
-        let rules = |name: &str, text: &str| -> Vec<&'static str> {
-            check(name, text).violations.iter().map(|found| found.rule).collect()
+        let rules = |name: &str, text: &str| -> Vec<String> {
+            let found = check(name, text).violations.into_iter();
+            found.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.repair)).collect()
         };
         let pm = r#"{"session_id": "s", "mode": "simple", "original_requirements": "r", "iteration": -1,
-            "last_update": "2025-01-06T10:00:00Z", "completion_percentage": 900,
-            "task_groups": [{"id": "A", "depends_on": ["A", "X"]}, {"id": "A"}]}"#;
-        assert_eq!(rules("pm_state.json", pm), ["count", "percentage", "unique", "depends_on", "depends_on"]);
+            "last_update": "2025-01-06T10:00:00Z", "completion_percentage": 900, "pending_groups": ["Z"],
+            "task_groups": [{"id": "A", "depends_on": ["A", "X"]}, {"id": "A"}, {"id": "a b"},
+                {"id": "B", "depends_on": ["C"]}, {"id": "C", "depends_on": ["B"]}]}"#;
         assert_eq!(
-            rules("group_status.json", r#"{"A": {"group_id": "B"}, "_comment": "x"}"#),
-            ["group_id", "object"]
+            rules("pm_state.json", pm),
+            [
+                "count /iteration: write a whole number from 0",
+                "percentage /completion_percentage: write a number from 0 to 100",
+                "unique /task_groups/1/id: rename one",
+                "group_id /task_groups/2/id: use letters, digits, `_` and `-`",
+                "depends_on /task_groups/0/depends_on/0: name a group of the plan, or remove it",
+                "depends_on /task_groups/0/depends_on/1: name a group of the plan, or remove it",
+                "cycle /task_groups: remove one of the dependencies",
+                "membership /pending_groups/0: name a group of the plan",
+            ]
         );
-        assert_eq!(rules("dev_to_qa.json", r#"{"messages": [{}]}"#), ["required"]);
+        assert_eq!(
+            rules(
+                "group_status.json",
+                r#"{"A": {"group_id": "B", "iterations": {"qa": -1}, "status": "done"}, "_comment": "x"}"#
+            ),
+            [
+                "word /A/status: use one of \"pending\", \"dev_working\", \"dev_blocked\", \"waiting_qa\", \"qa_testing\", \
+                 \"qa_failed\", \"waiting_review\", \"tech_review\", \"changes_requested\", \"complete\"",
+                "type /_comment: write an object",
+                "group_id /A/group_id: make both the same",
+                "count /A/iterations/qa: write a whole number from 0",
+            ]
+        );
+        let state = r#"{"session_id": "s", "current_phase": "completed", "iteration": 1, "total_spawns": -1,
+            "status": "running", "start_time": "today"}"#;
+        assert_eq!(
+            rules("orchestrator_state.json", state),
+            [
+                "time /start_time: write it as 2025-01-06T10:00:00Z",
+                "count /total_spawns: write a whole number from 0",
+            ]
+        );
+        for name in
+            ["dev_to_qa.json", "qa_to_techlead.json", "techlead_to_dev.json", "qa_to_dev.json", "to_pm.json"]
+        {
+            assert_eq!(rules(name, "{}"), ["required : add a list"], "{name}");
+            let twice = r#"{"messages": [{}, {"id": "m"}, {"id": "m"}]}"#;
+            assert_eq!(
+                rules(name, twice),
+                ["required /messages/0: add one", "unique /messages/2/id: rename one"],
+                "{name}"
+            );
+        }
     }
 }

@@ -272,22 +272,25 @@ fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<Stri
 
 /// Returns a group that depends on itself.
 pub(super) fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
-    let needs: BTreeMap<&GroupId, &[GroupId]> =
-        groups.iter().map(|group| (&group.id, group.depends_on.as_slice())).collect();
-    let reaches_itself = |start: &GroupId| {
+    let needs = groups.iter().map(|group| (group.id.as_str(), group.depends_on.iter().map(GroupId::as_str)));
+    let cyclic = first_cyclic(&needs.map(|(id, needs)| (id, needs.collect())).collect())?.to_owned();
+    groups.iter().map(|group| &group.id).find(|id| id.as_str() == cyclic)
+}
+
+/// Returns the first name that can be reached from itself.
+pub(super) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<&'a str> {
+    let of = |id: &str| needs.get(id).cloned().unwrap_or_default();
+    let reaches_itself = |start: &&str| {
         let mut seen = BTreeSet::new();
-        let mut open: Vec<&GroupId> = needs.get(start).into_iter().flat_map(|needs| needs.iter()).collect();
+        let mut open = of(start);
         while let Some(id) = open.pop() {
-            if id == start {
-                return true;
-            }
             if seen.insert(id) {
-                open.extend(needs.get(id).into_iter().flat_map(|needs| needs.iter()));
+                open.extend(of(id));
             }
         }
-        false
+        seen.contains(start)
     };
-    groups.iter().map(|group| &group.id).find(|id| reaches_itself(id))
+    needs.keys().copied().find(reaches_itself)
 }
 
 fn check_tasks(tasks: &[Task], groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
