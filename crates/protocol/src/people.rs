@@ -47,7 +47,16 @@ pub struct Question {
     pub kind: ItemKind,
     pub text: String,
     /// What `choose` may name; empty if there is nothing to choose.
-    pub options: Vec<String>,
+    pub options: Vec<AnswerOption>,
+}
+
+/// What `choose` may name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOption {
+    Plain(String),
+    /// The answer must say why.
+    WithReason(String),
 }
 
 impl Question {
@@ -79,7 +88,10 @@ impl Question {
             | ItemKind::FailedRun
             | ItemKind::Stalled => &[],
         };
-        let choices = self.options.iter().map(|option| format!("choose {}", shell_words::quote(option)));
+        let choices = self.options.iter().map(|option| match option {
+            AnswerOption::Plain(word) => format!("choose {}", shell_words::quote(word)),
+            AnswerOption::WithReason(word) => format!("choose {} --reason WHY", shell_words::quote(word)),
+        });
         fixed.iter().map(|answer| (*answer).to_owned()).chain(choices).collect()
     }
 }

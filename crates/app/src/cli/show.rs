@@ -1,7 +1,5 @@
 //! `callboard show RUN`.
 
-use std::collections::BTreeSet;
-
 use protocol::present::{StatusKind, StepSummary};
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId, StepKind};
@@ -14,6 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::present::run_status::{self, EnginePresence};
 use crate::present::{self, grid, turn};
+use crate::query::gates::Gate;
 use crate::query::hosts;
 use crate::query::last_output::LastOutput;
 use crate::query::overview::{EngineStatus, Recovered, RunOverview};
@@ -107,7 +106,9 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
         output::data(format_args!("{} {why}", styled(YELLOW, "!")));
     }
     last_error(run_at, overview);
-    for gate in &overview.gates {
+    // A table shows how often each step ran.
+    let is_shown = |gate: &&Gate| gate.used > 0 || run_at.machine().grid().is_none();
+    for gate in overview.gates.iter().filter(is_shown) {
         output::data(format_args!(
             "gate {}: {} of {} iterations used, loops back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
@@ -210,11 +211,10 @@ fn steps(run_at: &RunAtRevision, overview: &RunOverview) {
             output::data(format_args!("  {line}"));
         }
         // Below the table only what it has no room for.
-        let in_grid: BTreeSet<_> = grid.rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
         steps.retain(|(name, shown)| {
             let activity = overview.steps.get(name);
             let is_active = !matches!(activity, None | Some(StepActivity::WaitingForSteps { .. }));
-            !in_grid.contains(name) || is_active || shown.error.is_some()
+            !grid::has(&grid, name) || is_active || shown.error.is_some()
         });
         if !steps.is_empty() {
             output::data("");

@@ -16,8 +16,8 @@ use store::AnyStore;
 use crate::control::restore;
 use crate::failure::Code;
 use crate::output::{self, BOLD, CYAN, YELLOW, location_flags, styled};
-use crate::present;
 use crate::present::run_status::{self, EnginePresence};
+use crate::present::{self, grid};
 use crate::query::hosts;
 use crate::query::inbox::InboxItem;
 use crate::workspace::Workspace;
@@ -187,7 +187,14 @@ impl Progress {
         let mut steps = step_summaries(run_at);
         let is_program_missing =
             steps.iter().filter_map(|(_, step)| step.error.as_deref()).any(is_missing_program);
-        steps.retain(|(_, step)| step.kind != StatusKind::Succeeded);
+        let is_unfinished = |step: &StepSummary| step.kind != StatusKind::Succeeded;
+        if let Some(grid) = machine.grid().filter(|_| steps.iter().any(|(_, step)| is_unfinished(step))) {
+            for line in grid::lines(&grid, &steps, Some(run_at.state.at)) {
+                output::data(format_args!("  {line}"));
+            }
+            steps.retain(|(name, step)| !grid::has(&grid, name) || step.error.is_some());
+        }
+        steps.retain(|(_, step)| is_unfinished(step));
         let (status_width, width) = widths(&steps);
         for (name, step) in &steps {
             let status = status(step, status_width);

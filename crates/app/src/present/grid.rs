@@ -40,6 +40,11 @@ pub(crate) fn lines(grid: &Grid, steps: &[(StepId, StepSummary)], at: Option<Sta
     lines
 }
 
+/// Whether the table has the step.
+pub(crate) fn has(grid: &Grid, step: &StepId) -> bool {
+    grid.rows.iter().flat_map(|row| &row.cells).flatten().any(|cell| cell == step)
+}
+
 /// The status of a step, or how long it took. Without a time, a running step has no duration.
 fn text(step: &StepSummary, at: Option<Stamp>) -> String {
     let symbol = step_status::symbol(step.kind);

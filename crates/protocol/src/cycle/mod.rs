@@ -40,7 +40,7 @@ pub use step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Ro
 use crate::brief::Brief;
 use crate::check::Violation;
 use crate::entry::Entry;
-use crate::people::{Answer, ItemKind, Question};
+use crate::people::{Answer, AnswerOption, ItemKind, Question};
 use crate::report::Report;
 use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError,
@@ -168,7 +168,7 @@ impl Protocol for Cycle {
                 Some(Question {
                     kind: ItemKind::Decision,
                     text: format!("{}{hint}", decision.description),
-                    options: decision.options.clone(),
+                    options: decision.options.iter().cloned().map(AnswerOption::Plain).collect(),
                 })
             }
             Item::Blocker(_) => {

@@ -13,6 +13,7 @@ use super::import::GATE_FAILURE;
 use super::{Time, record};
 use crate::report::{self, Report};
 use crate::rules::RunLocation;
+use crate::torn;
 use crate::{Stamp, StepId};
 
 /// A document with every field and step that an import needs.
@@ -28,45 +29,16 @@ pub struct Completed {
 /// The reports of a run's steps, and where each is.
 pub type Reports = BTreeMap<StepId, (String, Report)>;
 
+/// The depth of the steps: members of `steps`, which is a member of the document.
+const STEPS: usize = 2;
+
 /// Returns the fields and the whole steps before the place where the text stops being JSON. Of a text that is JSON, returns
 /// everything.
 pub fn salvage(text: &str) -> Value {
-    let error = match serde_json::from_str(text) {
-        Ok(value) => return value,
-        Err(error) => error,
-    };
-    let before = |error: &serde_json::Error| {
-        let line: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-        text.get(..line + error.column().saturating_sub(1)).unwrap_or(text)
-    };
-    let readable = if error.is_eof() { text } else { before(&error) };
-    let (end, open) = last_whole_member(readable);
-    let closed = format!("{}{}", &readable[..end], "}".repeat(open));
-    serde_json::from_str(&closed).unwrap_or_else(|_| json!({}))
-}
-
-/// Returns where the last field or step ends, and how many objects are open there.
-fn last_whole_member(text: &str) -> (usize, usize) {
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    let mut last = (0, 0);
-    for (index, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                if depth <= 2 {
-                    last = (index + 1, depth);
-                }
-            }
-            b',' if depth == 1 || depth == 2 => last = (index, depth),
-            _ => {}
-        }
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => torn::beginning(text, &error, STEPS).unwrap_or_else(|| json!({})),
     }
-    last
 }
 
 /// Adds what a document lacks: fields above the steps as in a new run, and steps as their reports say, or else as pending.

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::copies;
 use super::definition::{Definition, GroupId, ModeChoice};
-use super::document::Document;
-use super::plan::{self, overlap};
+use super::document::{self, Document};
+use super::report::copies;
+use super::report::plan::{self, overlap};
+use super::report::verdicts;
 use super::state::{Blocked, Hold, Limit, Reason, Stage};
 use super::step::{PmStep, Role, Step};
-use super::verdicts;
 use crate::brief::{Brief, Worktree};
 use crate::checks::CheckSpec;
-use crate::people::{ItemKind, Question};
+use crate::people::{AnswerOption, ItemKind, Question};
 use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
 use crate::report::{Form, ReportFields};
 use crate::rules::Effect;
@@ -107,14 +107,13 @@ fn task(definition: &Definition, document: &Document, step: &Step) -> String {
         Step::Pm(PmStep::Plan) => plan_task(definition, document),
         Step::Pm(PmStep::Check) => check_task(document),
         Step::Group(id, role) => group_task(document, id, *role),
-        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver) => String::new(),
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => String::new(),
     }
 }
 
 fn plan_task(definition: &Definition, document: &Document) -> String {
     let at_once = definition.limits.groups;
-    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
-    if let Some((id, _)) = splitting {
+    if let Some(id) = document.splitting() {
         let tasks = document.planned(id).map(|group| group.tasks.join(", ")).unwrap_or_default();
         return format!(
             "Group `{id}` did not get done. Replace it by smaller groups (such as `{id}1` and `{id}2`) that have its tasks \
@@ -215,16 +214,13 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
 }
 
 fn state(document: &Document, step: &Step) -> String {
-    let pretty = |value: &Value| {
-        fenced("json", &serde_json::to_string_pretty(value).expect("BUG: a document is plain data"))
-    };
-    let file =
-        |name: &str| document.files().into_iter().find(|(found, _)| found == name).map(|(_, value)| value);
+    let pretty = |value: &Value| fenced("json", document::pretty(value).trim_end());
     match step {
         Step::Pm(_) => {
-            let pm = file("pm_state.json")
-                .map(|value| format!("`coordination/pm_state.json`:\n\n{}", pretty(&value)));
-            format!("{UNTRUSTED}\n\n{}", pm.unwrap_or_default())
+            let plan = copies::shown(document, &Step::PLAN);
+            let plan =
+                plan.iter().map(|(name, value)| format!("`coordination/{name}`:\n\n{}", pretty(value)));
+            format!("{UNTRUSTED}\n\n{}", plan.collect::<String>())
         }
         Step::Group(id, _) => {
             let planned = document.planned(id).map(|group| pretty(&json!(group))).unwrap_or_default();
@@ -246,12 +242,12 @@ fn state(document: &Document, step: &Step) -> String {
 }
 
 fn messages(document: &Document, step: &Step) -> String {
-    let received = document.delivered(step, document.step(step).turn);
+    let received = document.received(step, document.step(step).turn);
     if received.is_empty() {
         return "There are no new messages for you.".to_owned();
     }
-    let shown = serde_json::to_string_pretty(&received).expect("BUG: a message is plain data");
-    format!("# Messages for you\n\n{}", fenced("json", &shown))
+    let shown = document::pretty(&received.into());
+    format!("# Messages for you\n\n{}", fenced("json", shown.trim_end()))
 }
 
 /// Returns the form of the step's report. Its example is a report of success, which rehearsals use.
@@ -349,7 +345,7 @@ fn form(document: &Document, step: &Step) -> Form {
                  (approved), `changes_requested`, or `dev_working` (unblocked) means the same.",
             )
         }
-        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver)
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
         | Step::Group(_, Role::Merge | Role::Decision) => return Form::Plain,
     };
     let example = match example {
@@ -374,8 +370,7 @@ fn rehearsed_files(document: &Document, step: &Step) -> BTreeMap<String, String>
 
 /// Returns a plan of one group, or a split into one.
 fn example_plan(document: &Document) -> Value {
-    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
-    match splitting.and_then(|(id, _)| document.planned(id)) {
+    match document.splitting().and_then(|id| document.planned(id)) {
         Some(group) => json!({
             "verdict": "PLANNING_COMPLETE", "all_tasks": [], "success_criteria": [],
             "task_groups": [{
@@ -408,8 +403,10 @@ fn example_plan(document: &Document) -> Value {
 
 /// Returns what a person is asked.
 pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
-    let choices = verdicts::options(step);
-    let options: Vec<_> = choices.iter().map(|choice| choice.word().to_owned()).collect();
+    let options = verdicts::options(step).into_iter().map(|choice| {
+        let word = choice.word().to_owned();
+        if choice.needs_reason() { AnswerOption::WithReason(word) } else { AnswerOption::Plain(word) }
+    });
     let text = match step {
         Step::Group(id, Role::Decision) => {
             let group = document.groups.get(id)?;
@@ -423,7 +420,7 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
         }
         Step::Pm(_) | Step::Group(..) => return None,
     };
-    Some(Question { kind: ItemKind::LimitReached, text, options })
+    Some(Question { kind: ItemKind::LimitReached, text, options: options.collect() })
 }
 
 fn limit_text(limit: Limit) -> &'static str {
@@ -444,7 +441,7 @@ pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
             let Worktree { name, branch } = worktree(document, id);
             Some(Effect { name: "merge", arguments: json!({ "worktree": name, "branch": branch }) })
         }
-        Step::Pm(PmStep::Deliver) => Some(Effect { name: "fast-forward", arguments: json!({}) }),
+        Step::Pm(PmStep::Merge) => Some(Effect { name: "fast-forward", arguments: json!({}) }),
         Step::Pm(_) | Step::Group(..) => None,
     }
 }

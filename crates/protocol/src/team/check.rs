@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::definition::GroupId;
-use super::plan::first_cyclic;
+use super::report::plan::first_cyclic;
 use crate::check::{Violation, entry, member, schema, shortened};
 use crate::present::{CheckedFile, FileFormat};
 

@@ -70,7 +70,7 @@ pub enum Change {
 }
 
 /// Returns where a group goes with this verdict, or `None` if the verdict is not possible there.
-pub fn transition(stage: Stage, verdict: &Verdict) -> Option<Stage> {
+fn transition(stage: Stage, verdict: &Verdict) -> Option<Stage> {
     match (stage, verdict) {
         (Stage::Develop(_), Verdict::Developer(verdict)) => Some(match verdict {
             DeveloperVerdict::ReadyForQa => Stage::Test,
@@ -196,8 +196,8 @@ fn judge(definition: &Definition, state: &State, step: &Step, verdict: Verdict) 
             }
         }
         (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
-        // A stopped delivery is found again when it is retried.
-        (Step::Pm(PmStep::Deliver), Verdict::FastForwarded) if !state.failed.contains(step) => {
+        // A stopped merge is found again when it is retried.
+        (Step::Pm(PmStep::Merge), Verdict::FastForwarded) if !state.failed.contains(step) => {
             vec![Change::FastForwarded]
         }
         (Step::Group(id, Role::Decision), Verdict::Choice(choice)) => {
@@ -316,16 +316,16 @@ impl State {
                 self.failed.remove(&Step::Pm(PmStep::Decision));
                 self.ending = match choice {
                     Choice::Continue | Choice::Split => Ending::Check,
-                    Choice::Accept | Choice::Skip => Ending::Deliver,
+                    Choice::Accept | Choice::Skip => Ending::Merge,
                     Choice::Fail => Ending::Failed,
                 };
             }
             Change::Accepted => {
                 self.failed.remove(&Step::Pm(PmStep::Check));
-                self.ending = Ending::Deliver;
+                self.ending = Ending::Merge;
             }
             Change::FastForwarded => {
-                self.failed.remove(&Step::Pm(PmStep::Deliver));
+                self.failed.remove(&Step::Pm(PmStep::Merge));
                 self.ending = Ending::FastForwarded;
             }
             Change::Failed { step } => {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pm.plan ─▶ A.developer ─▶ A.qa ─▶ A.tech_lead ─▶ A.merge ─┐
-//!        └─▶ B.developer ─▶ B.qa ─▶ B.tech_lead ─▶ B.merge ─┴▶ pm.criteria ─▶ pm.check ─▶ pm.deliver
+//!        └─▶ B.developer ─▶ B.qa ─▶ B.tech_lead ─▶ B.merge ─┴▶ pm.criteria ─▶ pm.check ─▶ pm.merge
 //! ```
 //!
 //! QA and the tech lead send a group back to its developer. A blocked role gets help from the tech lead. A merge that
@@ -12,19 +12,15 @@
 
 mod brief;
 mod check;
-mod copies;
 mod decide;
 mod definition;
 mod document;
 mod import;
-mod plan;
 mod present;
 mod record;
-mod rights;
+mod report;
 mod state;
 mod step;
-mod verdicts;
-mod words;
 
 use std::num::NonZeroU32;
 
@@ -40,11 +36,11 @@ use crate::rules::{
 };
 use crate::{Stamp, StepId};
 
-pub use decide::{Change, transition};
+pub use decide::Change;
 pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
 pub use document::{Document, GroupPart, Mailbox, Message, RunWord, StepDocument, StepWord};
 pub use import::{Salvaged, Store, Survey};
-pub use plan::{Criterion, Plan, PlanGroup, Task};
+pub use report::plan::{Criterion, Plan, PlanGroup, Task};
 pub use state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State, TurnsLeft};
 pub use step::{
     Choice, DeveloperVerdict, MergeVerdict, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict,
@@ -129,7 +125,7 @@ impl Protocol for Team {
     }
 
     fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
-        rights::restrict(document, step, report)
+        report::rights::restrict(document, step, report)
     }
 
     fn parse_report(
@@ -138,7 +134,7 @@ impl Protocol for Team {
         step: &Step,
         report: &Report,
     ) -> ParsedReport<Verdict> {
-        verdicts::parse_report(definition, document, step, report)
+        report::verdicts::parse_report(definition, document, step, report)
     }
 
     fn brief(definition: &Definition, document: &Document, step: &Step, counted_attempt: u32) -> Brief {
@@ -150,7 +146,7 @@ impl Protocol for Team {
     }
 
     fn parse_answer(_: &Definition, _: &Document, step: &Step, answer: &Answer) -> Result<Verdict, String> {
-        verdicts::parse_answer(step, answer)
+        report::verdicts::parse_answer(step, answer)
     }
 
     fn effect(_: &Definition, document: &Document, step: &Step) -> Option<Effect> {

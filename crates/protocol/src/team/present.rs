@@ -42,7 +42,7 @@ impl Present for Team {
             Step::Pm(PmStep::Check) if !state.criteria.is_empty() => vec![Step::Pm(PmStep::Criteria)],
             Step::Pm(PmStep::Criteria | PmStep::Check) if state.groups.is_empty() => vec![Step::PLAN],
             Step::Pm(PmStep::Criteria | PmStep::Check) => merges().collect(),
-            Step::Pm(PmStep::Deliver) => vec![Step::Pm(PmStep::Check)],
+            Step::Pm(PmStep::Merge) => vec![Step::Pm(PmStep::Check)],
             Step::Group(id, Role::Developer) => {
                 let after = state.groups.get(id).into_iter().flat_map(|group| group.after.iter());
                 let mut needs: Vec<_> = after.map(|id| Step::Group(id.clone(), Role::Merge)).collect();
@@ -72,18 +72,17 @@ impl Present for Team {
         matches!(state.status(step), StepStatus::Succeeded | StepStatus::Skipped)
     }
 
-    fn about(definition: &Definition, document: &Document) -> Vec<String> {
-        let mut lines = vec![definition.request.lines().next().unwrap_or_default().to_owned()];
-        if !document.plan.groups.is_empty() {
-            lines.push(format!(
-                "{} mode, {} of {} groups merged, phase {}",
-                document.plan.mode,
-                document.groups.values().filter(|group| group.stage == Stage::Complete).count(),
-                document.groups.len(),
-                document.current_phase(),
-            ));
+    fn about(_: &Definition, document: &Document) -> Vec<String> {
+        if document.plan.groups.is_empty() {
+            return Vec::new();
         }
-        lines
+        vec![format!(
+            "{} mode, {} of {} groups merged, phase {}",
+            document.plan.mode,
+            document.groups.values().filter(|group| group.stage == Stage::Complete).count(),
+            document.groups.len(),
+            document.current_phase(),
+        )]
     }
 
     fn created_at(document: &Document) -> Stamp {
@@ -98,7 +97,6 @@ impl Present for Team {
             StepWord::Waiting => ("waiting", StatusKind::Waiting),
             StepWord::Done => ("done", StatusKind::Succeeded),
             StepWord::Failed => ("failed", StatusKind::Failed),
-            StepWord::Skipped => ("skipped", StatusKind::Skipped),
         };
         let group = step.group().and_then(|id| document.groups.get(id));
         let mut note = None;
@@ -137,6 +135,7 @@ impl Present for Team {
             let (tone, word) = match record.passed {
                 Some(true) => (Tone::Good, "passed"),
                 Some(false) => (Tone::Bad, "failed"),
+                None if record.criterion.command.is_some() => (Tone::Dim, "not checked yet"),
                 None => (Tone::Dim, "no command"),
             };
             lines.push(
@@ -154,7 +153,7 @@ impl Present for Team {
         let fields = json!({
             "mode": document.plan.mode,
             "groups": document.groups.iter().map(|(id, group)| json!({
-                "id": id, "status": group.status(), "closed": group.closed(),
+                "id": id, "status": group.status(), "closed": group.closed(), "idle": document.idle_reason(id),
             })).collect::<Vec<_>>(),
             "completion_percentage": document.percentage(),
             "success_criteria": document.plan.criteria,
@@ -177,20 +176,16 @@ impl Present for Team {
         }
         let columns = ["developer", "qa", "tech lead", "merge"].map(str::to_owned).to_vec();
         let roles = [Role::Developer, Role::Qa, Role::TechLead, Role::Merge];
-        let row = |(id, _): (&super::GroupId, _)| GridRow {
-            name: id.to_string(),
-            cells: roles.map(|role| Some(Step::Group(id.clone(), role))).to_vec(),
-            note: document.idle_reason(id),
+        let row = |(id, _): (&super::GroupId, _)| {
+            let status = document.groups.get(id).map(super::GroupPart::status);
+            let note = status.into_iter().map(str::to_owned).chain(document.idle_reason(id));
+            GridRow {
+                name: id.to_string(),
+                cells: roles.map(|role| Some(Step::Group(id.clone(), role))).to_vec(),
+                note: Some(note.collect::<Vec<_>>().join(": ")),
+            }
         };
-        let mut rows: Vec<_> = state.in_order().into_iter().map(row).collect();
-        let pm = |step| Some(Step::Pm(step));
-        let criteria = pm(PmStep::Criteria).filter(|_| !state.criteria.is_empty());
-        rows.push(GridRow {
-            name: "pm".to_owned(),
-            cells: vec![pm(PmStep::Plan), criteria, pm(PmStep::Check), pm(PmStep::Deliver)],
-            note: None,
-        });
-        Some(Grid { columns, rows })
+        Some(Grid { columns, rows: state.in_order().into_iter().map(row).collect() })
     }
 
     fn verdict_text(verdict: &Verdict) -> &'static str {
@@ -296,7 +291,7 @@ impl Present for Team {
             Change::CriteriaRan { .. } => about == Some(Step::Pm(PmStep::Criteria)),
             Change::Refused | Change::Accepted => about == Some(Step::Pm(PmStep::Check)),
             Change::CheckAsked | Change::CheckChosen { .. } => about == Some(Step::Pm(PmStep::Decision)),
-            Change::FastForwarded => about == Some(Step::Pm(PmStep::Deliver)),
+            Change::FastForwarded => about == Some(Step::Pm(PmStep::Merge)),
             Change::Imported { .. } => false,
             Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
         }
@@ -323,13 +318,14 @@ impl Document {
             let idle = now.since(group.last_update);
             let is_stalled = self.run.status == RunWord::Running
                 && idle >= limit
+                && !self.run.held
                 && self.waits_for(&planned.id).is_empty();
-            let minutes = idle.as_secs() / 60;
             is_stalled.then(|| {
                 let why = format!(
-                    "group {} ({}) has had no progress for {minutes} minutes",
+                    "group {} ({}) has had no progress for {}",
                     planned.id,
-                    group.status()
+                    group.status(),
+                    length(idle)
                 );
                 (Step::Group(planned.id.clone(), role), why)
             })
@@ -355,6 +351,20 @@ impl Document {
             return None;
         }
         let waits = self.waits_for(id);
-        Some(if waits.is_empty() { "waits for a slot".to_owned() } else { waits.join("; ") })
+        Some(match self.run.status {
+            RunWord::Completed | RunWord::Error => "the run has ended".to_owned(),
+            RunWord::Running if !waits.is_empty() => waits.join("; "),
+            RunWord::Running if self.run.held => "the run is paused or stopped".to_owned(),
+            RunWord::Running => "waits for a slot".to_owned(),
+        })
+    }
+}
+
+/// Formats how long a group has been idle.
+fn length(time: std::time::Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} seconds"),
+        seconds @ 120..7200 => format!("{} minutes", seconds / 60),
+        seconds => format!("{} hours", seconds / 3600),
     }
 }

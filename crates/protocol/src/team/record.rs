@@ -13,11 +13,11 @@ use super::document::{
     decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
 };
 use super::import;
+use super::report::verdicts::{self, issues, passed, text, texts};
 use super::state::{Hold, Stage};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
-use super::verdicts::{self, issues, passed, text, texts};
 use crate::checks;
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
@@ -146,6 +146,7 @@ impl Recorder<'_> {
 
     fn status(&mut self, status: RunStatus) {
         let run = &mut self.document.run;
+        run.held = matches!(status, RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_));
         (run.status, run.end_time) = match status {
             RunStatus::Finished(Outcome::Succeeded) => (RunWord::Completed, Some(self.at)),
             RunStatus::Finished(Outcome::Failed | Outcome::Incomplete)
@@ -167,8 +168,8 @@ impl Recorder<'_> {
             (step.status, step.turn, step.attempts) = (StepWord::Running, turn, counted_attempt);
             (step.started_at, step.ended_at) = (Some(at), None);
         });
-        let delivered = self.document.deliver(step, turn);
-        self.touched.extend(delivered);
+        let received = self.document.mark_received(step, turn);
+        self.touched.extend(received);
         let Step::Group(id, role) = step else { return };
         let at = self.at;
         let group = self.group(id);
@@ -250,7 +251,6 @@ impl Recorder<'_> {
 
     fn developer(&mut self, id: &GroupId, verdict: DeveloperVerdict, fields: &Map<String, Value>) {
         let summary = text(fields, &["summary", "notes"]);
-        let blocker = text(fields, &["blocker", "summary"]);
         let (name, branch) = self.named(id);
         let group = self.group(id);
         changed_files(group, fields);
@@ -271,9 +271,9 @@ impl Recorder<'_> {
             }
             DeveloperVerdict::ReadyForReview => {}
             DeveloperVerdict::Blocked => {
-                let description =
-                    if blocker.is_empty() { "the developer is blocked".to_owned() } else { blocker };
-                group.blockers.push(Blocker { description, resolved: false, resolution: None });
+                let said = blockers(fields);
+                let said = if said.is_empty() { vec!["the developer is blocked".to_owned()] } else { said };
+                group.blockers.extend(said.into_iter().map(Blocker::new));
             }
         }
     }
@@ -285,7 +285,6 @@ impl Recorder<'_> {
         let summary = text(fields, &["summary", "notes"]);
         let group = self.group(id);
         counts(group, fields);
-        group.findings.clone_from(&findings);
         let results = json!({
             "integration_tests": passed(group, "integration_tests"),
             "contract_tests": passed(group, "contract_tests"),
@@ -316,10 +315,11 @@ impl Recorder<'_> {
                     QaVerdict::Flaky => "tests pass at times only",
                     QaVerdict::Blocked | QaVerdict::Pass | QaVerdict::Fail => "QA is blocked",
                 };
-                let said = text(fields, &["blocker", "summary"]);
-                let said = if said.is_empty() { findings.join("; ") } else { said };
-                let description = if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") };
-                group.blockers.push(Blocker { description, resolved: false, resolution: None });
+                let said = blockers(fields);
+                let said = if said.is_empty() { findings } else { said };
+                let said = said.into_iter().map(|said| format!("{what}: {said}"));
+                let said = if said.len() == 0 { vec![what.to_owned()] } else { said.collect() };
+                group.blockers.extend(said.into_iter().map(Blocker::new));
             }
         }
     }
@@ -469,7 +469,7 @@ impl Recorder<'_> {
         let group = self.group(id);
         if let (Stage::Unblock(_), false) = (to, is_report) {
             let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
-            group.blockers.push(Blocker { description, resolved: false, resolution: None });
+            group.blockers.push(Blocker::new(description));
         }
         (group.stage, group.started, group.hold) = (to, false, Hold::Open);
         if to == Stage::Complete {
@@ -555,6 +555,13 @@ fn changed_files(group: &mut GroupPart, fields: &Map<String, Value>) {
             *list = texts(git, name);
         }
     }
+}
+
+/// Returns what blocks a role, as its report or its edits say.
+fn blockers(fields: &Map<String, Value>) -> Vec<String> {
+    let edited = texts(fields, "blockers");
+    let said = text(fields, &["blocker", "summary"]);
+    if edited.is_empty() && !said.is_empty() { vec![said] } else { edited }
 }
 
 fn counts(group: &mut GroupPart, fields: &Map<String, Value>) {

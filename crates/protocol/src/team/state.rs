@@ -153,7 +153,7 @@ pub enum Ending {
     /// A person decides: there were too many checks.
     Asks,
     Failed,
-    Deliver,
+    Merge,
     FastForwarded,
 }
 
@@ -326,7 +326,7 @@ impl State {
                     Ending::Criteria => Some(PmStep::Criteria),
                     Ending::Check => Some(PmStep::Check),
                     Ending::Asks => Some(PmStep::Decision),
-                    Ending::Deliver => Some(PmStep::Deliver),
+                    Ending::Merge => Some(PmStep::Merge),
                     Ending::Failed | Ending::FastForwarded => None,
                 }
                 .map(Step::Pm),
@@ -347,7 +347,7 @@ impl State {
         steps.extend((!self.criteria.is_empty()).then_some(Step::Pm(PmStep::Criteria)));
         steps.push(Step::Pm(PmStep::Check));
         steps.extend(asked.then_some(Step::Pm(PmStep::Decision)));
-        steps.push(Step::Pm(PmStep::Deliver));
+        steps.push(Step::Pm(PmStep::Merge));
         steps
     }
 
@@ -365,13 +365,13 @@ impl State {
             }
             Step::Pm(PmStep::Plan) => !self.groups.is_empty() && self.splitting().is_none(),
             Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != Ending::Criteria,
-            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Deliver | Ending::FastForwarded),
+            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Merge | Ending::FastForwarded),
             Step::Pm(PmStep::Decision) => match self.ending {
                 Ending::Asks => false,
                 Ending::Failed => return StepStatus::Failed,
-                Ending::Criteria | Ending::Check | Ending::Deliver | Ending::FastForwarded => true,
+                Ending::Criteria | Ending::Check | Ending::Merge | Ending::FastForwarded => true,
             },
-            Step::Pm(PmStep::Deliver) => self.ending == Ending::FastForwarded,
+            Step::Pm(PmStep::Merge) => self.ending == Ending::FastForwarded,
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }

@@ -29,7 +29,7 @@ pub enum PmStep {
     /// A person decides after too many checks.
     Decision,
     /// The base branch is fast-forwarded.
-    Deliver,
+    Merge,
 }
 
 /// A step of a group.
@@ -46,8 +46,7 @@ pub enum Role {
 }
 
 impl PmStep {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Plan, Self::Criteria, Self::Check, Self::Decision, Self::Deliver];
+    pub(super) const ALL: [Self; 5] = [Self::Plan, Self::Criteria, Self::Check, Self::Decision, Self::Merge];
 
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -55,7 +54,7 @@ impl PmStep {
             Self::Criteria => "criteria",
             Self::Check => "check",
             Self::Decision => "decision",
-            Self::Deliver => "deliver",
+            Self::Merge => "merge",
         }
     }
 }
@@ -108,7 +107,7 @@ impl Step {
         match self {
             Self::Pm(PmStep::Plan | PmStep::Check) => "project_manager",
             Self::Pm(PmStep::Criteria) => "command",
-            Self::Pm(PmStep::Deliver) | Self::Group(_, Role::Merge) => "engine",
+            Self::Pm(PmStep::Merge) | Self::Group(_, Role::Merge) => "engine",
             Self::Pm(PmStep::Decision) | Self::Group(_, Role::Decision) => "person",
             Self::Group(_, Role::Developer) => "developer",
             Self::Group(_, Role::Qa) => "qa_expert",
@@ -122,7 +121,7 @@ impl Step {
             | Self::Group(_, Role::Developer | Role::Qa | Role::TechLead) => StepKind::Agent,
             Self::Pm(PmStep::Criteria) => StepKind::Command,
             Self::Pm(PmStep::Decision) | Self::Group(_, Role::Decision) => StepKind::Person,
-            Self::Pm(PmStep::Deliver) | Self::Group(_, Role::Merge) => StepKind::Effect,
+            Self::Pm(PmStep::Merge) | Self::Group(_, Role::Merge) => StepKind::Effect,
         }
     }
 }
@@ -230,6 +229,14 @@ impl Choice {
             Self::Skip => "skip",
             Self::Fail => "fail",
             Self::Accept => "accept",
+        }
+    }
+
+    /// Returns whether the choice makes the scope smaller, so that a person has to say why.
+    pub(super) fn needs_reason(self) -> bool {
+        match self {
+            Self::Skip | Self::Accept => true,
+            Self::Split | Self::Continue | Self::Fail => false,
         }
     }
 }

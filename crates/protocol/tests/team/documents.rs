@@ -1,4 +1,4 @@
-//! The six files keep the schemas of the seed, and messages are delivered once.
+//! The six files keep the schemas of the seed, and messages are received once.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn decisions_iterations_and_first_approvals_follow_from_the_commits() {
         ("B.merge", json!({})),
         ("pm.criteria", criteria(0)),
         ("pm.check", json!({ "verdict": "BAZINGA" })),
-        ("pm.deliver", json!({})),
+        ("pm.merge", json!({})),
     ];
     for (step, fields) in steps {
         run.say(step, fields);
@@ -46,9 +46,12 @@ fn decisions_iterations_and_first_approvals_follow_from_the_commits() {
 #[test]
 fn a_message_is_read_by_the_turn_that_receives_it_and_by_its_retries() {
     let mut run = one_group();
+    let is_read = |run: &TeamRun| run.file("messages/dev_to_qa.json")["messages"][0]["read"].clone();
+    run.request(protocol::run::Request::Pause);
     run.say("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "look at the parser" }));
-    let messages = run.file("messages/dev_to_qa.json");
-    assert_eq!(messages["messages"][0]["read"], true, "QA started in the same commit");
+    assert_eq!(is_read(&run), false, "QA has not started");
+    run.request(protocol::run::Request::Resume);
+    assert_eq!(is_read(&run), true, "the commit that starts QA says that it received the message");
     let prompt = |run: &TeamRun| run.state.run.machine.brief(&StepId::new("A.qa").unwrap(), 1).prompt;
     assert!(prompt(&run).contains("look at the parser"));
     let attempt = run.attempt("A.qa");
@@ -98,7 +101,7 @@ fn four_workers_with_a_hundred_updates_each_lose_none() {
     assert_eq!((messages.len(), ids.len()), (400, 400), "each update has left its message");
     assert!(
         messages.iter().all(|message| message["read"] == true),
-        "each was delivered to the attempt that it started"
+        "each was received by the attempt that it started"
     );
     assert_eq!(
         run.file("orchestrator_state.json")["total_spawns"],

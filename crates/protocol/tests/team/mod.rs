@@ -129,6 +129,13 @@ impl TeamRun {
         self.commit(protocol::entry::Input::Fact { fact, evidence }, decision, run);
     }
 
+    /// A person asks something of the run, and it is granted.
+    fn request(&mut self, request: protocol::run::Request) {
+        let mut run = self.state.run.clone();
+        let decision = protocol::run::consider(&mut run, &request).unwrap();
+        self.commit(protocol::entry::Input::Request { request, reason: None }, decision, run);
+    }
+
     fn say(&mut self, step: &str, fields: Value) {
         self.try_say(step, fields, BTreeMap::new()).unwrap_or_else(|why| panic!("{step}: {why}"));
     }

@@ -1,97 +1,10 @@
-//! Section 5 of the protocol's description: every status, every trigger.
+//! What happens to a group, step by step. `docs/protocols/team/group.txt` has every pair of a status and an event.
 
 use protocol::run::RunStatus;
-use protocol::team::{
-    Blocked, Choice, DeveloperVerdict, MergeVerdict, QaVerdict, Reason, Stage, TechLeadVerdict, Verdict,
-    transition,
-};
 use protocol::{Outcome, StepId};
 use serde_json::json;
 
 use super::*;
-
-const STAGES: [Stage; 10] = [
-    Stage::Develop(Reason::New),
-    Stage::Develop(Reason::QaFailed),
-    Stage::Develop(Reason::ChangesRequested),
-    Stage::Develop(Reason::Unblocked),
-    Stage::Test,
-    Stage::Review,
-    Stage::Unblock(Blocked::Developer),
-    Stage::Unblock(Blocked::Qa),
-    Stage::Unblock(Blocked::Flaky),
-    Stage::Merge,
-];
-
-fn verdicts() -> Vec<Verdict> {
-    vec![
-        Verdict::Developer(DeveloperVerdict::ReadyForQa),
-        Verdict::Developer(DeveloperVerdict::ReadyForReview),
-        Verdict::Developer(DeveloperVerdict::Blocked),
-        Verdict::Qa(QaVerdict::Pass),
-        Verdict::Qa(QaVerdict::Fail),
-        Verdict::Qa(QaVerdict::Blocked),
-        Verdict::Qa(QaVerdict::Flaky),
-        Verdict::TechLead(TechLeadVerdict::Approved),
-        Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking: 1 }),
-        Verdict::TechLead(TechLeadVerdict::Unblocked),
-        Verdict::Merge(MergeVerdict::Merged),
-        Verdict::Merge(MergeVerdict::Refused),
-        Verdict::Complete,
-        Verdict::FastForwarded,
-        Verdict::Choice(Choice::Continue),
-    ]
-}
-
-/// The table. Pairs that are not in it are refused.
-fn expected(stage: Stage, verdict: &Verdict) -> Option<Stage> {
-    let rows: Vec<(Stage, Verdict, Stage)> = vec![
-        (Stage::Test, Verdict::Qa(QaVerdict::Pass), Stage::Review),
-        (Stage::Test, Verdict::Qa(QaVerdict::Fail), Stage::Develop(Reason::QaFailed)),
-        (Stage::Test, Verdict::Qa(QaVerdict::Blocked), Stage::Unblock(Blocked::Qa)),
-        (Stage::Test, Verdict::Qa(QaVerdict::Flaky), Stage::Unblock(Blocked::Flaky)),
-        (Stage::Review, Verdict::TechLead(TechLeadVerdict::Approved), Stage::Merge),
-        (
-            Stage::Review,
-            Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking: 1 }),
-            Stage::Develop(Reason::ChangesRequested),
-        ),
-        (
-            Stage::Unblock(Blocked::Developer),
-            Verdict::TechLead(TechLeadVerdict::Unblocked),
-            Stage::Develop(Reason::Unblocked),
-        ),
-        (Stage::Unblock(Blocked::Qa), Verdict::TechLead(TechLeadVerdict::Unblocked), Stage::Test),
-        (
-            Stage::Unblock(Blocked::Flaky),
-            Verdict::TechLead(TechLeadVerdict::Unblocked),
-            Stage::Develop(Reason::Unblocked),
-        ),
-        (Stage::Merge, Verdict::Merge(MergeVerdict::Merged), Stage::Complete),
-        (Stage::Merge, Verdict::Merge(MergeVerdict::Refused), Stage::Develop(Reason::ChangesRequested)),
-    ];
-    if let (Stage::Develop(_), Verdict::Developer(verdict)) = (stage, verdict) {
-        return Some(match verdict {
-            DeveloperVerdict::ReadyForQa => Stage::Test,
-            DeveloperVerdict::ReadyForReview => Stage::Review,
-            DeveloperVerdict::Blocked => Stage::Unblock(Blocked::Developer),
-        });
-    }
-    rows.into_iter().find(|(from, by, _)| *from == stage && by == verdict).map(|(_, _, to)| to)
-}
-
-#[test]
-fn every_pair_of_stage_and_verdict_is_in_the_table_or_refused() {
-    let mut moves = 0;
-    for stage in STAGES {
-        for verdict in verdicts() {
-            let found = transition(stage, &verdict);
-            assert_eq!(found, expected(stage, &verdict), "{stage:?} with {verdict:?}");
-            moves += usize::from(found.is_some());
-        }
-    }
-    assert_eq!(moves, 4 * 3 + 11);
-}
 
 #[test]
 fn the_words_of_the_seed_follow_the_group() {
@@ -209,7 +122,7 @@ fn completion_is_refused_while_a_criterion_fails() {
     }
     assert_eq!(run.active(), ["pm.decision"]);
     run.answer("pm.decision", "accept").unwrap();
-    run.say("pm.deliver", json!({}));
+    run.say("pm.merge", json!({}));
     assert_eq!(run.state.run.status, RunStatus::Finished(Outcome::Succeeded));
     assert_eq!(run.document().run.consents, ["completion accepted: because"]);
 }
@@ -242,18 +155,12 @@ fn overlapping_and_dependent_groups_start_after_the_merge() {
 #[test]
 fn a_stop_is_an_error_and_retry_reopens() {
     let mut run = one_group();
-    let mut stopped = run.state.run.clone();
-    let request = protocol::run::Request::Stop;
-    let decision = protocol::run::consider(&mut stopped, &request).unwrap();
-    run.commit(protocol::entry::Input::Request { request, reason: None }, decision, stopped);
+    run.request(protocol::run::Request::Stop);
     assert_eq!(run.file("orchestrator_state.json")["status"], "error");
     let attempt = run.attempt("A.developer");
     run.absorb(Fact::Ended { attempt, ending: protocol::run::Ending::Stopped }, Default::default());
     assert_eq!(run.state.run.status, RunStatus::Finished(Outcome::Failed));
-    let mut again = run.state.run.clone();
-    let request = protocol::run::Request::Retry { step: None };
-    let decision = protocol::run::consider(&mut again, &request).unwrap();
-    run.commit(protocol::entry::Input::Request { request, reason: None }, decision, again);
+    run.request(protocol::run::Request::Retry { step: None });
     assert_eq!(run.active(), ["A.developer"]);
     assert_eq!(run.file("orchestrator_state.json")["status"], "running");
 }
@@ -274,4 +181,55 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
     assert_eq!(stalled(&run, 14), Vec::<String>::new(), "a report is progress");
     let run = until_asked();
     assert_eq!(stalled(&run, 60), Vec::<String>::new(), "a question to a person is in the inbox already");
+}
+
+#[test]
+fn every_idle_group_says_why() {
+    let limits = Limits { groups: std::num::NonZeroU8::new(2).unwrap(), ..Limits::default() };
+    let mut run = TeamRun::open(Definition { limits, ..definition() });
+    let mut groups = plan(&[
+        ("A", "a.txt", &[]),
+        ("B", "a.txt", &[]),
+        ("C", "c.txt", &["A"]),
+        ("D", "d.txt", &[]),
+        ("E", "e.txt", &[]),
+    ]);
+    groups["execution_phases"] = json!([
+        { "phase_number": 1, "group_ids": ["A", "B"] },
+        { "phase_number": 2, "group_ids": ["C", "D"] },
+        { "phase_number": 3, "group_ids": ["E"] },
+    ]);
+    run.say("pm.plan", groups);
+    let notes = |run: &TeamRun| -> Vec<String> {
+        let rows = run.state.run.machine.grid().unwrap().rows;
+        rows.into_iter().map(|row| format!("{}: {}", row.name, row.note.unwrap_or_default())).collect()
+    };
+    assert_eq!(
+        notes(&run),
+        [
+            "A: dev_working",
+            "B: pending: waits for A: both change a.txt",
+            "C: pending: waits for A: depends on it; waits for the end of phase 1",
+            "D: pending: waits for the end of phase 1",
+            "E: pending: waits for the end of phase 1",
+        ]
+    );
+    run.request(protocol::run::Request::Stop);
+    assert_eq!(notes(&run)[4], "E: pending: the run has ended");
+
+    let mut run = until_asked();
+    assert_eq!(notes(&run), ["A: waiting_qa: a person decides: see `callboard inbox`"]);
+    run.answer("A.decision", "split").unwrap();
+    assert_eq!(notes(&run), ["A: waiting_qa: the project manager splits it"]);
+
+    let mut run = until_asked();
+    run.answer("A.decision", "skip").unwrap();
+    assert_eq!(notes(&run), ["A: waiting_qa: skipped: because"]);
+
+    let mut run = one_group();
+    run.request(protocol::run::Request::Pause);
+    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    assert_eq!(notes(&run), ["A: waiting_qa: the run is paused or stopped"]);
+    let now = Stamp::from_micros(run.at + 3_600_000_000);
+    assert_eq!(run.state.run.machine.stalled(now), [], "a paused run is not expected to go on");
 }

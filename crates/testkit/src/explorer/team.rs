@@ -142,7 +142,7 @@ impl Explored for Team {
                 [BTreeSet::new(), [0].into()].map(|failed| Verdict::Criteria { failed }).to_vec()
             }
             Step::Pm(PmStep::Check) => vec![Verdict::Complete],
-            Step::Pm(PmStep::Deliver) => vec![Verdict::FastForwarded],
+            Step::Pm(PmStep::Merge) => vec![Verdict::FastForwarded],
             Step::Pm(PmStep::Decision) => {
                 [Choice::Continue, Choice::Accept, Choice::Fail].map(Verdict::Choice).to_vec()
             }

@@ -20,6 +20,62 @@ fn a_team_is_rehearsed_without_a_script() {
     assert_eq!(file(&scene, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
 }
 
+#[test]
+fn the_example_of_a_rehearsal_tells_the_story_of_the_three_features() {
+    let scene = scene();
+    scene.write("notes.txt", "none\n");
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "--message=start"]);
+    let script =
+        concat!("--rehearse=", env!("CARGO_MANIFEST_DIR"), "/../../examples/team-rehearsal.yaml").to_owned();
+    let session = scene.callboard(&["team", "Add three features", "--run-id", "trial", &script]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let groups = file(&scene, "group_status.json");
+    assert_eq!(groups["B"]["iterations"]["qa"], 3);
+    assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
+    let refused = file(&scene, "messages/techlead_to_dev.json")["messages"].to_string();
+    assert!(refused.contains("notes.txt"), "the merges conflict: {refused}");
+    assert_eq!(scene.git(&["log", "--merges", "--format=%s", "callboard/trial"]).lines().count(), 3);
+}
+
+/// The seed's commands to follow a run, as they are written there, with the file and the member that each shows.
+const MONITORING: [(&str, &str, &str); 4] = [
+    ("cat coordination/pm_state.json | jq .", "pm_state.json", ""),
+    ("cat coordination/group_status.json | jq '.A'", "group_status.json", "/A"),
+    (
+        "watch -n 1 'cat coordination/orchestrator_state.json | jq .current_phase'",
+        "orchestrator_state.json",
+        "/current_phase",
+    ),
+    ("cat coordination/pm_state.json | jq .iteration", "pm_state.json", "/iteration"),
+];
+
+#[test]
+fn the_commands_of_the_seed_show_how_far_a_run_is() {
+    let scene = scene();
+    let session = scene.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let page = include_str!("../../../../../docs/team.md");
+    // `jq` writes 100.0 as 100.
+    let same =
+        |one: &Value, other: &Value| one.to_string().replace(".0", "") == other.to_string().replace(".0", "");
+    for (line, name, pointer) in MONITORING {
+        assert!(page.contains(line), "{line} should be in the docs");
+        // `watch` runs what is quoted.
+        let command = line.strip_prefix("watch -n 1 ").map_or(line, |quoted| quoted.trim_matches('\''));
+        let output =
+            std::process::Command::new("sh").args(["-c", command]).current_dir(scene.repo()).output();
+        let output = output.unwrap();
+        if String::from_utf8_lossy(&output.stderr).contains("not found") {
+            eprintln!("SKIPPED: there is no `jq` here");
+            return;
+        }
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let file = file(&scene, name);
+        assert!(same(&found, file.pointer(pointer).unwrap()), "{line}: {found}");
+    }
+}
+
 const EXAMPLES: [&str; 6] = [
     "pm_state.json",
     "group_status.json",
@@ -121,8 +177,8 @@ fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
     let session = run.start().wait();
     assert_eq!(session.code, 0, "{}", session.stdout);
     let plain = anstream::adapter::strip_str(&session.stdout).to_string();
-    assert!(plain.contains("      developer  qa "), "{plain:?}");
-    assert!(plain.contains("A   ▸ running"), "{plain:?}");
+    assert!(plain.contains("     developer  qa "), "{plain:?}");
+    assert!(plain.contains("A  ▸ running"), "{plain:?}");
 }
 
 /// Two groups, the second after the first.
@@ -228,4 +284,53 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     let branches = scene.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
     assert_eq!(branches.trim(), "feature/group-A-first");
     assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
+}
+
+/// Four developers rewrite `group_status.json` a hundred times each, at the same time. The tech lead never answers.
+const WRITING_AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\"$2"; hand_in COMPLETED "$1"; }
+group=${STEP_ID%%.*}
+case $CALLBOARD_ATTEMPT in
+pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel",
+  "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}, {"id": "T3", "description": "c"},
+    {"id": "T4", "description": "d"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"]}, {"id": "B", "name": "Second", "tasks": ["T2"]},
+    {"id": "C", "name": "Third", "tasks": ["T3"]}, {"id": "D", "name": "Fourth", "tasks": ["T4"]}]' ;;
+*.developer*) read -r _ <"$kit/together"
+  file=coordination/group_status.json
+  sed -i "s/\"blockers\": \[\]/\"blockers\": [{\"description\": \"$group 1\"}]/" "$file"
+  for number in $(seq 2 100); do
+    sed -i "s/\"blockers\": \[/&{\"description\": \"$group $number\"}, /" "$file"
+  done
+  sed -i 's/"dev_working"/"dev_blocked"/' "$file" ;;
+*) hang ;;
+esac
+"#;
+
+#[test]
+fn four_processes_with_a_hundred_updates_each_lose_none() {
+    let scene = scene();
+    std::fs::write(scene.kit().join("team.sh"), WRITING_AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let mut together = scene.gate("together");
+    let team = ["team", "Four parts", "--run-id", "trial", "--jobs", "4"];
+    let engine = scene.with_agent(&team).start();
+    for group in ["A", "B", "C", "D"] {
+        scene.agent_log().wait_for_start(&format!("{group}.developer#1.1"));
+    }
+    together.open();
+    for group in ["A", "B", "C", "D"] {
+        scene.agent_log().wait_for_start(&format!("{group}.tech_lead#1.1"));
+    }
+    engine.interrupt();
+    engine.wait();
+    let groups = file(&scene, "group_status.json");
+    let blockers = |group| groups[group]["blockers"].as_array().unwrap().iter();
+    let found: std::collections::BTreeSet<_> = ["A", "B", "C", "D"]
+        .into_iter()
+        .flat_map(blockers)
+        .map(|blocker| blocker["description"].as_str())
+        .collect();
+    assert_eq!(found.len(), 400, "{groups:#}");
 }

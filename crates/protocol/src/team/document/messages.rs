@@ -1,4 +1,4 @@
-//! The mailboxes: messages that the engine writes from reports, each delivered to one turn.
+//! The mailboxes: messages that the engine writes from reports, each received by one turn.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ pub struct Message {
     /// The members that only this mailbox has.
     pub body: Map<String, Value>,
     /// The turn whose attempts receive it. The message is read from the commit on that starts the first of them.
-    pub delivered_to: Option<(StepId, Turn)>,
+    pub received_by: Option<(StepId, Turn)>,
 }
 
 impl Message {
@@ -84,7 +84,7 @@ impl Message {
         });
         let members = shown.as_object_mut().expect("BUG: a message is an object");
         members.extend(self.body.clone());
-        members.insert("read".to_owned(), self.delivered_to.is_some().into());
+        members.insert("read".to_owned(), self.received_by.is_some().into());
         shown
     }
 }
@@ -111,19 +111,19 @@ impl Document {
             id: format!("msg_{}_{}", compact(at), number + 1),
             timestamp: at,
             body,
-            delivered_to: None,
+            received_by: None,
         });
         message_part(number)
     }
 
-    /// Delivers what waits for the step to this turn, and returns the parts that changed.
-    pub(in crate::team) fn deliver(&mut self, step: &Step, turn: Turn) -> Vec<String> {
+    /// Marks what waits for the step as received by this turn, and returns the parts that changed.
+    pub(in crate::team) fn mark_received(&mut self, step: &Step, turn: Turn) -> Vec<String> {
         let mut touched = Vec::new();
         for (number, message) in self.messages.iter_mut().enumerate() {
             let is_for = message.mailbox.is_read_by(step)
                 && step.group().is_none_or(|group| message.group.as_ref() == Some(group));
-            if is_for && message.delivered_to.is_none() {
-                message.delivered_to = Some((step.id(), turn));
+            if is_for && message.received_by.is_none() {
+                message.received_by = Some((step.id(), turn));
                 touched.push(message_part(number));
             }
         }
@@ -131,10 +131,10 @@ impl Document {
     }
 
     /// Returns the messages that the attempts of this turn receive.
-    pub(in crate::team) fn delivered(&self, step: &Step, turn: Turn) -> Vec<Value> {
+    pub(in crate::team) fn received(&self, step: &Step, turn: Turn) -> Vec<Value> {
         let id = step.id();
         let received = |message: &&Message| {
-            message.delivered_to.as_ref().is_some_and(|(to, in_turn)| *to == id && *in_turn == turn)
+            message.received_by.as_ref().is_some_and(|(to, in_turn)| *to == id && *in_turn == turn)
         };
         self.messages.iter().filter(received).map(Message::shown).collect()
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::definition::{Definition, GroupId, Mode};
 use super::import::Store;
-use super::plan::{Criterion, PlanGroup, Task};
+use super::report::plan::{Criterion, PlanGroup, Task};
 use super::state::{Blocked, Hold, Reason, Stage};
 use super::step::{PmStep, Role, Step};
 use crate::rules::{RunLocation, View};
@@ -43,12 +43,14 @@ pub struct RunPart {
     pub request: String,
     /// Groups at once.
     pub at_once: u8,
-    pub idle_minutes: u64,
     pub iteration: u64,
     pub total_spawns: u64,
     pub pm_iteration: u64,
     pub pm_last_update: Stamp,
     pub status: RunWord,
+    /// Whether the run is paused, stopped or about to be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     pub start_time: Stamp,
     pub end_time: Option<Stamp>,
     pub last_update: Stamp,
@@ -126,8 +128,6 @@ pub struct GroupPart {
     pub closed_because: Option<String>,
     /// What the developer said last.
     pub summary: String,
-    /// What QA found last.
-    pub findings: Vec<String>,
     pub steps: BTreeMap<String, StepDocument>,
     /// Whether an imported store claims that the group is complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -170,6 +170,12 @@ pub struct Blocker {
     pub resolution: Option<String>,
 }
 
+impl Blocker {
+    pub(super) fn new(description: String) -> Self {
+        Self { description, resolved: false, resolution: None }
+    }
+}
+
 /// One entry of `decisions_log`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionEntry {
@@ -199,7 +205,6 @@ pub enum StepWord {
     Waiting,
     Done,
     Failed,
-    Skipped,
 }
 
 /// An imported store, as it was. What is not the seed's is exported again.
@@ -225,12 +230,12 @@ impl Document {
                 session_id: session_id(at),
                 request: definition.request.clone(),
                 at_once: definition.limits.groups.get(),
-                idle_minutes: definition.limits.idle.as_secs() / 60,
                 iteration: 0,
                 total_spawns: 0,
                 pm_iteration: 0,
                 pm_last_update: at,
                 status: RunWord::Running,
+                held: false,
                 start_time: at,
                 end_time: None,
                 last_update: at,
@@ -273,6 +278,11 @@ impl Document {
                 (group.steps.entry(role.word().to_owned()).or_default(), group_part(id))
             }
         }
+    }
+
+    /// Returns the group that the project manager is to split.
+    pub(super) fn splitting(&self) -> Option<&GroupId> {
+        self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
     }
 
     pub(super) fn planned(&self, id: &GroupId) -> Option<&PlanGroup> {
@@ -333,16 +343,17 @@ impl Document {
     }
 
     pub(super) fn views(&self) -> Vec<View> {
-        let text =
-            |value: &Value| serde_json::to_string_pretty(value).expect("BUG: a document is plain data");
+        let path = |name| format!("{}/{DIRECTORY}/{name}", self.run.repo_dir);
         self.files()
             .into_iter()
-            .map(|(name, value)| View {
-                path: format!("{}/{DIRECTORY}/{name}", self.run.repo_dir),
-                body: text(&value) + "\n",
-            })
+            .map(|(name, value)| View { path: path(name), body: pretty(&value) })
             .collect()
     }
+}
+
+/// Formats a file.
+pub(super) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("BUG: a document is plain data") + "\n"
 }
 
 /// Returns the entries if none is missing.
@@ -413,7 +424,6 @@ impl GroupPart {
             last_update: at,
             closed_because: None,
             summary: String::new(),
-            findings: Vec::new(),
             steps: Role::ALL.map(|role| (role.word().to_owned(), StepDocument::default())).into(),
             claimed_complete: false,
             imported_because: None,

@@ -75,7 +75,7 @@ impl Document {
                 Some(why) => format!("Completion was refused: {why}"),
                 None => "All groups are merged or closed".to_owned(),
             },
-            Step::Pm(PmStep::Deliver) => "The PM's completion was accepted".to_owned(),
+            Step::Pm(PmStep::Merge) => "The PM's completion was accepted".to_owned(),
             Step::Pm(PmStep::Decision) | Step::Group(_, Role::Decision) => "A person decides".to_owned(),
             Step::Group(id, role) => {
                 let status = self.groups.get(id).map_or("pending", super::GroupPart::status);
@@ -104,7 +104,7 @@ pub(in crate::team) fn spawn_decision(steps: &[Step]) -> String {
             Step::Pm(PmStep::Plan) => "spawn_pm_for_planning",
             Step::Pm(PmStep::Check) => "spawn_pm_for_final_check",
             Step::Pm(PmStep::Criteria) => "run_success_criteria",
-            Step::Pm(PmStep::Deliver) => "fast_forward_base_branch",
+            Step::Pm(PmStep::Merge) => "fast_forward_base_branch",
             Step::Pm(PmStep::Decision) | Step::Group(_, Role::Decision) => "ask_person",
             Step::Group(_, Role::Developer) => "developer",
             Step::Group(_, Role::Qa) => "qa_expert",

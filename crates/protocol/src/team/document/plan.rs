@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::plan::PlanGroup;
+use super::super::report::plan::PlanGroup;
 use super::super::state::Stage;
 use super::{Document, GroupPart};
 use crate::team::definition::GroupId;
@@ -54,12 +54,16 @@ impl Document {
         let mut why: Vec<String> = Vec::new();
         if let Some(planned) = self.planned(id) {
             let needed = planned.depends_on.iter().flat_map(|needed| self.current(needed));
-            why.extend(needed.filter(|needed| is_open(needed)).map(|needed| format!("depends on {needed}")));
+            why.extend(
+                needed
+                    .filter(|needed| is_open(needed))
+                    .map(|needed| format!("waits for {needed}: depends on it")),
+            );
         }
         for (other, files) in self.plan.overlaps.get(id).into_iter().flatten() {
             for other in self.current(other).into_iter().filter(|other| is_open(other)) {
                 why.push(match files.as_slice() {
-                    [] => format!("does not work at the same time as {other}"),
+                    [] => format!("waits for {other}: they do not work at the same time"),
                     files => format!("waits for {other}: both change {}", files.join(", ")),
                 });
             }
@@ -69,7 +73,7 @@ impl Document {
         if let (Some(phase), Some(open)) = (phase, open)
             && phase > open
         {
-            why.push(format!("phase {} is not finished", open + 1));
+            why.push(format!("waits for the end of phase {}", open + 1));
         }
         why
     }

@@ -4,9 +4,9 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::super::document::{Blocker, Feedback, GroupPart, StepWord, TestCounts};
+use super::super::report::verdicts::TEST_KINDS;
 use super::super::state::{Hold, Limit, Stage};
 use super::super::step::Role;
-use super::super::verdicts::TEST_KINDS;
 use super::shape::{Shaped, objects, plain, texts};
 use super::{Claim, GroupId, ImportedGroup, count, time};
 use crate::Stamp;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::decide::Change;
 use super::definition::{Definition, GroupId};
 use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepWord};
-use super::plan::Plan;
+use super::report::plan::Plan;
 use super::state::{Ending, Group, Hold, Limit, Stage, State};
 use super::step::{PmStep, Role, Step};
 use crate::rules::{ImportRefusal, Move, Next};
@@ -204,7 +204,7 @@ impl Import {
     }
 }
 
-/// Keeps a message as it is. One that was read is not delivered again.
+/// Keeps a message as it is. One that was read is not received again.
 fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
     let group = found.get("group_id").and_then(Value::as_str).and_then(|id| GroupId::new(id).ok());
     let is_read = found.get("read").and_then(Value::as_bool).unwrap_or(false);
@@ -219,7 +219,7 @@ fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
         timestamp: time(found, "timestamp").unwrap_or(at),
         body,
         // Turns begin at 1.
-        delivered_to: is_read.then(|| (reader.id(), Turn(0))),
+        received_by: is_read.then(|| (reader.id(), Turn(0))),
         group,
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::super::definition::{GroupId, Limits, Mode};
-use super::super::plan::{
+use super::super::report::plan::{
     Complexity, Criterion, Plan, PlanGroup, Task, branch_name, cycle, derived_phases, is_ref_name,
 };
 use super::shape::{Shaped, plain, texts};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::document::Mailbox;
+use crate::torn;
 
 /// The files that a store must have. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
@@ -68,12 +69,7 @@ impl Salvaged {
             }
             Some(Err(error)) => {
                 let (line, column) = (error.line(), error.column());
-                let value = if error.is_eof() {
-                    beginning(text)
-                } else {
-                    let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-                    beginning(text.get(..before + column.saturating_sub(1)).unwrap_or(text))
-                };
+                let value = torn::beginning(text, &error, usize::MAX);
                 let what =
                     if value.is_some() { "the rest of it is lost" } else { "nothing of it could be read" };
                 self.lost.push(format!("`{name}` is damaged in line {line}, column {column}: {what}"));
@@ -92,33 +88,6 @@ impl Salvaged {
     fn damaged(&mut self, name: &str) {
         self.store.damaged.insert(name.to_owned());
     }
-}
-
-/// Reads what is before a syntax error, up to the last whole value, with all brackets closed.
-fn beginning(text: &str) -> Option<Value> {
-    let (mut closers, mut whole) = (Vec::new(), None);
-    let (mut in_text, mut escaped) = (false, false);
-    for (position, byte) in text.bytes().enumerate() {
-        match (byte, in_text) {
-            (_, true) if escaped => escaped = false,
-            (b'\\', true) => escaped = true,
-            (b'"', _) => in_text = !in_text,
-            (_, true) => {}
-            (b'{' | b'[', false) => {
-                closers.push(if byte == b'{' { '}' } else { ']' });
-                whole = Some((position + 1, closers.clone()));
-            }
-            (b'}' | b']', false) => {
-                closers.pop();
-                whole = Some((position + 1, closers.clone()));
-            }
-            (b',', false) => whole = Some((position, closers.clone())),
-            (_, false) => {}
-        }
-    }
-    let (end, closers) = whole?;
-    let text: String = text[..end].chars().chain(closers.into_iter().rev()).collect();
-    serde_json::from_str(&text).ok()
 }
 
 #[cfg(test)]

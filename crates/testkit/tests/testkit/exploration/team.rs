@@ -71,7 +71,7 @@ fn long_walks_keep_the_rules_and_end() {
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
 }
 
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     Stage::Develop(Reason::New),
     Stage::Develop(Reason::QaFailed),
     Stage::Develop(Reason::ChangesRequested),
@@ -82,6 +82,7 @@ const STAGES: [Stage; 10] = [
     Stage::Unblock(Blocked::Qa),
     Stage::Unblock(Blocked::Flaky),
     Stage::Merge,
+    Stage::Complete,
 ];
 
 /// Every event of a group: its role, its words, and what is decided about.

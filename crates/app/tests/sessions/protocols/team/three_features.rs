@@ -98,7 +98,9 @@ fn kill_ten_times<'s>(scene: &'s Scene, mut engine: Running<'s>, random: &mut fa
 fn expect_filled_files(scene: &Scene) {
     let schemas = TeamSchemas::new();
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    let at = |revision| harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap();
+    let at = |revision| {
+        harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap()
+    };
     let mut filled = BTreeSet::new();
     for revision in 1..=at(None).newest.0 {
         let views = at(Some(Revision(revision))).machine().document().views();

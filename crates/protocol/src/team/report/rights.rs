@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::super::document::{DIRECTORY, Document};
+use super::super::step::{Role, Step};
 use super::copies::{shown, status_word};
-use super::document::{DIRECTORY, Document};
-use super::step::{Role, Step};
 use crate::edit::Rights;
 use crate::report::{CopyEdit, Report};
 
@@ -39,7 +39,7 @@ impl Members {
 }
 
 /// Cuts the edits of a report to the rights of its step. Returns a sentence for each refused change.
-pub(super) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+pub(in crate::team) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
     let mut refused = Vec::new();
     if report.copy_edits.is_empty() {
         return refused;

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::document::{DIRECTORY, Document, Mailbox, Message};
-use super::step::{PmStep, Role, Step};
+use super::super::document::{DIRECTORY, Document, Mailbox, Message, pretty};
+use super::super::step::{PmStep, Role, Step};
 use crate::brief::PrivateCopy;
 use crate::report::CopyEdit;
 
 /// Returns the files that the step may read, with what concerns it. Those that it may edit are marked in the docs.
-pub(super) fn of(document: &Document, step: &Step) -> Vec<PrivateCopy> {
-    let text =
-        |value: &Value| serde_json::to_string_pretty(value).expect("BUG: a document is plain data") + "\n";
-    shown(document, step)
-        .into_iter()
-        .map(|(name, value)| PrivateCopy { path: format!("{DIRECTORY}/{name}"), body: text(&value) })
-        .collect()
+pub(in crate::team) fn of(document: &Document, step: &Step) -> Vec<PrivateCopy> {
+    let path = |name| format!("{DIRECTORY}/{name}");
+    let copy = |(name, value)| PrivateCopy { path: path(name), body: pretty(&value) };
+    shown(document, step).into_iter().map(copy).collect()
 }
 
-pub(super) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
+pub(in crate::team) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
     let whole = |names: &[&str]| -> Vec<(String, Value)> {
         document.files().into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
     };
@@ -49,13 +46,13 @@ pub(super) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
             let status = ("group_status.json".to_owned(), Value::Object(status));
             std::iter::once(status).chain(mailboxes.iter().map(own)).collect()
         }
-        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Deliver)
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
         | Step::Group(_, Role::Merge | Role::Decision) => Vec::new(),
     }
 }
 
 /// Reads edits as the fields of a report. Fails if a file cannot be read.
-pub(super) fn fields(
+pub(in crate::team) fn fields(
     document: &Document,
     step: &Step,
     edits: &BTreeMap<String, CopyEdit>,
@@ -129,7 +126,7 @@ fn of_manager(name: &str, before: &Value, after: &Value, fields: &mut Map<String
 }
 
 /// Returns the verdict that a role reports by setting the status of its group.
-pub(super) fn status_word(role: Role, status: &str) -> Option<&'static str> {
+pub(in crate::team) fn status_word(role: Role, status: &str) -> Option<&'static str> {
     match (role, status) {
         (Role::Developer, "waiting_qa") => Some("READY_FOR_QA"),
         (Role::Developer, "waiting_review") => Some("READY_FOR_REVIEW"),
@@ -147,15 +144,16 @@ fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, 
     let status = after["status"].as_str().filter(|_| before["status"] != after["status"]);
     let verdict = status.and_then(|status| status_word(role, status));
     fields.extend(verdict.map(|verdict| ("verdict".to_owned(), verdict.into())));
-    let last = |list: &str| {
-        let (old, new) = (before[list].as_array().map_or(0, Vec::len), after[list].as_array());
-        new.filter(|new| new.len() > old).and_then(|new| new.last()).cloned()
+    let added = |list: &str| -> Vec<&Value> {
+        let old = before[list].as_array().map_or(0, Vec::len);
+        after[list].as_array().into_iter().flatten().skip(old).collect()
     };
-    if let Some(blocker) = last("blockers") {
-        set(fields, "blocker", blocker["description"].clone());
+    let blockers: Vec<_> = added("blockers").iter().map(|blocker| blocker["description"].clone()).collect();
+    if !blockers.is_empty() {
+        set(fields, "blockers", blockers);
     }
     if role == Role::TechLead
-        && let Some(feedback) = last("tech_lead_feedback")
+        && let Some(feedback) = added("tech_lead_feedback").last()
     {
         set(fields, "feedback", feedback["feedback"].clone());
         if verdict.is_none() {

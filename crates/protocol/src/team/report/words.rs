@@ -1,11 +1,11 @@
 //! Status words of agents: a closed set per role, with aliases. Any letter case, emoji and leading or trailing prose are
 //! accepted; a negation, an unknown word or two contradicting words are not.
 
-use super::step::{DeveloperVerdict, QaVerdict};
+use super::super::step::{DeveloperVerdict, QaVerdict};
 
 /// The word of a tech lead, before its issues are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TechLeadWord {
+pub(in crate::team) enum TechLeadWord {
     Approved,
     ChangesRequested,
     Unblocked,
@@ -13,7 +13,7 @@ pub(super) enum TechLeadWord {
 
 /// The word of a project manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PmWord {
+pub(in crate::team) enum PmWord {
     Planned,
     MoreWork,
     Complete,
@@ -22,7 +22,7 @@ pub(super) enum PmWord {
 /// The words of one role: the first of each verdict is its own, the others are aliases.
 type Words<V> = &'static [(V, &'static [&'static str])];
 
-pub(super) const DEVELOPER: Words<DeveloperVerdict> = &[
+pub(in crate::team) const DEVELOPER: Words<DeveloperVerdict> = &[
     (DeveloperVerdict::ReadyForQa, &["READY_FOR_QA", "READY_FOR_TESTING"]),
     (DeveloperVerdict::ReadyForReview, &["READY_FOR_REVIEW"]),
     (
@@ -31,20 +31,20 @@ pub(super) const DEVELOPER: Words<DeveloperVerdict> = &[
     ),
 ];
 
-pub(super) const QA: Words<QaVerdict> = &[
+pub(in crate::team) const QA: Words<QaVerdict> = &[
     (QaVerdict::Pass, &["PASS", "PASSED"]),
     (QaVerdict::Fail, &["FAIL", "FAILED", "FAIL_ESCALATE", "PARTIAL"]),
     (QaVerdict::Blocked, &["BLOCKED"]),
     (QaVerdict::Flaky, &["FLAKY"]),
 ];
 
-pub(super) const TECH_LEAD: Words<TechLeadWord> = &[
+pub(in crate::team) const TECH_LEAD: Words<TechLeadWord> = &[
     (TechLeadWord::Approved, &["APPROVED", "APPROVED_WITH_NOTES"]),
     (TechLeadWord::ChangesRequested, &["CHANGES_REQUESTED"]),
     (TechLeadWord::Unblocked, &["UNBLOCKED", "UNBLOCKING_GUIDANCE_PROVIDED", "ARCHITECTURAL_DECISION_MADE"]),
 ];
 
-pub(super) const PM: Words<PmWord> = &[
+pub(in crate::team) const PM: Words<PmWord> = &[
     (PmWord::Planned, &["PLANNING_COMPLETE"]),
     (PmWord::MoreWork, &["CONTINUE", "IN_PROGRESS", "REASSIGNING_FOR_FIXES"]),
     (PmWord::Complete, &["BAZINGA", "COMPLETE"]),
@@ -57,7 +57,7 @@ const NEGATIONS: [&str; 14] = [
 ];
 
 /// Parses a status word. Fails with the reason and the words that are known.
-pub(super) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -> Result<V, String> {
+pub(in crate::team) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -> Result<V, String> {
     let known = || {
         let own: Vec<_> = words.iter().filter_map(|(_, aliases)| aliases.first().copied()).collect();
         own.join(", ")

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::definition::{GroupId, Mode, ModeChoice};
-use super::step::{PlannedCriterion, PlannedGroup, PlannedWork};
+use super::super::definition::{GroupId, Mode, ModeChoice};
+use super::super::step::{PlannedCriterion, PlannedGroup, PlannedWork};
 
 /// A plan that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ struct PhaseInput {
 
 /// What a plan is read against.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(in crate::team) struct Setting {
     pub mode: ModeChoice,
     pub at_once: u8,
     /// The ids of earlier groups and tasks, which are taken.
@@ -98,7 +98,7 @@ pub(super) struct Setting {
 }
 
 /// Reads the members of a plan. Fails with every reason why it is refused.
-pub(super) fn read(members: &Map<String, Value>, setting: &Setting) -> Result<Plan, Vec<String>> {
+pub(in crate::team) fn read(members: &Map<String, Value>, setting: &Setting) -> Result<Plan, Vec<String>> {
     let mut problems = Vec::new();
     let tasks: Vec<Task> = match &setting.split {
         Some((_, tasks)) => tasks.clone(),
@@ -190,7 +190,7 @@ fn mode(
 }
 
 /// The branches of groups are below this name.
-pub(super) const BRANCHES: &str = "feature";
+pub(in crate::team) const BRANCHES: &str = "feature";
 
 /// Returns the name, with a number behind it if a branch has it: what another program or run has made is not continued.
 fn free_name(name: &str, taken: &[String]) -> String {
@@ -205,7 +205,7 @@ fn free_name(name: &str, taken: &[String]) -> String {
 }
 
 /// Returns `feature/group-A-jwt-auth`, or `feature/jwt-auth` for the only group.
-pub(super) fn branch_name(id: &GroupId, name: &str) -> String {
+pub(in crate::team) fn branch_name(id: &GroupId, name: &str) -> String {
     let words: Vec<String> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -224,7 +224,7 @@ fn is_branch_name(name: &str) -> bool {
 }
 
 /// Returns whether git takes the name for a branch, and no shell reads it as anything else.
-pub(super) fn is_ref_name(name: &str) -> bool {
+pub(in crate::team) fn is_ref_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
             && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -271,14 +271,14 @@ fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<Stri
 }
 
 /// Returns a group that depends on itself.
-pub(super) fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
+pub(in crate::team) fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
     let needs = groups.iter().map(|group| (group.id.as_str(), group.depends_on.iter().map(GroupId::as_str)));
     let cyclic = first_cyclic(&needs.map(|(id, needs)| (id, needs.collect())).collect())?.to_owned();
     groups.iter().map(|group| &group.id).find(|id| id.as_str() == cyclic)
 }
 
 /// Returns the first name that can be reached from itself.
-pub(super) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<&'a str> {
+pub(in crate::team) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<&'a str> {
     let of = |id: &str| needs.get(id).cloned().unwrap_or_default();
     let reaches_itself = |start: &&str| {
         let mut seen = BTreeSet::new();
@@ -345,7 +345,7 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
 }
 
 /// Splits a command into the program and its arguments.
-pub(super) fn command_words(command: &str) -> Option<Vec<String>> {
+pub(in crate::team) fn command_words(command: &str) -> Option<Vec<String>> {
     shell_words::split(command).ok().filter(|words| !words.is_empty())
 }
 
@@ -395,7 +395,7 @@ fn ordered_phases(
     phases
 }
 
-pub(super) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
+pub(in crate::team) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
     let mut phases: Vec<Vec<GroupId>> = Vec::new();
     let mut placed: BTreeSet<&GroupId> = BTreeSet::new();
     let own: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
@@ -416,7 +416,7 @@ pub(super) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<Group
 
 impl Plan {
     /// Returns the plan as far as decisions depend on it. `first_phase` is the number of its first phase.
-    pub(super) fn work(&self, first_phase: u16) -> PlannedWork {
+    pub(in crate::team) fn work(&self, first_phase: u16) -> PlannedWork {
         let phase = |id: &GroupId| {
             let found = self.phases.iter().position(|phase| phase.contains(id)).unwrap_or(0);
             first_phase + u16::try_from(found).unwrap_or(u16::MAX)
@@ -449,7 +449,7 @@ impl Plan {
     }
 
     /// Returns which groups must not work at the same time besides their dependencies, with the files that both change.
-    pub(super) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
+    pub(in crate::team) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
         let find = |id: &GroupId| self.groups.iter().find(|group| group.id == *id);
         let mut overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
         for planned in self.work(0).groups {
@@ -491,7 +491,7 @@ fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> bool {
 
 /// Returns the files of the first list that may be files of the second. A pattern counts as everything below the part before
 /// its first wildcard.
-pub(super) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
+pub(in crate::team) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
     let fixed = |file: &str| file.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
     let is_pattern = |file: &str| file.contains(['*', '?', '[', '{']) || file.ends_with('/');
     let meet = |a: &str, b: &str| {
@@ -509,7 +509,7 @@ pub(super) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
 }
 
 /// Returns the JSON Schema of the members.
-pub(super) fn schema() -> Value {
+pub(in crate::team) fn schema() -> Value {
     let text = serde_json::json!({ "type": "string", "minLength": 1 });
     let texts = serde_json::json!({ "type": "array", "items": text });
     serde_json::json!({

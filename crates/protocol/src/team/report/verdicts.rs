@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::super::definition::Definition;
+use super::super::document::{Document, GroupPart, TestCounts};
+use super::super::state::Stage;
+use super::super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
 use super::copies;
-use super::definition::Definition;
-use super::document::{Document, GroupPart, TestCounts};
 use super::plan::{self, Plan, Setting, Task};
-use super::state::{Hold, Stage};
-use super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
 use super::words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
@@ -16,10 +16,11 @@ use crate::report::{self, Report};
 use crate::rules::ParsedReport;
 
 /// The kinds of tests that the seed counts.
-pub(super) const TEST_KINDS: [&str; 4] = ["unit_tests", "integration_tests", "contract_tests", "e2e_tests"];
+pub(in crate::team) const TEST_KINDS: [&str; 4] =
+    ["unit_tests", "integration_tests", "contract_tests", "e2e_tests"];
 
 /// Returns the fields of a report. What the report does not say is read from the edited copies.
-pub(super) fn fields(
+pub(in crate::team) fn fields(
     document: &Document,
     step: &Step,
     report: &Report,
@@ -29,7 +30,7 @@ pub(super) fn fields(
     Ok(fields)
 }
 
-pub(super) fn parse_report(
+pub(in crate::team) fn parse_report(
     definition: &Definition,
     document: &Document,
     step: &Step,
@@ -78,7 +79,7 @@ fn verdict(
             let failed = (0..).zip(&results).filter(|(_, result)| !result.passed()).map(|(index, _)| index);
             Ok(Verdict::Criteria { failed: failed.collect() })
         }
-        Step::Pm(PmStep::Deliver) => Ok(Verdict::FastForwarded),
+        Step::Pm(PmStep::Merge) => Ok(Verdict::FastForwarded),
         Step::Group(_, Role::Developer) => {
             let fields = fields()?;
             check_counts(&fields)?;
@@ -160,8 +161,7 @@ fn setting(
     step: &Step,
     fields: &Map<String, Value>,
 ) -> Setting {
-    let splitting = document.groups.iter().find(|(_, group)| group.hold == Hold::Splitting);
-    let split = splitting.filter(|_| *step == Step::PLAN).map(|(id, _)| {
+    let split = document.splitting().filter(|_| *step == Step::PLAN).map(|id| {
         let own = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
         let tasks: Vec<Task> =
             document.plan.tasks.iter().filter(|task| own.contains(&task.id)).cloned().collect();
@@ -181,7 +181,7 @@ fn setting(
 }
 
 /// Reads the plan of a report.
-pub(super) fn plan(
+pub(in crate::team) fn plan(
     definition: &Definition,
     document: &Document,
     step: &Step,
@@ -196,7 +196,7 @@ fn work(
     document: &Document,
     step: &Step,
     fields: &Map<String, Value>,
-) -> Result<super::step::PlannedWork, String> {
+) -> Result<super::super::step::PlannedWork, String> {
     let plan = plan(definition, document, step, fields)?;
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
     let mut work = plan.work(first_phase);
@@ -211,7 +211,7 @@ fn work(
 }
 
 /// Reads the answer of a person.
-pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
+pub(in crate::team) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, String> {
     let options = options(step);
     if options.is_empty() {
         return Err(format!("`{step}` asks no person"));
@@ -224,36 +224,32 @@ pub(super) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verdict, Stri
         return Err(format!("`{option}` is not one of {}", words.join(", ")));
     };
     let has_reason = reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
-    match choice {
-        Choice::Skip | Choice::Accept if !has_reason => {
-            Err(format!("`{option}` makes the scope smaller: say why with `--reason WHY`"))
-        }
-        Choice::Skip | Choice::Accept | Choice::Split | Choice::Continue | Choice::Fail => {
-            Ok(Verdict::Choice(*choice))
-        }
+    if choice.needs_reason() && !has_reason {
+        return Err(format!("`{option}` makes the scope smaller: say why with `--reason WHY`"));
     }
+    Ok(Verdict::Choice(*choice))
 }
 
 /// Returns what a person may choose; empty if the step asks no person.
-pub(super) fn options(step: &Step) -> Vec<Choice> {
+pub(in crate::team) fn options(step: &Step) -> Vec<Choice> {
     match step {
         Step::Group(_, Role::Decision) => {
             vec![Choice::Split, Choice::Continue, Choice::Skip, Choice::Fail]
         }
         Step::Pm(PmStep::Decision) => vec![Choice::Continue, Choice::Accept, Choice::Fail],
-        Step::Pm(PmStep::Plan | PmStep::Criteria | PmStep::Check | PmStep::Deliver)
+        Step::Pm(PmStep::Plan | PmStep::Criteria | PmStep::Check | PmStep::Merge)
         | Step::Group(_, Role::Developer | Role::Qa | Role::TechLead | Role::Merge) => Vec::new(),
     }
 }
 
 /// Returns a text of a report, or nothing.
-pub(super) fn text(fields: &Map<String, Value>, names: &[&str]) -> String {
+pub(in crate::team) fn text(fields: &Map<String, Value>, names: &[&str]) -> String {
     let found = names.iter().find_map(|name| fields.get(*name).and_then(Value::as_str));
     found.unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the texts of a list; a single text counts as a list of one.
-pub(super) fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
+pub(in crate::team) fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
     match fields.get(name) {
         Some(Value::Array(items)) => {
             items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect()
@@ -264,7 +260,7 @@ pub(super) fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
 }
 
 /// Returns `8/8 passed`.
-pub(super) fn passed(group: &GroupPart, kind: &str) -> String {
+pub(in crate::team) fn passed(group: &GroupPart, kind: &str) -> String {
     let counts = group.test_results.get(kind).copied().unwrap_or_default();
     match counts.total {
         0 => "none".to_owned(),
@@ -273,7 +269,7 @@ pub(super) fn passed(group: &GroupPart, kind: &str) -> String {
 }
 
 /// Returns the issues of a review with the members of the seed.
-pub(super) fn issues(fields: &Map<String, Value>) -> Value {
+pub(in crate::team) fn issues(fields: &Map<String, Value>) -> Value {
     let Some(Value::Array(issues)) = fields.get("issues") else { return json!([]) };
     let issue = |issue: &Value| {
         let member = |name: &str| issue[name].as_str().unwrap_or_default().to_owned();

@@ -1,0 +1,45 @@
+//! A JSON text that is not whole: what of it can be read.
+
+use serde_json::{Error, Value};
+
+/// Reads what is before the error, up to the last whole value at most `depth` levels deep, with all brackets closed. Returns
+/// `None` if there is no such value.
+pub(crate) fn beginning(text: &str, error: &Error, depth: usize) -> Option<Value> {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let readable = text.get(..before + error.column().saturating_sub(1)).filter(|_| !error.is_eof());
+    let readable = readable.unwrap_or(text);
+    let (mut closers, mut whole) = (Vec::new(), None);
+    let (mut quoted, mut escaped) = (false, false);
+    for (position, byte) in readable.bytes().enumerate() {
+        let end = match byte {
+            _ if escaped => {
+                escaped = false;
+                continue;
+            }
+            b'\\' if quoted => {
+                escaped = true;
+                continue;
+            }
+            b'"' => {
+                quoted = !quoted;
+                continue;
+            }
+            b'{' | b'[' if !quoted => {
+                closers.push(if byte == b'{' { '}' } else { ']' });
+                position + 1
+            }
+            b'}' | b']' if !quoted => {
+                closers.pop();
+                position + 1
+            }
+            b',' if !quoted => position,
+            _ => continue,
+        };
+        if closers.len() <= depth {
+            whole = Some((end, closers.clone()));
+        }
+    }
+    let (end, closers) = whole?;
+    let closed: String = readable[..end].chars().chain(closers.into_iter().rev()).collect();
+    serde_json::from_str(&closed).ok()
+}
