@@ -40,6 +40,16 @@ fn success_keeps_unpushed_commits() {
 }
 
 #[test]
+fn steps_with_worktrees_of_their_own_do_not_reach_the_base_branch() {
+    let scene = repository();
+    scene.workflow_of(&["id: code, worktree: true"]);
+    let session = scene.run(&["--git-worktree"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.git(&["show", "agents/run-trial:page.txt"]), "by code#1.1\n");
+    assert_eq!(scene.git(&["show", "main:page.txt"]), "empty\n");
+}
+
+#[test]
 fn a_run_that_starts_again_has_the_same_worktree() {
     let scene = repository();
     assert_eq!(scene.run(&["--git-worktree", "--git-worktree-keep"]).run().code, 0);
