@@ -103,7 +103,7 @@ fn head(run: &RunId, old: &Side, new: &Side) {
         let text = entry.as_ref().map_or_else(
             || "the entry cannot be parsed".to_owned(),
             |entry| {
-                let input = entry_text::input(run_at.kind(), &entry);
+                let input = entry_text::input(run_at.kind(), entry);
                 format!("{input}  {}", styled(DIM, entry_text::author(&entry.by)))
             },
         );
