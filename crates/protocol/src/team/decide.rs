@@ -291,15 +291,10 @@ impl State {
             Change::Chosen { group, choice } => {
                 self.release(group);
                 let group = self.group_mut(group);
-                group.hold = match (choice, group.hold) {
-                    (Choice::Split, _) => Hold::Splitting,
-                    (Choice::Skip, _) => Hold::Skipped,
-                    (Choice::Fail, Hold::Asks(limit)) => Hold::Failed(limit),
-                    (Choice::Continue | Choice::Accept | Choice::Fail, _) => {
-                        group.spend();
-                        Hold::Open
-                    }
-                };
+                group.hold = group.hold.after(*choice);
+                if group.hold == Hold::Open {
+                    group.spend();
+                }
                 group.settle();
             }
             Change::CriteriaRan { failed } => {

@@ -101,13 +101,7 @@ impl Present for Team {
         let group = step.group().and_then(|id| document.groups.get(id));
         let mut note = None;
         if let (Some(group), Step::Group(_, role)) = (group, step) {
-            let is_current = matches!(
-                (role, group.stage),
-                (Role::Developer, Stage::Develop(_))
-                    | (Role::Qa, Stage::Test)
-                    | (Role::TechLead, Stage::Review | Stage::Unblock(_))
-                    | (Role::Merge, Stage::Merge)
-            );
+            let is_current = group.stage.role() == Some(*role);
             if is_current && kind != StatusKind::Running && kind != StatusKind::Failed {
                 (status, kind) = (group.status(), StatusKind::Pending);
             } else if is_current && kind == StatusKind::Running {
@@ -305,16 +299,7 @@ impl Document {
         let limit = definition.limits.idle;
         let open = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
-            let role = match (group.hold, group.stage) {
-                (Hold::Open, Stage::Develop(_)) => Role::Developer,
-                (Hold::Open, Stage::Test) => Role::Qa,
-                (Hold::Open, Stage::Review | Stage::Unblock(_)) => Role::TechLead,
-                (Hold::Open, Stage::Merge) => Role::Merge,
-                (Hold::Open, Stage::Complete)
-                | (Hold::Asks(_) | Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_), _) => {
-                    return None;
-                }
-            };
+            let role = group.stage.role().filter(|_| group.hold == Hold::Open)?;
             let idle = now.since(group.last_update);
             let is_stalled = self.run.status == RunWord::Running
                 && idle >= limit

@@ -489,12 +489,7 @@ impl Recorder<'_> {
             self.document.run.consents.push(format!("group {id} skipped: {reason}"));
         }
         let group = self.group(id);
-        group.hold = match (choice, group.hold) {
-            (Choice::Split, _) => Hold::Splitting,
-            (Choice::Skip, _) => Hold::Skipped,
-            (Choice::Fail, Hold::Asks(limit)) => Hold::Failed(limit),
-            (Choice::Continue | Choice::Accept | Choice::Fail, _) => Hold::Open,
-        };
+        group.hold = group.hold.after(choice);
         if group.hold.is_closed() {
             group.closed_because = Some(reason);
         }

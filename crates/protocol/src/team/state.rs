@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, GroupId, Limits};
-use super::step::{PlannedCriterion, PlannedGroup, PmStep, Role, Step};
+use super::step::{Choice, PlannedCriterion, PlannedGroup, PmStep, Role, Step};
 use crate::rules::StepStatus;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,6 +72,17 @@ impl Stage {
             (Self::Complete, _) => "complete",
         }
     }
+
+    /// Returns the role that the stage needs.
+    pub(super) fn role(self) -> Option<Role> {
+        match self {
+            Self::Develop(_) => Some(Role::Developer),
+            Self::Test => Some(Role::Qa),
+            Self::Review | Self::Unblock(_) => Some(Role::TechLead),
+            Self::Merge => Some(Role::Merge),
+            Self::Complete => None,
+        }
+    }
 }
 
 /// Why a developer works.
@@ -112,6 +123,16 @@ pub enum Hold {
 }
 
 impl Hold {
+    /// Returns what becomes of a group that asks.
+    pub(super) fn after(self, choice: Choice) -> Self {
+        match (choice, self) {
+            (Choice::Split, _) => Self::Splitting,
+            (Choice::Skip, _) => Self::Skipped,
+            (Choice::Fail, Self::Asks(limit)) => Self::Failed(limit),
+            (Choice::Continue | Choice::Accept | Choice::Fail, _) => Self::Open,
+        }
+    }
+
     pub(super) fn is_closed(self) -> bool {
         match self {
             Self::Skipped | Self::Split | Self::Failed(_) => true,
@@ -182,14 +203,10 @@ impl Group {
 
     /// Returns the step that the group needs next, if its turn has come.
     fn next_role(&self) -> Option<Role> {
-        match (self.hold, self.stage) {
-            (Hold::Asks(_), _) => Some(Role::Decision),
-            (Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_), _) => None,
-            (Hold::Open, Stage::Develop(_)) => Some(Role::Developer),
-            (Hold::Open, Stage::Test) => Some(Role::Qa),
-            (Hold::Open, Stage::Review | Stage::Unblock(_)) => Some(Role::TechLead),
-            (Hold::Open, Stage::Merge) => Some(Role::Merge),
-            (Hold::Open, Stage::Complete) => None,
+        match self.hold {
+            Hold::Asks(_) => Some(Role::Decision),
+            Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_) => None,
+            Hold::Open => self.stage.role(),
         }
     }
 

@@ -73,6 +73,40 @@ fn a_turn_beyond_the_limit_asks_once_and_continue_gives_one_more() {
     assert_eq!(run.active(), ["A.decision"]);
 }
 
+/// What a person is asked about group A, which must be all that the run does.
+fn asked(run: &TeamRun) -> String {
+    assert_eq!(run.active(), ["A.decision"]);
+    run.state.run.machine.question(&StepId::new("A.decision").unwrap()).unwrap().text
+}
+
+#[test]
+fn five_developer_turns_three_of_qa_and_three_reviews_are_the_limits() {
+    let mut run = one_group();
+    for _ in 0..5 {
+        run.say("A.developer", json!({ "verdict": "BLOCKED" }));
+        run.say("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "try this" }));
+    }
+    assert_eq!(asked(&run), "Group A (dev_blocked): its developer has had all turns. What next?");
+    assert_eq!(asked(&until_asked()), "Group A (waiting_qa): QA has had all turns. What next?");
+    let mut run = one_group();
+    for blocking in [2, 1, 0] {
+        run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+        let issues = vec![json!({ "priority": "high", "title": "wrong" }); blocking];
+        run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "no", "issues": issues }));
+    }
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    assert_eq!(asked(&run), "Group A (waiting_review): the tech lead has had all reviews. What next?");
+}
+
+#[test]
+fn files_that_are_changed_outside_of_the_plan_are_shown_to_the_tech_lead() {
+    let mut run = one_group();
+    let git = json!({ "files": ["a.txt", "other.txt"], "commits": ["abc123 add it"] });
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git }));
+    let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
+    assert!(prompt.contains("These files were changed outside of the plan: other.txt."), "{prompt}");
+}
+
 #[test]
 fn a_person_may_skip_fail_or_split_a_group() {
     let mut run = until_asked();
