@@ -80,7 +80,6 @@ fn kill_ten_times<'s>(scene: &'s Scene, mut engine: Running<'s>, random: &mut fa
     random.shuffle(&mut moments);
     moments.truncate(10);
     moments.sort_unstable();
-    eprintln!("killed after {moments:?} lines of the agents");
     for moment in moments {
         engine.wait_until_it_says("run trial in");
         testkit::until(&scene.kit(), &format!("line {moment}"), || {
