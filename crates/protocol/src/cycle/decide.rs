@@ -171,8 +171,7 @@ impl<'a> Draft<'a> {
     }
 
     fn end_coding(&mut self) {
-        let next = if self.definition.checks.is_empty() { Stage::Vas } else { Stage::Test };
-        self.end_phase(Role::Cd, next);
+        self.end_phase(Role::Cd, Stage::after_code(self.definition));
     }
 
     /// Ends the phase of the tasks, if none is busy and none can be asked.

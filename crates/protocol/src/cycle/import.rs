@@ -14,7 +14,7 @@ use super::document::{
 use super::layout::{self, Heading};
 use super::report::{TestCounts, planned_tasks};
 use super::state::{Finding, Stage};
-use super::step::{Item, Role, Step};
+use super::step::{Item, Role, Step, needed_by};
 use crate::StepId;
 use crate::check::artifact_path_problem;
 use crate::rules::{ImportRefusal, Move};
@@ -50,9 +50,6 @@ fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
     for number in 1..=found.current_iteration {
         changes.push(Change::IterationOpened { number, extension: false, has_bugs: false });
     }
-    let needed_by = |unknown: &serde_json::Map<String, Value>| {
-        unknown.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
-    };
     for (number, decision) in (1..).zip(&found.coordination.pending_decisions) {
         let item = Item::Decision(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&decision.unknown) });
@@ -67,7 +64,7 @@ fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
     let after = [
         (Role::Ra, Stage::Ep),
         (Role::Ep, Stage::Cd),
-        (Role::Cd, stage_after_code(definition)),
+        (Role::Cd, Stage::after_code(definition)),
         (Role::Vas, Stage::Aggregation),
     ];
     for (role, stage) in after.into_iter().take_while(|(role, _)| is_done(*role)) {
@@ -97,10 +94,6 @@ fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
         Status::Created | Status::Running | Status::Paused => {}
     }
     changes
-}
-
-fn stage_after_code(definition: &Definition) -> Stage {
-    if definition.checks.is_empty() { Stage::Vas } else { Stage::Test }
 }
 
 fn settle(changes: &mut Vec<Change>, item: Item, is_open: bool) {

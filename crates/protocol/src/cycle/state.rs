@@ -57,6 +57,13 @@ pub enum Stage {
     Complete,
 }
 
+impl Stage {
+    /// Returns what follows the code: the checks, if there are any.
+    pub(super) fn after_code(definition: &Definition) -> Self {
+        if definition.checks.is_empty() { Self::Vas } else { Self::Test }
+    }
+}
+
 /// What an iteration leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::definition::Definition;
 use crate::StepId;
@@ -49,6 +50,11 @@ impl Role {
             Self::Vas => Self::Ra,
         }
     }
+}
+
+/// Returns the phase that waits for a decision or a blocker of the document, which says so in a field of its own.
+pub(super) fn needed_by(fields: &Map<String, Value>) -> Role {
+    fields.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
 }
 
 impl fmt::Display for Role {

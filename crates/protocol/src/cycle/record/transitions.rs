@@ -1,6 +1,6 @@
 //! How a transition of the cycle changes the document.
 
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{Recorder, STOPPED};
 use crate::cycle::decide::{AnsweredBy, Change};
@@ -11,7 +11,7 @@ use crate::cycle::document::{
 };
 use crate::cycle::report;
 use crate::cycle::state::{Finding, Stage};
-use crate::cycle::step::{Item, Role, Step};
+use crate::cycle::step::{Item, Role, Step, needed_by};
 use crate::entry::Author;
 use crate::people::Answer;
 
@@ -218,9 +218,6 @@ impl Recorder<'_> {
         let (source, made_by) = match by {
             AnsweredBy::Person => ("user", person),
             AnsweredBy::Auto => ("auto", "auto".to_owned()),
-        };
-        let needed_by = |unknown: &Map<String, serde_json::Value>| {
-            unknown.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
         };
         let (target, content) = match item {
             Item::Decision(_) => {

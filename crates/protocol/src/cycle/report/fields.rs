@@ -81,7 +81,6 @@ pub(in crate::cycle) struct VasFields {
     pub(in crate::cycle) failed_tests: Vec<String>,
     pub(in crate::cycle) total_tests: Option<u64>,
     pub(in crate::cycle) critical_issues: Vec<String>,
-    pub(in crate::cycle) issues: Vec<String>,
     /// How the code meets each requirement, for `validation.md`.
     pub(in crate::cycle) validation: Option<String>,
     /// `by_file` and whatever else the agent has measured.

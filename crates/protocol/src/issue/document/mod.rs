@@ -203,7 +203,7 @@ impl Document {
             runs.find(|run| run.others.get("check") == Some(&json!(check))).map(|run| run.command.clone())
         };
         Some(json!({
-            "key": format!("{}@{}", self.engine.run, second(ended_at)),
+            "key": format!("{}@{ended_at}", self.engine.run),
             "ended_at": second(ended_at),
             "session_id": self.learnings.session_id,
             "run": self.engine.run,
