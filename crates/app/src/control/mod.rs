@@ -9,6 +9,7 @@ pub(crate) mod start_again;
 pub(crate) mod views;
 
 use std::fmt;
+use std::time::Duration;
 
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
@@ -226,16 +227,26 @@ fn is_idle(journal: &Journal) -> bool {
     }
 }
 
+/// How long a killed engine may seem to hold its run: a process that it was starting has its lock, too.
+const RELEASE_TIME: Duration = Duration::from_millis(200);
+
 /// Refuses a request for what the engine of the run does already, if the protocol calls that a conflict. An engine on another
 /// host can be followed.
 pub(crate) async fn refuse_repeat(store: &AnyStore, journal: &Journal, action: &str) -> Result<(), Failure> {
-    let holder = engine_of(store, &journal.run).await?.filter(EngineHolder::is_local);
-    let Some(holder) = holder.filter(|_| journal.kind().info().refuses_repeats) else { return Ok(()) };
-    let status = run_status::name(journal.state.run.status);
-    Err(Failure::new(Exit::Refused, format_args!("it is {status}, and its engine is process {}", holder.pid))
+    let run = &journal.run;
+    if !journal.kind().info().refuses_repeats {
+        return Ok(());
+    }
+    let engine = process::Engine::of(store, run).await?.filter(|engine| engine.holder.is_local());
+    let Some(engine) = engine else { return Ok(()) };
+    if tokio::time::timeout(RELEASE_TIME, engine.wait_until_gone(store, run)).await.is_ok() {
+        return Ok(());
+    }
+    let (status, pid) = (run_status::name(journal.state.run.status), engine.holder.pid);
+    Err(Failure::new(Exit::Refused, format_args!("it is {status}, and its engine is process {pid}"))
         .code(Code::Refused)
         .detail("status", status)
-        .while_doing(format_args!("cannot {action} run `{}`", journal.run)))
+        .while_doing(format_args!("cannot {action} run `{run}`")))
 }
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
