@@ -1,4 +1,4 @@
-//! Script text → [`Rehearsal`], or everything that is wrong with it, each with line, column and a hint.
+//! Script text → [`RehearsalScript`], or everything that is wrong with it, each with line, column and a hint.
 //!
 //! As strict as the workflow loader: a behaviour that is silently ignored would rehearse something else than its author meant.
 
