@@ -25,6 +25,9 @@ pub const VERSION: &str = "1.0";
 /// The part with what only the engine needs. The file does not show it.
 const ENGINE: &str = "callboard";
 
+/// The part with the earlier pipeline attempts. The file shows it once there are some.
+const ATTEMPTS: &str = "attempts";
+
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -47,6 +50,45 @@ pub struct Document {
     pub engine: EngineData,
     #[serde(flatten)]
     pub others: Map<String, Value>,
+}
+
+/// The parts that the document is stored in, one per field.
+macro_rules! sections {
+    ($($name:expr => $field:ident),* $(,)?) => {
+        impl Document {
+            const SECTIONS: &'static [&'static str] = &[$($name),*];
+
+            /// Returns a section as JSON text; `None` if it is none of ours.
+            fn section(&self, name: &str) -> Option<String> {
+                $(if name == $name {
+                    return Some(serde_json::to_string(&self.$field).expect("BUG: a document is plain data"));
+                })*
+                None
+            }
+
+            /// Returns the names of the sections that differ.
+            fn changed_sections(&self, old: &Self) -> Vec<&'static str> {
+                let changed = [$((self.$field != old.$field).then_some($name)),*];
+                changed.into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+sections! {
+    "version" => version,
+    "issue" => issue,
+    "pipeline" => pipeline,
+    "triage" => triage,
+    "analysis" => analysis,
+    "writer" => writer,
+    "build" => build,
+    "review" => review,
+    "commit" => commit,
+    "communication" => communication,
+    "learnings" => learnings,
+    ATTEMPTS => attempts,
+    ENGINE => engine,
 }
 
 /// One pipeline attempt that was sent back.
@@ -173,7 +215,7 @@ impl Document {
     }
 
     pub(super) fn part(&self, path: &str) -> String {
-        self.to_value()[path].to_string()
+        self.section(path).unwrap_or_else(|| self.others[path].to_string())
     }
 
     pub(super) fn assemble(parts: &[(String, String)]) -> Option<Self> {
@@ -183,11 +225,14 @@ impl Document {
 
     /// Returns the names of the parts that differ, or of all if there is no other document.
     pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
-        let (new, old) = (self.to_value(), old.map(Self::to_value));
-        let is_same =
-            |name: &str, value: &Value| old.as_ref().is_some_and(|old| old.get(name) == Some(value));
-        let parts = new.as_object().into_iter().flatten();
-        parts.filter(|(name, value)| !is_same(name, value)).map(|(name, _)| name.clone()).collect()
+        let is_known = |name: &str| name != ATTEMPTS || !self.attempts.is_empty();
+        let sections = match old {
+            Some(old) => self.changed_sections(old),
+            None => Self::SECTIONS.iter().copied().filter(|name| is_known(name)).collect(),
+        };
+        let is_same = |name: &str, value: &Value| old.is_some_and(|old| old.others.get(name) == Some(value));
+        let others = self.others.iter().filter(|(name, value)| !is_same(name, value));
+        sections.into_iter().map(str::to_owned).chain(others.map(|(name, _)| name.clone())).collect()
     }
 
     pub(super) fn views(&self) -> Vec<View> {

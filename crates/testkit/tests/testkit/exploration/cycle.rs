@@ -61,7 +61,7 @@ fn every_state_with_overlapping_steps_keeps_the_rules() {
 
 #[test]
 fn every_state_with_overlapping_steps_and_requests_keeps_the_rules() {
-    count("overlap and requests", &overlapping(), Limits::with_requests(2).uninterrupted());
+    count("overlap and requests", &overlapping(), Limits::with_requests(1).uninterrupted());
 }
 
 #[test]
