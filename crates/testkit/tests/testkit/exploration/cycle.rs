@@ -70,11 +70,6 @@ fn every_state_with_parallel_tasks_keeps_the_rules() {
 }
 
 #[test]
-fn every_state_with_parallel_tasks_and_requests_keeps_the_rules() {
-    count("parallel tasks and requests", &parallel(1), Limits::with_requests(1).uninterrupted());
-}
-
-#[test]
 fn a_cycle_of_one_iteration_as_a_table() {
     let definition = Definition { max_iterations: 1, ..definition(1) };
     let explored = explored(&scene("one iteration", definition, Slots::All), Limits::to_print(0));
