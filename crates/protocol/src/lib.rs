@@ -34,7 +34,7 @@ pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunI
 pub use machine::{Document, KINDS, Kind, KindInfo, KindOf, Kinds, Machine, Typed};
 pub use people::{Answer, AnswerFile, AnswerOption, BadItemId, ItemId, ItemKind, OpenItem, Question};
 pub use rules::{
-    Effect, Event, ImportRefusal, Move, Never, Next, Outcome, ParsedReport, Progress, Protocol, RecordError,
-    RequestRefusal, RunLocation, StepKind, View,
+    Effect, Event, ImportRefusal, Move, NOT_MERGED, Never, Next, Outcome, ParsedReport, Progress, Protocol,
+    RecordError, RequestRefusal, RunLocation, StepKind, View,
 };
 pub use time::Stamp;

@@ -466,6 +466,9 @@ pub struct RequestRefusal {
     pub message: String,
 }
 
+/// Begins the log line of a fast-forward that git refuses; the reason follows.
+pub const NOT_MERGED: &str = "not merged: ";
+
 /// A change of the outside world that the engine makes. The engine adds a key, which is the same for all attempts of a turn,
 /// so that a repetition is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,9 +35,7 @@ pub use salvage::{Completed, Reports, complete, salvage};
 pub use state::{Change, State};
 pub use step::Verdict;
 pub use time::Time;
-pub use workflow::{
-    DataLoop, ItemsSource, NOT_MERGED, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow,
-};
+pub use workflow::{DataLoop, ItemsSource, PERSON, StepCheck, StepEffect, StepSpec, UnknownCheck, Workflow};
 
 use self::phases::{loops, people};
 use crate::brief::Brief;

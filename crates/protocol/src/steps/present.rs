@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::import::GATE_FAILURE;
 use super::load::FAST_FORWARD;
 use super::phases::loops;
-use super::workflow::{ENGINE, NOT_MERGED};
+use super::workflow::ENGINE;
 use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
 };
 use crate::present::{Line, LoopBack, Present, StatusKind, StepOutline, StepSummary, Tone};
-use crate::rules::Never;
+use crate::rules::{NOT_MERGED, Never};
 use crate::{RunId, Stamp, StepId};
 
 impl Present for Steps {

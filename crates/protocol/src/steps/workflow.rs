@@ -208,9 +208,6 @@ pub struct UnknownCheck {
     pub name: String,
 }
 
-/// Begins the log line of a fast-forward that git refuses; the reason follows.
-pub const NOT_MERGED: &str = "not merged: ";
-
 /// A step that the engine performs itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

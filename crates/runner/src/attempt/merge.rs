@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use protocol::StepId;
 use protocol::brief::Worktree;
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::prompt::fenced;
-use protocol::steps::NOT_MERGED;
+use protocol::{NOT_MERGED, StepId};
 use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
 
