@@ -67,12 +67,15 @@ pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: B
     watcher.succeed();
 }
 
+/// How many writers are killed.
+const KILLS: usize = 20;
+
 pub(crate) async fn every_acknowledged_commit_of_a_killed_writer_is_there<B: Backend>(backend: B) {
     let run = run("killed");
     let write = || RoleProcess::start(&backend, "write", &run, u64::MAX);
     let mut writers = vec![write(), write(), write()];
     let mut acknowledged = Vec::new();
-    for _ in 0..40 {
+    for _ in 0..KILLS {
         let mut writer = writers.swap_remove(fastrand::usize(..writers.len()));
         // The first line proves that it is running. The kill hits it anywhere between two lines.
         acknowledged.extend(writer.next_line());
@@ -89,7 +92,7 @@ pub(crate) async fn every_acknowledged_commit_of_a_killed_writer_is_there<B: Bac
 
     let store = backend.store();
     expect_complete(&store, &run).await;
-    assert!(acknowledged.len() >= 40);
+    assert!(acknowledged.len() >= KILLS);
     expect_acknowledged(&store, &run, &acknowledged).await;
     backend.verify();
 }

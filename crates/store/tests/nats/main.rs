@@ -33,6 +33,7 @@ use testkit::nats::Server;
 impl Backend for Server {
     type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
+    const COMMITS_PER_WRITER: u64 = 25;
 
     fn fresh() -> Self {
         Self::start()

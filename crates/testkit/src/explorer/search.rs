@@ -244,14 +244,17 @@ impl<P: Explored> Search<'_, P> {
                 Accepted::Moved(next, entry) => (next, entry),
                 Accepted::Refused(refusal) => {
                     self.refusals += 1;
-                    self.keep(node, &input, format!("refused: {refusal}"), None);
+                    self.keep(node, &input, || format!("refused: {refusal}"), None);
                     return Ok(None);
                 }
                 Accepted::Nothing => return Ok(None),
             };
         self.transitions += 1;
-        let written = say_written::<P>(&node.state.run, &next.state.run);
-        self.keep(node, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
+        let changes = || {
+            let written = say_written::<P>(&node.state.run, &next.state.run);
+            say_changes::<P>(&entry.changes) + &written
+        };
+        self.keep(node, &input, changes, Some(&next));
         self.writes.note::<P>(node, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Request(_)));
         let count = self.visits.len();
@@ -276,12 +279,12 @@ impl<P: Explored> Search<'_, P> {
         Ok(Some(found))
     }
 
-    fn keep(&mut self, before: &Node, input: &Input, changes: String, next: Option<&Node>) {
+    fn keep(&mut self, before: &Node, input: &Input, changes: impl FnOnce() -> String, next: Option<&Node>) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
                 state: say_run::<P>(&before.state.run),
                 input: say_input::<P>(input),
-                changes,
+                changes: changes(),
                 next: next.map(|next| say_run::<P>(&next.state.run)),
             });
         }

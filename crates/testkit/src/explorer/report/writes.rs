@@ -14,10 +14,9 @@ pub struct DocumentWrites(BTreeSet<(String, String, String)>);
 impl DocumentWrites {
     pub(in crate::explorer) fn note<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
         let (before, after) = (typed::<P>(&before.state.run), typed::<P>(&after.state.run));
-        if before.document == after.document {
-            return;
-        }
-        if let (Some(from), Some(to)) = (P::say_document(&before.document), P::say_document(&after.document))
+        let positions = (P::say_document(&before.document), P::say_document(&after.document));
+        if let (Some(from), Some(to)) = positions
+            && before.document != after.document
         {
             self.0.insert((from, say_input::<P>(input), to));
         }
