@@ -205,9 +205,17 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
                 }
                 false => "",
             };
+            let blockers: Vec<_> = group.open_blockers().map(|blocker| blocker.description.clone()).collect();
+            let blockers = match blockers.as_slice() {
+                [] => String::new(),
+                blockers => format!(
+                    "\n\n`approved` says that these blockers are settled, too:\n\n{}",
+                    fenced("text", &blockers.join("\n"))
+                ),
+            };
             format!(
                 "{claimed}Review the group. Report `approved`, or `changes_requested` with issues. Issues of the priority critical or \
-                 high block; their number must fall from review to review.{note}"
+                 high block; their number must fall from review to review.{note}{blockers}"
             )
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::definition::GroupId;
+use super::document::Mailbox;
 use super::report::plan::first_cyclic;
 use crate::check::{Violation, entry, member, schema, shortened};
 use crate::present::{CheckedFile, FileFormat};
@@ -28,21 +29,25 @@ pub(super) const FORMATS: &[FileFormat] = &[
         },
         check: orchestrator_state,
     },
-    FileFormat { name: "dev_to_qa", matches: |name, _| name.ends_with("dev_to_qa.json"), check: dev_to_qa },
+    FileFormat {
+        name: "dev_to_qa",
+        matches: |name, _| name.ends_with("dev_to_qa.json"),
+        check: |value| messages(Mailbox::DevToQa, value),
+    },
     FileFormat {
         name: "qa_to_techlead",
         matches: |name, _| name.ends_with("qa_to_techlead.json"),
-        check: qa_to_techlead,
+        check: |value| messages(Mailbox::QaToTechlead, value),
     },
     FileFormat {
         name: "techlead_to_dev",
         matches: |name, _| name.ends_with("techlead_to_dev.json"),
-        check: techlead_to_dev,
+        check: |value| messages(Mailbox::TechleadToDev, value),
     },
     FileFormat {
         name: "team_messages",
         matches: |name, _| name.ends_with("qa_to_dev.json") || name.ends_with("to_pm.json"),
-        check: |value| messages("{}", value),
+        check: |value| messages(Mailbox::ToPm, value),
     },
 ];
 
@@ -151,20 +156,8 @@ fn orchestrator_state(value: &Value) -> CheckedFile {
     rules.into_file(format!("{} decisions", items(value, "decisions_log").count()))
 }
 
-fn dev_to_qa(value: &Value) -> CheckedFile {
-    messages(include_str!("../../../../docs/schema/team/dev_to_qa.schema.json"), value)
-}
-
-fn qa_to_techlead(value: &Value) -> CheckedFile {
-    messages(include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json"), value)
-}
-
-fn techlead_to_dev(value: &Value) -> CheckedFile {
-    messages(include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"), value)
-}
-
-fn messages(schema: &str, value: &Value) -> CheckedFile {
-    let mut rules = Rules::new(schema, value);
+fn messages(mailbox: Mailbox, value: &Value) -> CheckedFile {
+    let mut rules = Rules::new(mailbox.schema(), value);
     if value.get("messages").is_none() {
         rules.add("required", String::new(), "`messages` is missing".to_owned(), "add a list");
     }

@@ -13,6 +13,7 @@ use super::document::{
     decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
 };
 use super::import;
+use super::report::copies;
 use super::report::verdicts::{self, issues, passed, text, texts};
 use super::state::{Hold, Stage};
 use super::step::{
@@ -32,6 +33,8 @@ struct Recorder<'a> {
     evidence: Option<&'a Evidence>,
     /// The step that reported, and the fields of its report.
     reported: Option<(Step, Map<String, Value>)>,
+    /// The messages that it wrote into its private copies.
+    written: Vec<(Mailbox, Map<String, Value>)>,
     touched: BTreeSet<String>,
     started: Vec<(Step, String)>,
 }
@@ -66,9 +69,21 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         let fields = report.map(|report| verdicts::fields(document, &step, report).unwrap_or_default());
         (step, fields.unwrap_or_default())
     });
+    let written = reported
+        .as_ref()
+        .zip(report)
+        .map(|((step, _), report)| copies::new_messages(document, step, &report.copy_edits));
     let statuses = document.plan_statuses();
-    let mut recorder =
-        Recorder { definition, document, at: entry.at, evidence, reported, touched, started: Vec::new() };
+    let mut recorder = Recorder {
+        definition,
+        document,
+        at: entry.at,
+        evidence,
+        reported,
+        written: written.unwrap_or_default(),
+        touched,
+        started: Vec::new(),
+    };
     if is_opened {
         recorder.touched.insert(plan_part());
     }
@@ -247,6 +262,9 @@ impl Recorder<'_> {
             (Step::Pm(PmStep::Criteria), Verdict::Criteria { .. }) => self.criteria(),
             (Step::Pm(_) | Step::Group(..), _) => {}
         }
+        for (mailbox, message) in std::mem::take(&mut self.written) {
+            self.append(mailbox, step.group(), mailbox.body(message));
+        }
     }
 
     fn developer(&mut self, id: &GroupId, verdict: DeveloperVerdict, fields: &Map<String, Value>) {
@@ -267,7 +285,7 @@ impl Recorder<'_> {
                 let body = json!({
                     "subject": format!("{name} ready for QA"), "status": "READY_FOR_QA", "context": context,
                 });
-                self.send(Mailbox::DevToQa, Some(id), body);
+                self.send(Mailbox::DevToQa, id, body);
             }
             DeveloperVerdict::ReadyForReview => {}
             DeveloperVerdict::Blocked => {
@@ -300,7 +318,7 @@ impl Recorder<'_> {
                     "subject": format!("{name} QA results: all tests passed"), "result": "PASS",
                     "test_results": results, "developer_context": context,
                 });
-                self.send(Mailbox::QaToTechlead, Some(id), body);
+                self.send(Mailbox::QaToTechlead, id, body);
             }
             QaVerdict::Fail => {
                 group.sent_back += 1;
@@ -308,7 +326,7 @@ impl Recorder<'_> {
                     "subject": format!("{name} QA results: tests failed"), "result": "FAIL",
                     "test_results": results, "findings": findings, "summary": summary,
                 });
-                self.send(Mailbox::QaToDev, Some(id), body);
+                self.send(Mailbox::QaToDev, id, body);
             }
             QaVerdict::Blocked | QaVerdict::Flaky => {
                 let what = match verdict {
@@ -335,15 +353,17 @@ impl Recorder<'_> {
         group.security_issues_count =
             fields.get("security_issues_count").and_then(Value::as_u64).or(group.security_issues_count);
         let (decision, subject) = match verdict {
-            TechLeadVerdict::Approved => ("approved", "approved"),
+            TechLeadVerdict::Approved => {
+                // An imported group may have one although it is not blocked.
+                group.resolve_blockers(&format!("settled by the tech lead's approval: {feedback}"));
+                ("approved", "approved")
+            }
             TechLeadVerdict::ChangesRequested { .. } => {
                 group.sent_back += 1;
                 ("changes_requested", "changes requested")
             }
             TechLeadVerdict::Unblocked => {
-                for blocker in group.blockers.iter_mut().filter(|blocker| !blocker.resolved) {
-                    (blocker.resolved, blocker.resolution) = (true, Some(feedback.clone()));
-                }
+                group.resolve_blockers(&feedback);
                 ("unblocked", "unblocked")
             }
         };
@@ -360,7 +380,7 @@ impl Recorder<'_> {
         });
         // Guidance for QA is in the blocker's resolution.
         if !is_unblocking_qa {
-            self.send(Mailbox::TechleadToDev, Some(id), body);
+            self.send(Mailbox::TechleadToDev, id, body);
         }
     }
 
@@ -374,7 +394,7 @@ impl Recorder<'_> {
                 let body = json!({
                     "subject": format!("{name} is merged"), "status": "MERGED", "branch_name": branch,
                 });
-                self.send(Mailbox::ToPm, Some(id), body);
+                self.send(Mailbox::ToPm, id, body);
             }
             MergeVerdict::Refused => {
                 self.group(id).sent_back += 1;
@@ -387,7 +407,7 @@ impl Recorder<'_> {
                     "feedback": logs, "issues": [issue],
                     "actionable_items": ["Merge the integration branch, resolve it, run the checks, commit"],
                 });
-                self.send(Mailbox::TechleadToDev, Some(id), body);
+                self.send(Mailbox::TechleadToDev, id, body);
             }
         }
     }
@@ -410,7 +430,22 @@ impl Recorder<'_> {
         planned.map(|group| (group.name.clone(), group.branch_name.clone())).unwrap_or_default()
     }
 
-    fn send(&mut self, mailbox: Mailbox, group: Option<&GroupId>, body: Value) {
+    /// Sends what the step hands over, after the messages that it wrote itself. The last of these is the hand-over in the
+    /// step's own words: both become one message.
+    fn send(&mut self, mailbox: Mailbox, group: &GroupId, body: Value) {
+        let is_here = |(to, _): &mut (Mailbox, _)| *to == mailbox;
+        let mut written: Vec<_> = self.written.extract_if(.., is_here).map(|(_, body)| body).collect();
+        let mut last = written.pop().map(|message| mailbox.body(message)).unwrap_or_default();
+        for message in written {
+            self.append(mailbox, Some(group), mailbox.body(message));
+        }
+        if let Value::Object(body) = body {
+            last.extend(body);
+        }
+        self.append(mailbox, Some(group), last);
+    }
+
+    fn append(&mut self, mailbox: Mailbox, group: Option<&GroupId>, body: Map<String, Value>) {
         let part = self.document.send(mailbox, group, self.at, body);
         self.touched.insert(part);
     }

@@ -222,3 +222,50 @@ fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
     assert_eq!(run.active(), ["B.developer"]);
     assert_eq!(run.file("pm_state.json")["success_criteria"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn every_message_that_a_turn_adds_is_appended_in_order() {
+    let mut run = at_work("qa");
+    let path = "coordination/messages/qa_to_techlead.json";
+    let messages = json!([
+        { "id": "mine", "read": true, "from": "ceo", "subject": "Slow", "result": "so so", "seconds": 9 },
+        { "id": "mine", "subject": "Look at the retry", "test_results": "none" },
+        { "id": "mine", "result": "PASS", "seconds": 2 },
+    ]);
+    let to_dev = json!([{ "subject": "Well done" }]);
+    let add = |messages: &Value| {
+        let add = json!([{ "op": "add", "path": "/messages", "value": messages }]);
+        CopyEdit::Patch(serde_json::from_value(add).unwrap())
+    };
+    let edits = BTreeMap::from([
+        (path.to_owned(), add(&messages)),
+        ("coordination/messages/qa_to_dev.json".to_owned(), add(&to_dev)),
+    ]);
+    run.try_say("A.qa", json!({}), edits).unwrap();
+    assert_eq!(run.active(), ["A.tech_lead"]);
+
+    let file = run.file("messages/qa_to_techlead.json");
+    let sent = file["messages"].as_array().unwrap();
+    let subjects: Vec<_> = sent.iter().map(|message| message["subject"].as_str().unwrap()).collect();
+    assert_eq!(subjects, ["Slow", "Look at the retry", "group A QA results: all tests passed"]);
+    let seconds: Vec<_> = sent.iter().map(|message| message["seconds"].as_u64()).collect();
+    assert_eq!(seconds, [Some(9), None, Some(2)], "members that the seed does not have are kept");
+    let results: Vec<_> = sent.iter().map(|message| message["result"].as_str()).collect();
+    assert_eq!(results, [None, None, Some("PASS")], "what the schema refuses is left out");
+    for message in sent {
+        let ends = (&message["from"], &message["to"], &message["group_id"]);
+        assert_eq!(ends, (&json!("qa_expert"), &json!("tech_lead"), &json!("A")), "{message}");
+        assert_eq!(message["read"], true, "the tech lead has received it");
+    }
+    let file = run.file("messages/qa_to_dev.json");
+    assert_eq!(
+        (&file["messages"][0]["subject"], &file["messages"][0]["read"]),
+        (&json!("Well done"), &json!(false))
+    );
+    let ids: std::collections::BTreeSet<_> =
+        run.document().messages.iter().map(|message| &message.id).collect();
+    assert_eq!(ids.len(), run.document().messages.len(), "{ids:?}");
+    assert!(!ids.contains(&"mine".to_owned()), "ids are the engine's");
+    let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
+    assert!(prompt.contains("Slow") && prompt.contains("Look at the retry"), "{prompt}");
+}

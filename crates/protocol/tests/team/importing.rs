@@ -240,6 +240,29 @@ fn every_possible_status_leads_to_a_state_that_goes_on() {
     );
 }
 
+/// Nothing else resolves it: the blocked role was at work again when the store was imported.
+#[test]
+fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
+    let blocker = json!({ "description": "no database here", "resolved": false });
+    let mut run = import(&store(json!({
+        "pm_state.json": { "task_groups": [{ "id": "A" }] },
+        "group_status.json": { "A": { "status": "dev_working", "blockers": [blocker] } },
+    })));
+    start(&mut run);
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
+    assert!(prompt.contains("`approved` says that these blockers are settled, too"), "{prompt}");
+    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "issues": [] }));
+    assert_eq!(run.file("group_status.json")["A"]["blockers"][0]["resolved"], false);
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "It has one now." }));
+    run.say("A.merge", json!({}));
+    let blocker = &run.file("group_status.json")["A"]["blockers"][0];
+    let resolution = "settled by the tech lead's approval: It has one now.";
+    assert_eq!((&blocker["resolved"], &blocker["resolution"]), (&json!(true), &json!(resolution)));
+    assert_eq!(run.active(), ["pm.check"]);
+}
+
 #[test]
 fn what_is_left_of_a_damaged_store_is_imported() {
     let mut texts = examples();

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::super::definition::GroupId;
 use super::super::step::{PmStep, Role, Step};
 use super::{Document, compact, message_part};
+use crate::check::schema;
 use crate::{Stamp, StepId, Turn};
 
 /// A file in `messages/`.
@@ -39,6 +40,33 @@ impl Mailbox {
     /// Returns whether the seed has the file.
     pub(super) fn is_seed_file(name: &str) -> bool {
         ![Self::QaToDev, Self::ToPm].iter().any(|own| own.file() == name)
+    }
+
+    /// Returns the schema of the file; that of an own file allows everything.
+    pub(in crate::team) fn schema(self) -> &'static str {
+        match self {
+            Self::DevToQa => include_str!("../../../../../docs/schema/team/dev_to_qa.schema.json"),
+            Self::QaToTechlead => include_str!("../../../../../docs/schema/team/qa_to_techlead.schema.json"),
+            Self::TechleadToDev => {
+                include_str!("../../../../../docs/schema/team/techlead_to_dev.schema.json")
+            }
+            Self::QaToDev | Self::ToPm => "{}",
+        }
+    }
+
+    /// Returns what an agent wrote as the body of a message: without the members that the engine sets, and without those
+    /// that the schema does not allow.
+    pub(in crate::team) fn body(self, mut written: Map<String, Value>) -> Map<String, Value> {
+        for name in ["id", "group_id", "from", "to", "timestamp", "read"] {
+            written.remove(name);
+        }
+        let schema = serde_json::from_str(self.schema()).expect("BUG: the schema is JSON");
+        for violation in schema::violations(&schema, &json!({ "messages": [&written] })) {
+            let below = violation.pointer.strip_prefix("/messages/0/").unwrap_or_default();
+            let name = below.split('/').next().unwrap_or_default();
+            written.remove(&name.replace("~1", "/").replace("~0", "~"));
+        }
+        written
     }
 
     fn ends(self) -> (&'static str, &'static str) {
@@ -96,15 +124,9 @@ impl Document {
         mailbox: Mailbox,
         group: Option<&GroupId>,
         at: Stamp,
-        body: Value,
+        body: Map<String, Value>,
     ) -> String {
         let number = self.messages.len();
-        let body = match body {
-            Value::Object(body) => body,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Map::new()
-            }
-        };
         self.messages.push(Message {
             mailbox,
             group: group.cloned(),

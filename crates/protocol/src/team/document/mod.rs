@@ -449,6 +449,16 @@ impl GroupPart {
         self.stage == Stage::Complete || self.hold.is_closed()
     }
 
+    pub(super) fn open_blockers(&self) -> impl Iterator<Item = &Blocker> {
+        self.blockers.iter().filter(|blocker| !blocker.resolved)
+    }
+
+    pub(super) fn resolve_blockers(&mut self, resolution: &str) {
+        for blocker in self.blockers.iter_mut().filter(|blocker| !blocker.resolved) {
+            (blocker.resolved, blocker.resolution) = (true, Some(resolution.to_owned()));
+        }
+    }
+
     /// Returns whether a role of the group has ever started.
     pub(super) fn has_begun(&self) -> bool {
         self.start_time.is_some()

@@ -51,6 +51,37 @@ pub(in crate::team) fn shown(document: &Document, step: &Step) -> Vec<(String, V
     }
 }
 
+/// A file that an attempt has edited.
+struct EditedFile {
+    name: String,
+    before: Value,
+    after: Value,
+}
+
+fn edited(
+    document: &Document,
+    step: &Step,
+    edits: &BTreeMap<String, CopyEdit>,
+) -> Result<Vec<EditedFile>, String> {
+    let mut files = Vec::new();
+    if edits.is_empty() {
+        return Ok(files);
+    }
+    for (name, before) in shown(document, step) {
+        let path = format!("{DIRECTORY}/{name}");
+        let mut after = before.clone();
+        match edits.get(&path) {
+            None | Some(CopyEdit::Deleted) => continue,
+            Some(CopyEdit::Patch(patch)) => json_patch::patch(&mut after, patch)
+                .map_err(|error| format!("the edit of `{path}` cannot be applied: {error}"))?,
+            Some(CopyEdit::Text(_)) => return Err(format!("`{path}` is not JSON any more")),
+            Some(CopyEdit::Unreadable(why)) => return Err(format!("`{path}` cannot be read: {why}")),
+        }
+        files.push(EditedFile { name, before, after });
+    }
+    Ok(files)
+}
+
 /// Reads edits as the fields of a report. Fails if a file cannot be read.
 pub(in crate::team) fn fields(
     document: &Document,
@@ -58,28 +89,44 @@ pub(in crate::team) fn fields(
     edits: &BTreeMap<String, CopyEdit>,
 ) -> Result<Map<String, Value>, String> {
     let mut fields = Map::new();
-    if edits.is_empty() {
-        return Ok(fields);
-    }
-    for (name, mut value) in shown(document, step) {
-        let path = format!("{DIRECTORY}/{name}");
-        let before = value.clone();
-        match edits.get(&path) {
-            None | Some(CopyEdit::Deleted) => continue,
-            Some(CopyEdit::Patch(patch)) => json_patch::patch(&mut value, patch)
-                .map_err(|error| format!("the edit of `{path}` cannot be applied: {error}"))?,
-            Some(CopyEdit::Text(_)) => return Err(format!("`{path}` is not JSON any more")),
-            Some(CopyEdit::Unreadable(why)) => return Err(format!("`{path}` cannot be read: {why}")),
-        }
+    for file in edited(document, step, edits)? {
+        let EditedFile { name, before, after } = &file;
         match step {
-            Step::Pm(_) => of_manager(&name, &before, &value, &mut fields),
+            Step::Pm(_) => of_manager(name, before, after, &mut fields),
             Step::Group(id, role) if name == "group_status.json" => {
-                of_group(*role, &before[id.as_str()], &value[id.as_str()], &mut fields);
+                of_group(*role, &before[id.as_str()], &after[id.as_str()], &mut fields);
             }
-            Step::Group(_, role) => of_message(*role, &name, &before, &value, &mut fields),
+            Step::Group(_, role) => {
+                // What a later message does not say, an earlier one may.
+                for message in file.new_messages().iter().rev() {
+                    of_message(*role, name, message, &mut fields);
+                }
+            }
         }
     }
     Ok(fields)
+}
+
+/// Returns the messages that edits add, in the order of the files. A file that cannot be read adds none.
+pub(in crate::team) fn new_messages(
+    document: &Document,
+    step: &Step,
+    edits: &BTreeMap<String, CopyEdit>,
+) -> Vec<(Mailbox, Map<String, Value>)> {
+    let files = edited(document, step, edits).unwrap_or_default();
+    let of_file = |file: &EditedFile| {
+        let mailbox = Mailbox::ALL.into_iter().find(|mailbox| mailbox.file() == file.name)?;
+        let messages = file.new_messages().iter().filter_map(Value::as_object);
+        Some(messages.map(|message| (mailbox, message.clone())).collect::<Vec<_>>())
+    };
+    files.iter().filter_map(of_file).flatten().collect()
+}
+
+impl EditedFile {
+    fn new_messages(&self) -> &[Value] {
+        let old = self.before["messages"].as_array().map_or(0, Vec::len);
+        self.after["messages"].as_array().and_then(|messages| messages.get(old..)).unwrap_or_default()
+    }
 }
 
 fn set(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
@@ -175,12 +222,7 @@ fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, 
     }
 }
 
-fn of_message(role: Role, name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
-    let old = before["messages"].as_array().map_or(0, Vec::len);
-    let Some(new) = after["messages"].as_array().filter(|new| new.len() > old).and_then(|new| new.last())
-    else {
-        return;
-    };
+fn of_message(role: Role, name: &str, new: &Value, fields: &mut Map<String, Value>) {
     let mut take = |field: &str, from: &Value| {
         if !from.is_null() && !fields.contains_key(field) {
             set(fields, field, from.clone());
