@@ -37,6 +37,6 @@ pub use run::{
     AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
     HaltedBy, History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError,
     ResolvedWrite, RunAtRevision, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit,
-    for_each_entry, open, read_document, rebuild_document, record_refusal, request,
+    for_each_entry, not_merged, open, read_document, rebuild_document, record_refusal, request,
 };
 pub use views::marks_of_host;

@@ -115,6 +115,7 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
         ));
     }
     run_at.machine().result().iter().map(present::line).for_each(output::data);
+    overview.not_merged.iter().map(|why| present::attention(why)).for_each(output::data);
     let views = run_at.machine().document().views();
     for view in views.iter().take(MAX_SHOWN_VIEWS) {
         output::data(styled(DIM, &view.path));

@@ -28,6 +28,8 @@ pub(crate) struct Progress {
     run: RunId,
     repo: String,
     format: Format,
+    /// Why git refused to fast-forward the base branch.
+    not_merged: Option<String>,
 }
 
 /// A change of the run's engine, which is another process.
@@ -69,7 +71,7 @@ impl Progress {
         } else {
             Format::Plain
         };
-        Self { run: run.clone(), repo: workspace.repo.display().to_string(), format }
+        Self { run: run.clone(), repo: workspace.repo.display().to_string(), format, not_merged: None }
     }
 
     /// Prints a line, unless the output is JSON.
@@ -165,6 +167,9 @@ impl Progress {
         let remote = hosts::remote(store, &run_at.state);
         if matches!(self.format, Format::Json) {
             let mut fields = machine.result_fields();
+            if let Some(why) = &self.not_merged {
+                fields.insert("not_merged".to_owned(), why.as_str().into());
+            }
             if exit == EngineExit::Remote {
                 fields.insert("remote".to_owned(), serde_json::json!(remote));
             }
@@ -207,6 +212,7 @@ impl Progress {
             }
         }
         machine.result().iter().for_each(|line| output::data(present::line(line)));
+        self.not_merged.iter().for_each(|why| output::data(present::attention(why)));
         if is_program_missing {
             output::note(format_args!(
                 "[{}] run `callboard doctor` to list the installed agents, then `callboard retry {}`",
@@ -262,6 +268,11 @@ const MIN_STATUS_WIDTH: usize = 9;
 
 impl Observer for Progress {
     fn notice(&mut self, notice: Notice<'_>) {
+        if let Notice::Committed { entry, .. } = &notice
+            && let Some(why) = runner::not_merged(entry)
+        {
+            self.not_merged = Some(why.to_owned());
+        }
         match notice {
             Notice::Committed { machine, revision, entry } => match &mut self.format {
                 Format::Json => {

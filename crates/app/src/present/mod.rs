@@ -46,6 +46,11 @@ pub(crate) fn line(Line(parts): &Line) -> String {
     parts.collect()
 }
 
+/// Renders a sentence that the user should notice.
+pub(crate) fn attention(sentence: &str) -> String {
+    line(&Line::toned(Tone::Attention, "!").then(format!(" {sentence}")))
+}
+
 /// Returns the colour of a tone.
 pub(crate) fn style(tone: Tone) -> Style {
     match tone {

@@ -33,6 +33,9 @@ pub(crate) struct RunOverview {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) remote: BTreeMap<String, Vec<AttemptId>>,
     pub(crate) last_error: Option<LastError>,
+    /// Why git refused to fast-forward the base branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not_merged: Option<String>,
     pub(crate) gates: Vec<Gate>,
 }
 
@@ -119,6 +122,7 @@ impl RunOverview {
             engine,
             remote: hosts::remote(&handle.store, &run_at.state),
             last_error: last_error::find(handle, &run_at, &history),
+            not_merged: history.not_merged,
             recovered: history
                 .recovered
                 .iter()

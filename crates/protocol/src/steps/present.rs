@@ -3,14 +3,13 @@
 use serde_json::{Value, json};
 
 use super::import::GATE_FAILURE;
-use super::load::FAST_FORWARD;
 use super::phases::loops;
 use super::workflow::ENGINE;
 use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
 };
 use crate::present::{Line, LoopBack, Present, StatusKind, StepOutline, StepSummary, Tone};
-use crate::rules::{NOT_MERGED, Never};
+use crate::rules::Never;
 use crate::{RunId, Stamp, StepId};
 
 impl Present for Steps {
@@ -72,13 +71,6 @@ impl Present for Steps {
             error: step.last_error.clone(),
             note: skipped.map(|why| why.strip_prefix("Skipped ").unwrap_or(why).to_owned()),
         }
-    }
-
-    /// Says why the base branch was not fast-forwarded.
-    fn result(document: &Document) -> Vec<Line> {
-        let logs = document.steps.get(FAST_FORWARD).map(|step| step.logs.as_slice()).unwrap_or_default();
-        let refused = logs.iter().filter(|log| log.starts_with(NOT_MERGED));
-        refused.map(|log| Line::toned(Tone::Attention, "!").then(format!(" {log}"))).collect()
     }
 
     fn verdict_text(verdict: &Verdict) -> &'static str {

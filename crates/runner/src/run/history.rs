@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
 use protocol::run::{Change, Exit, RunStatus};
-use protocol::{AttemptId, Revision, RunId, Stamp, StepId, StepKind};
+use protocol::{AttemptId, NOT_MERGED, Revision, RunId, Stamp, StepId, StepKind};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::run::{LoadError, decode};
@@ -28,6 +28,8 @@ pub struct History {
     pub recovered: Vec<(Revision, RecoverySource)>,
     /// The engine that wrote the last engine entry.
     pub engine: Option<EngineRecord>,
+    /// Why git refused to fast-forward the base branch, in a sentence.
+    pub not_merged: Option<String>,
 }
 
 /// The history of one attempt.
@@ -137,6 +139,9 @@ impl History {
             Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {}
         }
         let evidence = entry.input.evidence();
+        if ends_effect(entry) {
+            self.not_merged = not_merged(entry).map(str::to_owned);
+        }
         if let Some(attempted) = self.attempt(&id) {
             attempted.over = Some(AttemptEnd {
                 revision,
@@ -172,6 +177,16 @@ impl History {
     pub fn newest_of(&self, step: &StepId) -> Option<&AttemptRecord> {
         self.attempts.iter().rev().find(|attempted| attempted.id.step == *step)
     }
+}
+
+/// Returns why git refused to fast-forward the base branch, if that is what the entry records.
+pub fn not_merged(entry: &Entry) -> Option<&str> {
+    let report = entry.input.evidence()?.report.as_ref().filter(|_| ends_effect(entry))?;
+    report.logs.iter().map(String::as_str).find(|log| log.starts_with(NOT_MERGED))
+}
+
+fn ends_effect(entry: &Entry) -> bool {
+    entry.changes.iter().any(|change| matches!(change, Change::Ended { kind: StepKind::Effect, .. }))
 }
 
 /// Reads the stored entries between two revisions, page by page.

@@ -20,7 +20,6 @@ mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
 pub use schema::schema;
-pub(super) use worktrees::FAST_FORWARD;
 pub use worktrees::add_effects;
 
 use crate::ids::StepId;

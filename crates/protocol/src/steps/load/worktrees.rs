@@ -10,7 +10,7 @@ use crate::located::{Located, Problems, Rule};
 use crate::steps::workflow::{ENGINE, StepEffect, StepSpec};
 
 /// The id of the step that fast-forwards the base branch.
-pub(in crate::steps) const FAST_FORWARD: &str = "fast-forward";
+const FAST_FORWARD: &str = "fast-forward";
 
 fn merge_id(step: &str) -> String {
     format!("{step}.merge")
