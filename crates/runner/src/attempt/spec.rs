@@ -11,6 +11,7 @@ use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{
     Adapter, Assignment, Dependency, DependencyAnswer, Pass, RehearsalScript, ReportRule, environment,
 };
+use supervisor::checks::Stop;
 use supervisor::copies::{self, CopyError};
 use supervisor::git::{BranchChanges, RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
@@ -140,9 +141,12 @@ impl AttemptSpec {
         }
     }
 
-    /// Makes the worktree of the attempt, and returns the variables that git needs there. May block.
-    pub(super) fn prepare_tree(&self) -> Result<Vec<(String, String)>, TreeError> {
-        let Some(trees) = &self.trees else { return Ok(Vec::new()) };
+    /// Makes the worktree of the attempt, and returns the variables that git needs there. May block; `stop` ends the setup
+    /// command.
+    pub(super) fn prepare_tree(&self, stop: Stop) -> Result<Vec<(String, String)>, TreeError> {
+        let Some(trees) = self.trees.clone().map(|trees| trees.stopped_by(stop)) else {
+            return Ok(Vec::new());
+        };
         trees.prepare(self.brief.worktree.as_ref())?;
         if let Some(reset) = &self.brief.reset {
             trees.reset_work(reset)?;

@@ -184,6 +184,11 @@ impl AttemptTask {
                         // The preparation of the worktree may have taken longer than the timeout.
                         self.wake_shim_at_timeout();
                     }
+                    HandleEvent::Ended(AttemptEnd::Voided) => {
+                        // No agent has worked in the worktree, and its setup may have been stopped.
+                        self.discard_copies().await;
+                        return Ok(ProcessEnd::Ended(AttemptEnd::Voided));
+                    }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
                 () = until(self.wake_shim_at) => {
@@ -204,12 +209,16 @@ impl AttemptTask {
     }
 
     /// Starts the attempt. Returns its end if it cannot be started.
-    async fn start(&self, handle: &mut AttemptHandle) -> Result<Option<ProcessEnd>, WatchFailed> {
+    async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<ProcessEnd>, WatchFailed> {
         if self.kill_unclaimed().await? {
             return Ok(Some(ProcessEnd::Ended(AttemptEnd::Vanished)));
         }
-        let prepared = self.run_blocking(AttemptSpec::prepare_tree).await;
-        match prepared.map_err(NotStarted::from).and_then(|git| self.spec.start(handle, git)) {
+        let started = match self.prepare_tree(handle).await? {
+            // Its claim is void.
+            None => return Ok(None),
+            Some(prepared) => prepared.and_then(|git| self.spec.start(handle, git)),
+        };
+        match started {
             Ok(()) => Ok(None),
             Err(NotStarted::NoAdapter(missing)) => Err(WatchFailed::NoAdapter(missing)),
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
@@ -219,6 +228,34 @@ impl AttemptTask {
             }
             // An earlier shim was slow and has the claim after all.
             Err(_) => Ok(None),
+        }
+    }
+
+    /// Prepares the worktree. A request to stop ends the setup command and voids the claim; then there is no result.
+    async fn prepare_tree(
+        &mut self,
+        handle: &AttemptHandle,
+    ) -> Result<Option<Result<Vec<(String, String)>, NotStarted>>, WatchFailed> {
+        let stop = match Stop::new() {
+            Ok(stop) => stop,
+            Err(error) => return Ok(Some(Err(error.into()))),
+        };
+        let (spec, requested) = (Arc::clone(&self.spec), stop.clone());
+        let mut preparation = tokio::task::spawn_blocking(move || spec.prepare_tree(stop));
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some(shutdown) = self.shutdowns.recv() => {
+                    requested.request();
+                    is_stopped = true;
+                    handle.request_stop(shutdown)?;
+                }
+                prepared = &mut preparation => {
+                    let prepared = prepared.expect("BUG: an action on the worktree has panicked");
+                    return Ok((!is_stopped).then_some(prepared.map_err(NotStarted::from)));
+                }
+            }
         }
     }
 

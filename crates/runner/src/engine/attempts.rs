@@ -114,7 +114,7 @@ impl Engine<'_> {
             attempt: attempt.clone(),
             arguments: effect.as_ref().map(|effect| effect.arguments.clone()).unwrap_or_default(),
             repo_dir: PathBuf::from(&spec.options.location.repo_dir),
-            trees: spec.options.trees(),
+            trees: spec.options.trees().map(|trees| trees.stopped_by(stop.clone())),
             rehearsal: spec.options.is_rehearsal(),
             checks: spec.options.checks.clone(),
             dir: AttemptDir::new(&self.engine_config.attempts_dir(), run, attempt),

@@ -11,6 +11,7 @@ mod step;
 mod tests;
 
 pub use run::{CheckError, Runner, Stop};
+pub(crate) use run::{Waited, wait_for_leader};
 pub use step::{ARGUMENT, main, write_specs};
 
 use protocol::checks::{CheckResult, CheckSpec};

@@ -159,24 +159,39 @@ impl Runner<'_> {
 
     /// Waits for the end of the command and ends what is left of its group. Returns `None` if a stop was requested.
     fn wait(&self, mut child: Child, timeout: Duration) -> io::Result<Option<End>> {
-        let group = Pid::from_child(&child);
-        let process = Process::child(group)?;
-        let deadline = Instant::now().checked_add(timeout);
-        let ready = os::poll_until(&[process.as_fd(), self.stop.reader.as_fd()], deadline)?;
-        let (has_ended, is_stopped) = (ready[0], ready[1]);
-        if !has_ended {
-            signal_group(group, Signal::TERM)?;
-            os::poll_until(&[process.as_fd()], Some(Instant::now() + GRACE))?;
-        }
-        // Its pid, and so the id of the group, is not given to another process before it is reaped.
-        signal_group(group, Signal::KILL)?;
+        let waited = wait_for_leader(&child, &self.stop, Instant::now().checked_add(timeout))?;
+        signal_group(Pid::from_child(&child), Signal::KILL)?;
         let status = child.wait()?;
-        Ok(match (has_ended, is_stopped) {
-            (true, _) => Some(End::Exited(status)),
-            (false, true) => None,
-            (false, false) => Some(End::TimedOut),
+        Ok(match waited {
+            Waited::Ended => Some(End::Exited(status)),
+            Waited::Stopped => None,
+            Waited::TimedOut => Some(End::TimedOut),
         })
     }
+}
+
+/// Why the wait for a command is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Ended,
+    Stopped,
+    TimedOut,
+}
+
+/// Waits until the leader of a process group has ended. If a stop is requested or the deadline passes before, ends the group:
+/// TERM, grace, KILL. Does not reap the leader: until then its pid, and so the id of the group, is not given to another process.
+pub(crate) fn wait_for_leader(child: &Child, stop: &Stop, deadline: Option<Instant>) -> io::Result<Waited> {
+    let group = Pid::from_child(child);
+    let process = Process::child(group)?;
+    let ready = os::poll_until(&[process.as_fd(), stop.reader.as_fd()], deadline)?;
+    let (has_ended, is_stopped) = (ready[0], ready[1]);
+    if has_ended {
+        return Ok(Waited::Ended);
+    }
+    signal_group(group, Signal::TERM)?;
+    os::poll_until(&[process.as_fd()], Some(Instant::now() + GRACE))?;
+    signal_group(group, Signal::KILL)?;
+    Ok(if is_stopped { Waited::Stopped } else { Waited::TimedOut })
 }
 
 /// How a command ended.

@@ -1,6 +1,7 @@
 //! On real repositories.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +10,7 @@ use protocol::{AttemptId, AttemptNo, RunId, StepId, Turn};
 use tempfile::TempDir;
 
 use super::*;
+use crate::checks::Stop;
 
 /// A repository with one commit, in a directory with spaces.
 struct Scratch {
@@ -200,6 +202,26 @@ fn the_setup_command_runs_once_in_each_worktree_and_its_output_is_kept() {
     let failing = scratch.trees(MergeStrategy::Merge, &["false"]);
     fs::remove_file(dir.join("state/step-a.setup.done")).unwrap();
     assert!(matches!(failing.prepare(Some(&worktree("a"))).unwrap_err(), TreeError::Setup { .. }));
+}
+
+#[test]
+fn a_stopped_setup_command_ends_with_what_it_has_started_and_runs_again() {
+    let scratch = Scratch::new();
+    let pipe = scratch.root.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let script = format!("[ -e ../again ] && exit; exec 3>'{}'; echo >&3; sleep 1000 & wait", pipe.display());
+    let trees = scratch.trees(MergeStrategy::Merge, &["sh", "-c", &script]);
+    let stop = Stop::new().unwrap();
+    let stopped = trees.clone().stopped_by(stop.clone());
+    let preparation = std::thread::spawn(move || stopped.prepare(Some(&worktree("a"))));
+    let mut alive = fs::File::open(&pipe).unwrap();
+    alive.read_exact(&mut [0]).unwrap();
+    stop.request();
+    assert!(matches!(preparation.join().unwrap(), Err(TreeError::SetupStopped)));
+    // No process has the pipe any more.
+    assert_eq!(alive.read(&mut [0]).unwrap(), 0);
+    fs::write(scratch.root.path().join("work trees/trial/again"), "").unwrap();
+    assert!(trees.stopped_by(Stop::new().unwrap()).prepare(Some(&worktree("a"))).is_ok());
 }
 
 #[test]

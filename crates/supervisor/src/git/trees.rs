@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use protocol::brief::Worktree;
 use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
 use super::{Git, GitError, TreeLock};
-use crate::checks::CheckError;
+use crate::checks::{CheckError, Stop, Waited, wait_for_leader};
 
 /// The reason of a worktree's lock, followed by the run.
 pub(super) const LOCK_REASON: &str = "callboard run ";
@@ -63,6 +64,8 @@ pub enum TreeError {
     Io { path: PathBuf, source: io::Error },
     #[error("the setup command of the worktree failed ({status}); its output is in `{}`", log.display())]
     Setup { status: String, log: PathBuf },
+    #[error("the setup command of the worktree was stopped")]
+    SetupStopped,
     #[error("`{}` still has conflict markers: {files}", tree.display())]
     Markers { tree: PathBuf, files: String },
     #[error("cannot check the merged tree")]
@@ -76,6 +79,8 @@ pub struct RunTrees {
     /// The main repository.
     pub(super) repo: PathBuf,
     pub(super) options: WorktreeOptions,
+    /// Ends the setup command.
+    stop: Option<Stop>,
 }
 
 /// One worktree of a run.
@@ -105,7 +110,13 @@ impl<'a> From<Option<&'a Worktree>> for Tree<'a> {
 
 impl RunTrees {
     pub fn new(run: RunId, repo: PathBuf, options: WorktreeOptions) -> Self {
-        Self { run, repo, options }
+        Self { run, repo, options, stop: None }
+    }
+
+    /// Returns these worktrees with a stop that ends their setup command. It runs again the next time.
+    #[must_use]
+    pub fn stopped_by(self, stop: Stop) -> Self {
+        Self { stop: Some(stop), ..self }
     }
 
     /// Returns the name of the run's integration branch.
@@ -225,27 +236,36 @@ impl RunTrees {
         TreeLock::take(&path).map_err(|source| TreeError::Io { path, source })
     }
 
-    /// Runs the setup command once. Its output is kept.
+    /// Runs the setup command until it has succeeded once. Its output is kept.
     fn set_up(&self, tree: Tree<'_>, path: &Path, lock: &TreeLock) -> Result<(), TreeError> {
         let [program, args @ ..] = self.options.setup.as_slice() else { return Ok(()) };
         let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, "setup.done"));
         if done.exists() {
             return Ok(());
         }
-        let run = || {
+        if self.stop.as_ref().is_some_and(Stop::is_requested) {
+            return Err(TreeError::SetupStopped);
+        }
+        let run = || -> io::Result<Option<ExitStatus>> {
             let output = fs::File::create(&log)?;
-            Command::new(program)
+            // A group of its own, so that the command is stopped with what it has started.
+            let mut child = Command::new(program)
                 .args(args)
                 .current_dir(path)
                 .stdin(lock.stdin()?)
                 .stdout(Stdio::from(output.try_clone()?))
                 .stderr(Stdio::from(output))
-                .status()
+                .process_group(0)
+                .spawn()?;
+            let waited = self.stop.as_ref().map(|stop| wait_for_leader(&child, stop, None)).transpose()?;
+            let status = child.wait()?;
+            Ok((waited != Some(Waited::Stopped)).then_some(status))
         };
-        let status =
-            run().map_err(|error| TreeError::Setup { status: error.to_string(), log: log.clone() })?;
-        if !status.success() {
-            return Err(TreeError::Setup { status: status.to_string(), log });
+        match run() {
+            Ok(Some(status)) if status.success() => {}
+            Ok(Some(status)) => return Err(TreeError::Setup { status: status.to_string(), log }),
+            Ok(None) => return Err(TreeError::SetupStopped),
+            Err(error) => return Err(TreeError::Setup { status: error.to_string(), log }),
         }
         fs::write(&done, "").map_err(|source| TreeError::Io { path: done, source })
     }

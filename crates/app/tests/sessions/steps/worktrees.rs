@@ -119,7 +119,34 @@ fn local_changes_that_forbid_the_fast_forward_are_named() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     let why =
         "not merged: The following untracked working tree files would be overwritten by merge: made.txt";
-    assert!(session.stdout.contains(why), "{}", session.transcript());
+    let shown = scene.callboard(&["show", "trial"]).run();
+    for output in [session, shown] {
+        assert!(output.stdout.contains(why), "{}", output.transcript());
+    }
+}
+
+#[test]
+fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, worktree: true"]);
+    let kit = scene.kit();
+    let setup = format!(
+        "[ -e {kit}/again ] || {{ echo $$ >{kit}/new; mv {kit}/new {kit}/begun; exec cat {kit}/never; }}",
+        kit = kit.display()
+    );
+    scene.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
+    let engine = scene.run(&[]).start();
+    let begun = scene.wait_for_note("begun").trim().parse().unwrap();
+    let setup = testkit::ProcessHandle::of(begun).expect("it hangs");
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    engine.wait();
+    setup.wait();
+    assert!(scene.agent_log().started().is_empty());
+    std::fs::write(kit.join("again"), "").unwrap();
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.agent_log().started(), ["a#1.2"]);
 }
 
 #[test]
