@@ -43,7 +43,7 @@ pub use attempt::{
     is_shortage, void,
 };
 pub use attempt::{copies, partial, report};
-pub use os::{DirWatch, DirWatcher, Identity, ProcessEnd, boot_id, raise_descriptor_limit};
+pub use os::{DirWatch, DirWatcher, Identity, ProcessEnd, boot_id, die_with_parent, raise_descriptor_limit};
 pub use os_text::OsText;
 pub use processes::{
     Mark, MarkedProcess, ProbeError, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,

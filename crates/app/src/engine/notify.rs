@@ -67,14 +67,17 @@ impl Notifier {
     fn start(&mut self, program: &str, arguments: &[String], item: &InboxItem) -> io::Result<()> {
         let Some(file) = self.claim(item)? else { return Ok(()) };
         // The command reads the file, so that a slow reader blocks nothing.
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .current_dir(&self.repo)
             .stdin(File::open(&file)?)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        // A killed engine ends no group. It has one thread, which lives as long as the engine.
+        supervisor::die_with_parent(command.as_std_mut());
+        let mut child = command.spawn()?;
         let group = Group::of(&child);
         self.running.spawn(async move {
             if tokio::time::timeout(TIMEOUT, child.wait()).await.is_ok() {

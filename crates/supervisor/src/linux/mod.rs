@@ -37,9 +37,10 @@ pub(crate) fn detach_and_become_subreaper() -> io::Result<()> {
     Ok(kernel::set_child_subreaper(Some(kernel::getpid()))?)
 }
 
-/// Makes the kernel kill the command's process when this process ends in any way.
+/// Makes the kernel kill the command's process when the thread that starts it ends in any way. What that process has started
+/// is not killed.
 #[expect(unsafe_code, reason = "the death signal can only be set by the child itself, between fork and exec")]
-pub(crate) fn die_with_parent(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let parent = kernel::getpid();
     let bind = move || {
         kernel::set_parent_process_death_signal(Some(Signal::KILL))?;

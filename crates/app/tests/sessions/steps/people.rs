@@ -273,13 +273,30 @@ fn a_command_is_notified_once_of_each_item() {
     assert!(config.stdout.contains("notify.command"), "{}", config.transcript());
 }
 
-#[test]
-fn a_command_that_hangs_is_killed_when_the_engine_ends() {
+/// A run whose `[notify]` command hangs after it has written its pid.
+fn with_hanging_command() -> Scene {
     let scene = with(APPROVAL);
-    let script = "#!/bin/sh\necho $$ >\"${0%/*}/teller\"\nexec cat \"${0%/*}/never\"\n";
+    let script = "#!/bin/sh\nkit=${0%/*}\necho $$ >$kit/new\nmv $kit/new $kit/teller\nexec cat $kit/never\n";
     scene.write_program("../kit/tell.sh", script);
     let tell = scene.kit().join("tell.sh");
     scene.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    scene
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_a_killed_engine() {
+    let scene = with_hanging_command();
+    let engine = started(&scene);
+    let teller = scene.wait_for_note("teller").trim().parse().unwrap();
+    let teller = ProcessHandle::of(teller).expect("it hangs");
+    engine.kill();
+    engine.wait();
+    teller.wait();
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_when_the_engine_ends() {
+    let scene = with_hanging_command();
     let session = scene.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("killed a `[notify]` command"), "{}", session.transcript());
