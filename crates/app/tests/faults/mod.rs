@@ -4,6 +4,7 @@
 mod built;
 mod clock;
 mod engine_config;
+mod every_commit;
 mod full_disk;
 mod git_commands;
 mod lingering;

@@ -1,6 +1,7 @@
 //! Runs on a real store, opened and driven in the test's own process.
 
 pub mod cycle;
+mod faulty_store;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -20,6 +21,8 @@ use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
 use supervisor::git::{MergeStrategy, WorktreeOptions};
 use tokio::runtime::Handle;
+
+pub use faulty_store::{Answer, FaultyStore};
 
 use crate::scene::Scene;
 

@@ -4,7 +4,6 @@ mod edits;
 mod embedded_hosts;
 mod embedded_restore;
 mod engine_commits;
-mod faulty_store;
 mod harness;
 mod requests;
 mod revisions;

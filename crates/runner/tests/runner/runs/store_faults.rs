@@ -9,9 +9,9 @@ use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notic
 use store::{CommitError, Store, Tenure, Unavailable};
 use testkit::TempStore;
 use testkit::harness::cycle::start_planning;
+use testkit::harness::{Answer, FaultyStore};
 use tokio::sync::mpsc;
 
-use super::faulty_store::{Answer, FaultyStore};
 use super::harness::{failing_engine_config, open_run_with, person};
 use crate::cycle_document;
 

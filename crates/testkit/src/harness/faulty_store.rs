@@ -1,10 +1,12 @@
 //! A faulty store: a proxy in front of a real one that answers commits wrongly.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use protocol::entry::Entry;
 use protocol::run::Request;
 use protocol::{KINDS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
@@ -13,65 +15,115 @@ use store::{
     Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
     WriteId,
 };
+use tokio::sync::Notify;
 
-use super::harness::person;
+use super::person;
 
 /// A wrong answer to a commit. Unless it says otherwise, the commit is not forwarded.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// No answer: the outcome is unknown.
     Nothing,
     /// No answer, though the commit was forwarded.
     NothingAfterCommit,
     /// A conflict, though no other client has written.
     Conflict,
+    /// The engine is killed before the commit.
+    KilledBefore,
+    /// The engine is killed after the commit, and does not learn of it.
+    KilledAfter,
 }
 
-#[derive(Debug)]
-pub(crate) struct FaultyStore {
-    pub(crate) store: AnyStore,
+/// Returns the answer to the commit of an entry, if it is a wrong one.
+type Choose = Box<dyn FnMut(&Entry) -> Option<Answer> + Send>;
+
+pub struct FaultyStore {
+    pub store: AnyStore,
     /// For the next commits; later ones are forwarded.
     answers: Mutex<VecDeque<Answer>>,
+    choose: Mutex<Option<Choose>>,
+    /// Notified when the engine is to be killed: the caller drops it.
+    pub killed: Notify,
     /// Whether an entry is committed during every load.
     commits_during_loads: AtomicBool,
 }
 
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
 impl FaultyStore {
-    pub(crate) fn new(store: AnyStore) -> Arc<Self> {
-        Arc::new(Self { store, answers: Mutex::default(), commits_during_loads: AtomicBool::default() })
+    pub fn new(store: AnyStore) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            answers: Mutex::default(),
+            choose: Mutex::default(),
+            killed: Notify::new(),
+            commits_during_loads: AtomicBool::default(),
+        })
+    }
+
+    /// Returns a store that chooses its answer by the entry of each commit.
+    pub fn choosing(
+        store: AnyStore,
+        choose: impl FnMut(&Entry) -> Option<Answer> + Send + 'static,
+    ) -> Arc<Self> {
+        let faulty = Self::new(store);
+        *faulty.choose.lock().expect("no thread has panicked") = Some(Box::new(choose));
+        faulty
+    }
+
+    fn answer(&self, commit: &Commit) -> Option<Answer> {
+        let mut choose = self.choose.lock().expect("no thread has panicked");
+        match choose.as_mut() {
+            Some(choose) => choose(&Entry::decode(&commit.entry).expect("an entry of ours")),
+            None => self.answers.lock().expect("no thread has panicked").pop_front(),
+        }
+    }
+
+    async fn kill(&self) -> ! {
+        self.killed.notify_one();
+        std::future::pending().await
     }
 
     /// Loads a run whose journal commits here.
-    pub(crate) async fn journal(self: &Arc<Self>, run: &RunId) -> Journal {
+    pub async fn journal(self: &Arc<Self>, run: &RunId) -> Journal {
         let store: Arc<dyn Store> = Arc::<Self>::clone(self);
-        Journal::load(&store, &Clock::system(), KINDS, run).await.unwrap().unwrap()
+        Journal::load(&store, &Clock::system(), KINDS, run)
+            .await
+            .expect("the store answers")
+            .expect("the run exists")
     }
 
     /// From now on, every load of a run with a step `b` is stale when it returns: an entry is committed meanwhile.
-    pub(crate) fn commit_during_loads(&self) {
+    pub fn commit_during_loads(&self) {
         self.commits_during_loads.store(true, Ordering::Relaxed);
     }
 
     async fn commit_something(&self, run: &RunId) {
         let journal = Journal::load(&self.store, &Clock::system(), KINDS, run).await;
-        let mut journal = journal.unwrap().unwrap();
-        let skip = Request::Skip { step: StepId::new("b").unwrap() };
+        let mut journal = journal.expect("the store answers").expect("the run exists");
+        let skip = Request::Skip { step: StepId::new("b").expect("a name") };
         let revision = journal.position.revision;
-        runner::request(&mut journal, person(), skip.clone(), None).await.unwrap();
+        runner::request(&mut journal, person(), skip.clone(), None).await.expect("it is granted or refused");
         if journal.position.revision == revision {
             // The step was skipped the last time.
-            runner::record_refusal(&mut journal, person(), skip, "a.1".to_owned()).await.unwrap();
+            runner::record_refusal(&mut journal, person(), skip, "a.1".to_owned())
+                .await
+                .expect("the store answers");
         }
     }
 
     /// Answers the next commits with `answer`.
-    pub(crate) fn answers(&self, answer: Answer, times: usize) {
-        *self.answers.lock().unwrap() = std::iter::repeat_n(answer, times).collect();
+    pub fn answers(&self, answer: Answer, times: usize) {
+        *self.answers.lock().expect("no thread has panicked") = std::iter::repeat_n(answer, times).collect();
     }
 
     /// Whether the next commit gets a wrong answer.
-    pub(crate) fn has_answers(&self) -> bool {
-        !self.answers.lock().unwrap().is_empty()
+    pub fn has_answers(&self) -> bool {
+        !self.answers.lock().expect("no thread has panicked").is_empty()
     }
 }
 
@@ -86,8 +138,7 @@ impl Store for FaultyStore {
             let source = std::io::Error::other("no answer").into();
             Err(CommitError::Unknown { write_id, source })
         };
-        let answer = self.answers.lock().unwrap().pop_front();
-        match answer {
+        match self.answer(&commit) {
             None => self.store.commit(commit).await,
             Some(Answer::Conflict) => {
                 let (run, expected) = (commit.run, commit.expected.revision);
@@ -98,6 +149,11 @@ impl Store for FaultyStore {
                 let write_id = commit.write_id;
                 self.store.commit(commit).await?;
                 unknown(write_id)
+            }
+            Some(Answer::KilledBefore) => self.kill().await,
+            Some(Answer::KilledAfter) => {
+                self.store.commit(commit).await?;
+                self.kill().await
             }
         }
     }
