@@ -73,9 +73,39 @@ fn article(expected: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
+
+    /// The schemas of the seed of `team`, each with its example.
+    const SEED_FILES: [(&str, &str); 6] = [
+        (
+            include_str!("../../../../docs/schema/team/pm_state.schema.json"),
+            include_str!("../../tests/fixtures/team/pm_state.json"),
+        ),
+        (
+            include_str!("../../../../docs/schema/team/group_status.schema.json"),
+            include_str!("../../tests/fixtures/team/group_status.json"),
+        ),
+        (
+            include_str!("../../../../docs/schema/team/orchestrator_state.schema.json"),
+            include_str!("../../tests/fixtures/team/orchestrator_state.json"),
+        ),
+        (
+            include_str!("../../../../docs/schema/team/dev_to_qa.schema.json"),
+            include_str!("../../tests/fixtures/team/dev_to_qa.json"),
+        ),
+        (
+            include_str!("../../../../docs/schema/team/qa_to_techlead.schema.json"),
+            include_str!("../../tests/fixtures/team/qa_to_techlead.json"),
+        ),
+        (
+            include_str!("../../../../docs/schema/team/techlead_to_dev.schema.json"),
+            include_str!("../../tests/fixtures/team/techlead_to_dev.json"),
+        ),
+    ];
 
     #[test]
     fn each_keyword_is_checked_where_it_stands() {
@@ -98,5 +128,66 @@ mod tests {
         let bad = json!({ "at": "soon", "list": [1, 1.5, "1"], "k/l": "c" });
         assert_eq!(rules(bad), ["required ", "time /at", "type /list/1", "type /list/2", "word /k~1l"]);
         assert_eq!(rules(json!({ "id": "y", "at": null })), ["word /id", "type /at"]);
+    }
+
+    /// Returns the pointers to all values within a value.
+    fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+        found.push(at.to_owned());
+        for (name, inner) in value.as_object().into_iter().flatten() {
+            pointers(inner, &member(at, name), found);
+        }
+        for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
+            pointers(inner, &entry(at, index), found);
+        }
+    }
+
+    /// Removes the value that the pointer names from its object or list.
+    fn remove(value: &mut Value, pointer: &str) {
+        let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+        match value.pointer_mut(parent) {
+            Some(Value::Object(members)) => drop(members.shift_remove(name)),
+            Some(Value::Array(items)) => drop(items.remove(name.parse::<usize>().unwrap())),
+            _ => panic!("`{pointer}` is in no object or list"),
+        }
+    }
+
+    #[test]
+    fn a_full_validator_finds_violations_at_the_same_places() {
+        let replacements = [
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!(1.5),
+            json!("x"),
+            json!("2025-01-06T10:00:00+02:00"),
+            json!("2025-01-06"),
+            json!([1, {}, "x"]),
+            json!({ "id": 1, "status": "x", "started_at": "soon" }),
+        ];
+        let mut compared = 0;
+        for (schema, example) in SEED_FILES {
+            let schema: Value = serde_json::from_str(schema).unwrap();
+            let example: Value = serde_json::from_str(example).unwrap();
+            let full = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+            let mut places = Vec::new();
+            pointers(&example, "", &mut places);
+            for place in &places {
+                let replaced = replacements.iter().map(|replacement| {
+                    let mut value = example.clone();
+                    *value.pointer_mut(place).unwrap() = replacement.clone();
+                    value
+                });
+                let mut without = example.clone();
+                remove(&mut without, place);
+                for value in replaced.chain([without]) {
+                    let ours = violations(&schema, &value).into_iter().map(|found| found.pointer);
+                    let theirs = full.iter_errors(&value).map(|error| error.instance_path().to_string());
+                    let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) = (ours.collect(), theirs.collect());
+                    assert_eq!(ours, theirs, "{place}: {value}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 1000, "{compared} values");
     }
 }
