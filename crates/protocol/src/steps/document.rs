@@ -47,9 +47,23 @@ pub struct StepProgress {
     /// The items of its data loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
+    /// What was found about its items, until their list is read again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<ItemFindings>,
     /// The answer of a person, until the step starts again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<GivenAnswer>,
+}
+
+/// What was found about an item for a step that works on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ItemFindings {
+    pub item: Value,
+    /// Its number in the earlier list, from 1.
+    pub number: u32,
+    /// A step of the data loop.
+    pub step: StepId,
+    pub findings: Vec<Finding>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]

@@ -1,16 +1,17 @@
 //! The items of data loops. The file shows their step, the parts of the document have each of them.
 
 use super::{Parts, progress, step};
+use crate::brief::Finding;
 use crate::entry::{Entry, Evidence};
 use crate::run::Change;
 use crate::steps::Steps;
 use crate::steps::definition::Definition;
 use crate::steps::document::{
-    Document, Status, StepDocument, findings_part, gate_part, item_part, progress_part,
+    Document, ItemFindings, Status, StepDocument, findings_part, gate_part, item_part, progress_part,
 };
 use crate::steps::phases::Phase;
 use crate::steps::phases::items;
-use crate::steps::phases::loops::item_id;
+use crate::steps::phases::loops::{self, item_id};
 use crate::{Stamp, StepId};
 
 /// Records the items of a step, for it and the steps that are paired with it.
@@ -29,6 +30,7 @@ pub(super) fn record_items(
     let progress = progress(document, id, parts);
     progress.phase = Some(Phase::Each);
     progress.items = listed;
+    restore_findings(document, id, parts);
     for paired in definition.paired(leader) {
         for number in 1..=count {
             let item = item_id(&paired.id, number);
@@ -136,6 +138,65 @@ fn record_parent(document: &mut Document, id: &StepId, at: Stamp, parts: &mut Pa
 /// Returns the items of a step in their order.
 fn items_of<'a>(document: &'a Document, id: &'a StepId) -> impl Iterator<Item = &'a StepDocument> {
     (1..).map_while(move |number| document.items.get(item_id(id, number).as_str()))
+}
+
+/// Keeps what was found about items whose list is read again, and gives steps outside of the data loop what is for them.
+pub(super) fn keep_findings(
+    definition: &Definition,
+    document: &mut Document,
+    items: &[StepId],
+    restarted: &[StepId],
+    parts: &mut Parts,
+) {
+    for id in items {
+        let own = document.findings.remove(id.as_str()).map(|findings| (id.clone(), findings));
+        let of_gate = document.gates.remove(id.as_str()).and_then(|finding| {
+            parts.touch(gate_part(id.as_str()));
+            Some((loops::target(definition, id)?, vec![finding]))
+        });
+        for (target, findings) in own.into_iter().chain(of_gate) {
+            parts.touch(findings_part(id.as_str()));
+            match definition.item_of(&target) {
+                Some((step, number)) => keep(definition, document, step, number, findings, parts),
+                None if restarted.contains(&target) => {
+                    document.findings.entry(target.to_string()).or_default().extend(findings);
+                    parts.touch(findings_part(target.as_str()));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn keep(
+    definition: &Definition,
+    document: &mut Document,
+    step: &StepId,
+    number: u32,
+    findings: Vec<Finding>,
+    parts: &mut Parts,
+) {
+    let Some(leader) = definition.leader(definition.step(step)) else { return };
+    let progress = progress(document, &leader.id, parts);
+    if let Some(item) = progress.items.get(number as usize - 1).cloned() {
+        progress.found.push(ItemFindings { item, number, step: step.clone(), findings });
+    }
+}
+
+/// Gives the items that are in the list again what was found about them.
+fn restore_findings(document: &mut Document, id: &StepId, parts: &mut Parts) {
+    let progress = progress(document, id, parts);
+    let (items, found) = (progress.items.clone(), std::mem::take(&mut progress.found));
+    for ItemFindings { item, number, step, findings } in found {
+        let mut same = (1..).zip(&items).filter(|(_, other)| **other == item).map(|(number, _)| number);
+        let first = same.next();
+        let now = if same.any(|other| other == number) { Some(number) } else { first };
+        if let Some(now) = now {
+            let id = item_id(&step, now);
+            parts.touch(findings_part(id.as_str()));
+            document.findings.entry(id.to_string()).or_default().extend(findings);
+        }
+    }
 }
 
 /// Removes items whose list is read again.

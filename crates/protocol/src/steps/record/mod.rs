@@ -294,6 +294,7 @@ fn record_transition(
         }
         ProtocolChange::RestartRequested(_) => {}
         ProtocolChange::Restarted { steps, items, .. } => {
+            items::keep_findings(definition, document, items, steps, parts);
             items::forget_items(document, items, parts);
             for id in steps {
                 record_phase(document, id, None, parts);

@@ -27,7 +27,7 @@ pub(crate) struct Journal {
     seconds: i64,
 }
 
-fn name(id: &str) -> StepId {
+pub(crate) fn name(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
@@ -43,12 +43,16 @@ impl Journal {
             loop_back_to: back.map(name),
             ..StepSpec::new(name(id), "coder", "p.md")
         });
+        Self::open_steps(steps.collect(), slots)
+    }
+
+    pub(crate) fn open_steps(steps: Vec<StepSpec>, slots: usize) -> Self {
         let definition = Definition::from(DefinitionSource {
             workflow: Workflow {
                 name: "demo".to_owned(),
                 description: String::new(),
                 metadata: Default::default(),
-                steps: steps.collect(),
+                steps,
             },
             source: String::new(),
             prompts: BTreeMap::new(),

@@ -1,5 +1,6 @@
 //! The document of `steps`: the specification's examples, and the documents of runs entry by entry.
 
+mod data_loops;
 mod journal;
 mod specified;
 

@@ -1,0 +1,88 @@
+//! Data loops: the items of a list that is read again.
+
+use protocol::entry::Evidence;
+use protocol::run::{self, Ending};
+use protocol::steps::{DataLoop, ItemsSource, Request, StepSpec, Verdict};
+use serde_json::{Value, json};
+
+use super::journal::{Journal, attempt, error, gate_failed, name, reported, verdict};
+
+/// A paired data loop behind a planning step.
+fn opened() -> Journal {
+    let step = |id: &str, needs: &[&str]| StepSpec {
+        needs: needs.iter().map(|need| name(need)).collect(),
+        ..StepSpec::new(name(id), "coder", "p.md")
+    };
+    let source = ItemsSource::Artifact("items.json".to_owned());
+    let steps = vec![
+        step("plan", &[]),
+        StepSpec { data_loop: Some(DataLoop::new(source)), ..step("code", &["plan"]) },
+        StepSpec {
+            data_loop: Some(DataLoop::new(ItemsSource::With(name("code")))),
+            loop_back_to: Some(name("code")),
+            ..step("review", &["code"])
+        },
+    ];
+    Journal::open_steps(steps, 8)
+}
+
+fn done(journal: &mut Journal, step: &str, turn: u32) {
+    journal.ended(attempt(step, turn, 1), verdict(Verdict::Done), reported(step, "COMPLETED"));
+}
+
+/// Ends the turn of `code` that reads its items.
+fn read(journal: &mut Journal, turn: u32, items: &[&str]) {
+    let mut evidence: Evidence = reported("code", "COMPLETED");
+    let listed: Vec<Value> = items.iter().map(|item| json!(item)).collect();
+    evidence.report.as_mut().unwrap().others.insert("items".to_owned(), Value::Array(listed));
+    let count = u32::try_from(items.len()).unwrap();
+    journal.ended(attempt("code", turn, 1), verdict(Verdict::Items(count)), evidence);
+}
+
+fn request_start_at(journal: &mut Journal, step: &str) {
+    let request = Request::StartAt(name(step));
+    journal.request(run::Request::Protocol(serde_json::to_value(&request).unwrap()));
+}
+
+fn findings(journal: &Journal, step: &str) -> Vec<String> {
+    let brief = journal.state.run.machine.brief(&name(step), 1);
+    brief.findings.iter().map(|found| format!("{}: {}", found.from, found.report.logs[0])).collect()
+}
+
+/// The findings vanished with the items when the list was read again.
+#[test]
+fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
+    let mut journal = opened();
+    done(&mut journal, "plan", 1);
+    read(&mut journal, 1, &["login", "logout"]);
+    done(&mut journal, "code.1", 1);
+    done(&mut journal, "review.1", 1);
+    for turn in 1..=4 {
+        done(&mut journal, "code.2", turn);
+        let why = format!("round {turn}");
+        journal.ended(
+            attempt("review.2", turn, 1),
+            verdict(Verdict::GateFailed),
+            gate_failed("review.2", &why),
+        );
+        if turn < 4 {
+            journal.proceed();
+        }
+    }
+    request_start_at(&mut journal, "plan");
+    journal.proceed();
+    done(&mut journal, "plan", 2);
+    read(&mut journal, 2, &["logout", "profile"]);
+    assert_eq!(findings(&journal, "code.1"), ["review.2: round 4"], "the item is now the first");
+    assert_eq!(findings(&journal, "code.2"), Vec::<String>::new(), "another item");
+
+    // The finding is not addressed yet, and the same item is in the list twice.
+    request_start_at(&mut journal, "code");
+    journal.ended(attempt("code.1", 2, 1), Ending::Stopped, error("stopped"));
+    journal.proceed();
+    read(&mut journal, 3, &["profile", "logout", "logout"]);
+    assert_eq!(findings(&journal, "code.2"), ["review.2: round 4"]);
+    for other in ["code.1", "code.3"] {
+        assert_eq!(findings(&journal, other), Vec::<String>::new(), "{other}");
+    }
+}
