@@ -11,7 +11,7 @@ use store::{AnyStore, Tenure};
 use testkit::{Scene, harness};
 use tokio::sync::mpsc;
 
-/// A run of one step, `a`, with up to three attempts, and the configuration of its engine.
+/// A run and the configuration of its engine.
 pub(crate) struct Stand {
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,
@@ -19,15 +19,20 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
+    /// Opens a run of one step, `a`, with up to three attempts.
     pub(crate) async fn open(scene: &Scene, clock: Clock) -> Self {
+        let definition = Definition::from(harness::one_step("a", NonZeroU32::new(3).unwrap()));
+        Self::open_workflow(scene, clock, &definition).await
+    }
+
+    pub(crate) async fn open_workflow(scene: &Scene, clock: Clock, definition: &Definition) -> Self {
         let store = harness::open_store(scene.repo(), scene.backend().address().as_deref()).await;
         let run = RunId::new("trial").unwrap();
         let backoff = Duration::from_millis(20);
         let engine_config =
             EngineConfig { clock, backoff, ..harness::engine_config(&store, scene.program()) };
-        let definition = Definition::from(harness::one_step("a", NonZeroU32::new(3).unwrap()));
         let profile = harness::wrapper(&scene.agent());
-        let spec = harness::spec(&definition, &run, scene.repo(), Some(profile));
+        let spec = harness::spec(definition, &run, scene.repo(), Some(profile));
         runner::open(
             &store,
             &engine_config.clock,

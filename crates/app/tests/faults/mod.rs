@@ -3,7 +3,7 @@
 
 mod built;
 mod clock;
-mod engine_config;
+pub(crate) mod engine_config;
 mod every_commit;
 mod full_disk;
 mod git_commands;
