@@ -17,7 +17,35 @@ const FILE: &str = "AGENTS.md";
 const LENGTHS: std::ops::RangeInclusive<usize> = 15..=150;
 
 /// Entries that only describe the code, which the next agent reads anyway.
-const DESCRIPTIONS: [&str; 5] = ["handles ", "used for ", "used to ", "responsible for ", "is called by "];
+const DESCRIPTIONS: [&str; 19] = [
+    "handles ",
+    "used for ",
+    "used to ",
+    "responsible for ",
+    "takes care of ",
+    "is called by ",
+    "is called from ",
+    "is located in ",
+    "is located at ",
+    "is defined in ",
+    "is implemented in ",
+    "is a function ",
+    "is a class ",
+    "is a module ",
+    "this file ",
+    "this function ",
+    "this method ",
+    "this class ",
+    "this module ",
+];
+
+/// Entries that begin like this say what an agent did, which the history of the repository has.
+const DEEDS: [&str; 8] =
+    ["added ", "changed ", "created ", "fixed ", "implemented ", "refactored ", "removed ", "updated "];
+
+/// A file of such a kind with a number behind it names a line, a host does not.
+const SOURCES: [&str; 16] =
+    ["c", "cpp", "go", "h", "java", "js", "json", "jsx", "md", "py", "rb", "rs", "sh", "toml", "ts", "tsx"];
 
 /// Adds the updates of a report to the files below `root`, if that is wanted. Returns a sentence for each that was not added.
 pub(super) fn apply(memory: Memory, root: &Path, report: &Report) -> Vec<String> {
@@ -72,17 +100,32 @@ fn refuse_worthless(entry: &str) -> Result<(), String> {
         return Err("it has more than one line".to_owned());
     }
     let lower = entry.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        let is_number = |next: &&str| next.chars().all(|c| c.is_ascii_digit());
-        if matches!(word, "line" | "lines") && words.peek().is_some_and(is_number) {
-            return Err("it names a line, which the next change moves".to_owned());
-        }
+    if names_a_line(&lower) {
+        return Err("it names a line, which the next change moves".to_owned());
+    }
+    if let Some(deed) = DEEDS.iter().find(|deed| lower.starts_with(**deed)) {
+        return Err(format!("it says what was done (`{}`)", deed.trim()));
     }
     match DESCRIPTIONS.iter().find(|description| lower.contains(**description)) {
         Some(description) => Err(format!("it describes the code (`{}`)", description.trim())),
         None => Ok(()),
     }
+}
+
+/// Returns whether a text names a line: `line 42`, `lib.rs:42`, `#L42`.
+fn names_a_line(lower: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let words: Vec<_> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let by_word = words.windows(2).any(|pair| matches!(pair[0], "line" | "lines") && is_number(pair[1]));
+    let by_path = lower.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let of_source = |file: &str| file.rsplit_once('.').is_some_and(|(_, kind)| SOURCES.contains(&kind));
+        let mut parts = word.split(':');
+        let is_source = parts.next().is_some_and(of_source);
+        is_source && parts.next().is_some_and(is_number)
+            || word.split_once("#l").is_some_and(|(_, rest)| is_number(rest.split('-').next().unwrap_or("")))
+    });
+    by_word || by_path
 }
 
 /// Returns the directory of a scope. It must exist below `root`, also if links lead elsewhere.
@@ -99,10 +142,13 @@ fn directory(root: &Path, scope: &str) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// Returns the text with the entry at the end of its section; `None` if the section has it.
+/// Returns the text with the entry at the end of its section; `None` if the file has it.
 fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
     let (heading, bullet) = (format!("## {section}"), format!("- {entry}"));
     let mut lines: Vec<&str> = text.lines().collect();
+    if lines.iter().any(|line| line.trim() == bullet) {
+        return None;
+    }
     let Some(start) = lines.iter().position(|line| line.trim_end() == heading) else {
         let gap = if text.is_empty() { "" } else { "\n" };
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -111,9 +157,6 @@ fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
     let is_heading = |line: &&str| line.starts_with("# ") || line.starts_with("## ");
     let end = lines[start + 1..].iter().position(is_heading);
     let end = end.map_or(lines.len(), |end| start + 1 + end);
-    if lines[start..end].iter().any(|line| line.trim() == bullet) {
-        return None;
-    }
     let last = (start..end).rev().find(|at| !lines[*at].trim().is_empty()).unwrap_or(start);
     let new = if last == start { vec!["", bullet.as_str()] } else { vec![bullet.as_str()] };
     lines.splice(last + 1..last + 1, new);
@@ -129,6 +172,7 @@ mod tests {
         let first = with_entry("", "Notes", "run just test").unwrap();
         assert_eq!(first, "## Notes\n\n- run just test\n");
         assert_eq!(with_entry(&first, "Notes", "run just test"), None);
+        assert_eq!(with_entry(&first, "Build", "run just test"), None, "another section has it");
         let two = "# Project\n\n## Notes\n\n- a\n\n## Build\n\n- b\n";
         let added = with_entry(two, "Notes", "c").unwrap();
         assert_eq!(added, "# Project\n\n## Notes\n\n- a\n- c\n\n## Build\n\n- b\n");
@@ -137,12 +181,27 @@ mod tests {
 
     #[test]
     fn worthless_entries_are_refused() {
-        assert_eq!(refuse_worthless("Run `just test` before each commit"), Ok(()));
+        for entry in [
+            "Run `just test` before each commit",
+            "The mail server listens on mail.example.com:2525 in tests",
+            "Keep every line below 100 characters",
+            "Tests that were added late run last",
+        ] {
+            assert_eq!(refuse_worthless(entry), Ok(()), "{entry}");
+        }
+        for description in DESCRIPTIONS {
+            let entry = format!("The parser {description}requests");
+            let reason = format!("it describes the code (`{}`)", description.trim());
+            assert_eq!(refuse_worthless(&entry), Err(reason));
+        }
         for (entry, reason) in [
             ("too short", "it has 9 characters"),
             (&"x".repeat(151), "it has 151 characters"),
             ("The bug is in lib.rs, line 42 of it", "it names a line"),
-            ("This module handles the login of users", "it describes the code (`handles`)"),
+            ("See src/lib.rs:42: the lock is taken twice", "it names a line"),
+            ("See https://example.org/lib.rs#L4-L7", "it names a line"),
+            ("Fixed the login of users without mail", "it says what was done (`fixed`)"),
+            ("The session handles the login of users", "it describes the code (`handles`)"),
             ("two lines of text\nare one too many", "it has more than one line"),
         ] {
             assert!(refuse_worthless(entry).unwrap_err().starts_with(reason), "{entry}");
