@@ -57,6 +57,8 @@ pub struct Brief {
     /// What the run's worktree is returned to before the attempt starts.
     #[serde(skip)]
     pub reset: Option<TreeReset>,
+    #[serde(skip)]
+    pub tree_use: TreeUse,
     /// The engine adds the names of the branches below this one to the field `git` of the report, and this one if it exists.
     #[serde(skip)]
     pub branches_below: Option<&'static str>,
@@ -105,12 +107,22 @@ impl Brief {
             findings: Vec::new(),
             worktree: None,
             reset: None,
+            tree_use: TreeUse::Changes,
             branches_below: None,
             checks: Vec::new(),
             copies: Vec::new(),
             memory: Memory::Unused,
         }
     }
+}
+
+/// What an attempt does with the run's worktree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeUse {
+    /// What it leaves there is its work.
+    Changes,
+    /// What it leaves there is gone when an attempt that changes the worktree starts.
+    Reads,
 }
 
 /// A git tree that the run's worktree is returned to, once.

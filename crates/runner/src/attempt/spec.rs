@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, ENGINE, GivenAnswer, Memory, Upstream};
+use protocol::brief::{Brief, ENGINE, GivenAnswer, Memory, TreeUse, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
@@ -148,6 +148,10 @@ impl AttemptSpec {
             return Ok(Vec::new());
         };
         trees.prepare(self.brief.worktree.as_ref())?;
+        match self.brief.tree_use {
+            TreeUse::Reads => trees.keep_work()?,
+            TreeUse::Changes => trees.restore_work()?,
+        }
         if let Some(reset) = &self.brief.reset {
             trees.reset_work(reset)?;
         }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Step, forms, prompts};
-use crate::brief::{Brief, PrivateCopy, TreeReset};
+use crate::brief::{Brief, PrivateCopy, TreeReset, TreeUse};
 use crate::issue::definition::{Closing, Definition};
 use crate::issue::document::{Document, FILE, Field, IssueType};
 use crate::issue::record::BLOCK;
@@ -35,6 +35,7 @@ pub(in crate::issue) fn brief(
         form: forms::form(definition, step),
         iteration: document.pipeline.attempt.max(1),
         reset: (step == Step::Writer).then(|| reset(document)).flatten(),
+        tree_use: if step == Step::Writer { TreeUse::Changes } else { TreeUse::Reads },
         checks,
         copies,
         ..Brief::new(step.worker(), prompt, definition.max_attempts)

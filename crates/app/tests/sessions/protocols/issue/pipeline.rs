@@ -254,6 +254,33 @@ fn a_branch_belongs_to_one_run_at_a_time() {
 }
 
 #[test]
+fn what_triage_analyst_and_answerers_leave_behind_is_no_work() {
+    let issue = Issue::new();
+    issue.agent("triage", "touch left-by-triage; say '\"triage\":{\"should_proceed\":true}'");
+    issue.agent(
+        "analyst",
+        "ls >left-by-the-analyst; say '\"analysis\":{\"issue_type\":\"BUG_FIX\",\"brief\":\"on\",\
+         \"test_requirement\":{\"required\":false}}'",
+    );
+    issue.agent("analyst.answer", "rm light; touch left-by-the-answer; say '\"answer\":\"on\"'");
+    let callboard = issue.scene.program().display().to_string();
+    issue.agent("writer.1", &format!("echo dim >light; {callboard} ask analyst 'Which light?'"));
+    let seen = issue.dir("seen");
+    let script = "cat light >>$SEEN; ls >>$SEEN; echo on >light; echo on >light.test; \
+                  say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'";
+    issue.agent("writer.2", &format!("SEEN={}; {script}", seen.display()));
+    let session = issue.start(&[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let seen = std::fs::read_to_string(seen).unwrap();
+    assert_eq!(
+        seen, "dim\ncallboard.toml\nissue-state.json\nlight\ntask.md\n",
+        "the writer finds its own work"
+    );
+    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    assert_eq!(files, "light\nlight.test\n");
+}
+
+#[test]
 fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
     let issue = Issue::new();
     let file = issue.dir("tracker/issue.json").display().to_string();
