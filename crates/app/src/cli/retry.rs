@@ -107,7 +107,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             &run,
             &engine_config.options(&journal.spec.options),
         )?;
-        worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?;
+        // Only the newest run of a branch can be retried, so two retries never get the same branch.
+        drop(worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?);
         let engine_request =
             EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await

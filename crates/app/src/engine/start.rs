@@ -65,10 +65,11 @@ impl StartArgs {
         let spec = RunSpec::new(title, definition, options);
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
-        worktrees::lease(workspace, &store, kind, &spec.options).await?;
+        let lease = worktrees::lease(workspace, &store, kind, &spec.options).await?;
         view_paths::claim(workspace, &store, kind, &spec, replace).await?;
         definition::exclude_views(&workspace.repo, kind.info())?;
         open(workspace, &store, kind, &run, spec).await?;
+        drop(lease);
         if self.detach {
             return detach(workspace, &store, &run, &self.engine, Vec::new()).await;
         }

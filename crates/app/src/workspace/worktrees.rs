@@ -1,5 +1,7 @@
 //! The worktrees of a run: chosen when it starts, removed when it has succeeded.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use etcetera::BaseStrategy as _;
@@ -71,6 +73,14 @@ pub(crate) fn options(
     Ok(options)
 }
 
+/// The right of a run to commit on its integration branch. Other runs are not leased a branch until it is dropped: the run is
+/// in the store then, and they find it there.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Lease {
+    _lock: Option<File>,
+}
+
 /// Makes sure that only this run commits on its integration branch: no other run that works on it is unfinished. A run that is
 /// reopened would undo what a later run has committed there, so it is refused, too.
 pub(crate) async fn lease(
@@ -78,8 +88,9 @@ pub(crate) async fn lease(
     store: &AnyStore,
     kind: &'static dyn Kind,
     options: &RunOptions,
-) -> Result<(), Failure> {
-    let Some(branch) = integration(options) else { return Ok(()) };
+) -> Result<Lease, Failure> {
+    let Some(branch) = integration(options) else { return Ok(Lease { _lock: None }) };
+    let lock = lock_leases(store)?;
     let rows = store.runs().await?;
     let run = &options.location.run;
     let opened_at = rows.iter().find(|row| row.run == *run).map(|row| row.created);
@@ -98,7 +109,20 @@ pub(crate) async fn lease(
             return Err(leased(&row.run, branch, is_over));
         }
     }
-    Ok(())
+    Ok(Lease { _lock: Some(lock) })
+}
+
+/// Waits until no other command leases a branch of this repository. The lock ends with the process.
+fn lock_leases(store: &AnyStore) -> Result<File, Failure> {
+    let path = store.local_dir().root().join("leases.lock");
+    let lock = || {
+        let file = File::options().create(true).append(true).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    lock().map_err(|error: io::Error| {
+        Failure::new(Exit::Store, format!("cannot lock `{}`", path.display())).because(Some(&error))
+    })
 }
 
 /// Returns the integration branch of a run, if it is not named after the run.

@@ -70,7 +70,7 @@ pub(super) fn run(
     let import = ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new() };
     let status = block_on(async {
         let store = workspace.store().await?;
-        worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
+        let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
         let (by, now) = (workspace::person(), workspace.clock.now());
         let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
         imported.await.map_err(|error| recover::rebuild_failure(file, &run, &error))

@@ -79,13 +79,18 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
     here.expect_no_orphans();
 }
 
-/// Waits until this many processes queue for the writer lock. The kernel's lock list sends no event.
+/// Waits until this many processes queue for the writer lock.
 pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
-    let inode = format!(":{} ", fs::metadata(scene.store().join("writer.lock")).unwrap().ino());
+    wait_for_lock_queue(&scene.store().join("writer.lock"), length);
+}
+
+/// Waits until this many processes queue for a lock. The kernel's lock list sends no event.
+pub(crate) fn wait_for_lock_queue(lock: &Path, length: usize) {
+    let inode = format!(":{} ", fs::metadata(lock).unwrap().ino());
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);
     while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
-        assert!(Instant::now() < deadline, "no process queues for the writer lock");
+        assert!(Instant::now() < deadline, "no process queues for `{}`", lock.display());
         std::thread::yield_now();
     }
 }

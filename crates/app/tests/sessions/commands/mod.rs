@@ -1,6 +1,6 @@
 //! Commands that read or repair.
 
-mod archives;
+pub(super) mod archives;
 mod checking;
 mod doctor;
 mod formats;

@@ -1,6 +1,11 @@
 //! The pipeline: fixed on the second attempt, exhausted, blocked, with questions, and rehearsed.
 
+use std::path::Path;
+
+use testkit::Session;
+
 use super::Issue;
+use crate::sessions::commands::archives::wait_for_lock_queue;
 
 #[test]
 fn a_bug_is_fixed_on_the_second_attempt() {
@@ -251,6 +256,36 @@ fn a_branch_belongs_to_one_run_at_a_time() {
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("run `second` has continued branch"), "{}", refused.transcript());
     assert_eq!(issue.commits(), ["fix: The light is off"]);
+}
+
+/// Both had found the branch free before the other was in the store.
+#[test]
+fn of_two_starts_at_the_same_instant_one_gets_the_branch() {
+    let issue = Issue::new();
+    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    // The store exists, so that both wait for the lease and for nothing before.
+    assert_eq!(issue.scene.callboard(&["ls"]).run().code, 0);
+    std::fs::create_dir_all(issue.scene.store()).unwrap();
+    let path = issue.scene.store().join("leases.lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    let file = issue.dir("tracker/issue.json").display().to_string();
+    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let other = issue.dir("other");
+    issue.scene.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
+    let start = |name: &str, repo: &Path| {
+        let command = ["issue", &file, "--run-id", name, "--wrapper", &agent, "--exit-when-waiting"];
+        issue.scene.callboard(&[&command[..], &["--repo", repo.to_str().unwrap()]].concat()).start()
+    };
+    let starts = [start("first", issue.scene.repo()), start("second", &other)];
+    wait_for_lock_queue(&path, 2);
+    drop(lock);
+    let sessions = starts.map(testkit::Running::wait);
+    let mut codes = sessions.each_ref().map(|session| session.code);
+    codes.sort_unstable();
+    assert_eq!(codes, [3, 4], "{}", sessions.each_ref().map(Session::transcript).join("\n"));
+    let refused = sessions.iter().find(|session| session.code == 3).unwrap();
+    assert!(refused.stderr.contains("belongs to run `"), "{}", refused.transcript());
 }
 
 #[test]
