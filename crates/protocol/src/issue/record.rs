@@ -391,6 +391,12 @@ fn exhausted(definition: &Definition, document: &mut Document, at: Stamp) {
 fn enter(document: &mut Document, stage: Stage, at: Stamp) {
     document.engine.asked = 0;
     match stage {
+        Stage::Analyst => {
+            // A person may have overruled triage, which is not asked again.
+            if let Some(triage) = document.engine.steps.get_mut(&Step::Triage.id()) {
+                triage.status = StepState::Done;
+            }
+        }
         Stage::Announce => document.commit.completed = true,
         Stage::Done => {
             set_status(document, PipelineStatus::Completed);
@@ -398,7 +404,6 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
             end_session(document, "success", at);
         }
         Stage::Triage
-        | Stage::Analyst
         | Stage::Writer
         | Stage::Diff
         | Stage::Build

@@ -115,6 +115,7 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let resumed = issue.scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert!(!resumed.stdout.contains("pending"), "triage is not asked again: {}", resumed.transcript());
     let prompt =
         std::fs::read_to_string(issue.scene.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("only the light"), "{prompt}");
