@@ -140,6 +140,11 @@ impl RunLocation {
     pub fn artifacts_dir(&self) -> String {
         format!("{}/artifacts", self.run_dir())
     }
+
+    /// Returns the directory that shows the output of agents.
+    pub fn logs_dir(&self) -> String {
+        format!("{}/logs", self.run_dir())
+    }
 }
 
 /// One file that shows a part of the document.

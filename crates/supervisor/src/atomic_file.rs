@@ -14,6 +14,14 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes `path` a symbolic link to `target`, atomically.
+pub fn replace_link(path: &Path, target: &Path) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let link = |temporary: &Path| std::os::unix::fs::symlink(target, temporary);
+    tempfile::Builder::new().prefix(".link-").make_in(dir, link)?.persist(path)?;
+    Ok(())
+}
+
 /// A file with reserved disk space, to be written when the disk may be full.
 #[derive(Debug)]
 pub(crate) struct ReservedFile(NamedTempFile);

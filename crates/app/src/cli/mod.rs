@@ -138,7 +138,7 @@ pub(crate) fn main() -> ExitCode {
             return exit.into();
         }
     };
-    start_logging();
+    start_logging(None);
     match dispatch(command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -214,13 +214,15 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Writes logs to stderr if CALLBOARD_LOG is set.
-fn start_logging() {
-    let Ok(filter) = std::env::var("CALLBOARD_LOG") else { return };
-    tracing_subscriber::fmt()
+/// Writes logs to stderr if CALLBOARD_LOG is set, else with this filter.
+fn start_logging(filter: Option<&str>) {
+    let set = std::env::var("CALLBOARD_LOG").ok();
+    let Some(filter) = set.as_deref().or(filter) else { return };
+    let logs = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
-        .with_writer(std::io::stderr)
-        .init();
+        .with_writer(std::io::stderr);
+    // The variable may have started them already.
+    let _ = logs.try_init();
 }
 
 /// Runs the async part of a command on a runtime of its own.

@@ -94,8 +94,34 @@ pub(super) struct Arguments {
     #[command(flatten)]
     start: StartArgs,
 
+    /// Write logs of this level to stderr, unless CALLBOARD_LOG says otherwise
+    #[arg(long, value_name = "LEVEL", ignore_case = true)]
+    log_level: Option<LogLevel>,
+
     #[command(flatten)]
     obsolete: Obsolete,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum LogLevel {
+    Debug,
+    Info,
+    #[value(alias = "warn")]
+    Warning,
+    #[value(alias = "critical")]
+    Error,
+}
+
+impl LogLevel {
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warning => "warn",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// What to do with the other steps when a step has failed.
@@ -134,8 +160,6 @@ struct Obsolete {
     skip_cleanup: bool,
     #[arg(long, hide = true)]
     schema: Option<String>,
-    #[arg(long, hide = true)]
-    log_level: Option<String>,
 }
 
 impl Obsolete {
@@ -160,7 +184,6 @@ impl Obsolete {
             ),
             (self.skip_cleanup, "--skip-cleanup", "callboard does not clean up"),
             (self.schema.is_some(), "--schema", "every report is checked"),
-            (self.log_level.is_some(), "--log-level", "set `CALLBOARD_LOG=debug` to see more"),
         ];
         let given = flags.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, why)| format!("`{flag}` has no effect: {why}")).collect()
@@ -168,6 +191,9 @@ impl Obsolete {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    if let Some(level) = arguments.log_level {
+        super::start_logging(Some(level.filter()));
+    }
     arguments.obsolete.notes().iter().for_each(output::note);
     let mut start = arguments.start;
     start
@@ -223,7 +249,7 @@ mod tests {
     #[test]
     fn obsolete_flags_are_accepted_with_a_note() {
         let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup \
-                    --schema z --log-level DEBUG";
+                    --schema z";
         let command = Arguments::augment_args(clap::Command::new("run"));
         let matches = command.try_get_matches_from(line.split(' ')).unwrap();
         let arguments = Arguments::from_arg_matches(&matches).unwrap();
@@ -234,7 +260,6 @@ mod tests {
         `--logs-dir` has no effect: each attempt has its own logs; `callboard log` names them
         `--skip-cleanup` has no effect: callboard does not clean up
         `--schema` has no effect: every report is checked
-        `--log-level` has no effect: set `CALLBOARD_LOG=debug` to see more
         ");
     }
 }

@@ -264,6 +264,7 @@ impl AttemptSpec {
             supervisor::replace_file(&self.dir.manual_result(&answer.step), text.as_bytes())?;
         }
         std::fs::create_dir_all(&self.artifacts_dir)?;
+        self.link_logs()?;
         let assignment = self.assignment(report_path);
         set.extend(profile.env.iter().chain(&self.options.env).chain(&self.brief.variables).cloned());
         Ok(Launch {
@@ -278,6 +279,19 @@ impl AttemptSpec {
             grace: profile.grace,
             descriptors: self.descriptors,
         })
+    }
+
+    /// Shows the attempt's output in the run's directory. The newest attempt with the same number wins.
+    fn link_logs(&self) -> io::Result<()> {
+        let directory = self.options.location.logs_dir();
+        std::fs::create_dir_all(&directory)?;
+        let (run, step, attempt) = (&self.mark.run, &self.attempt.step, self.brief.counted_attempt);
+        let name = format!("{run}__{step}__attempt{attempt}");
+        let link = |kind: &str, log: &Path| {
+            supervisor::replace_link(&Path::new(&directory).join(format!("{name}{kind}.log")), log)
+        };
+        link("", &self.dir.stdout())?;
+        link(".stderr", &self.dir.stderr())
     }
 
     fn dependency_answer(&self, answer: &GivenAnswer) -> DependencyAnswer {
