@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use protocol::brief::Memory;
 use protocol::report::{self, Expected};
+use protocol::run::RunStatus;
 use protocol::steps::{
     Completed, DEFAULT_ITERATIONS, Definition, OnFailure, Reports, Status, Steps, complete, load, salvage,
 };
-use protocol::{Kind as _, KindOf, RunId, RunLocation, StepId};
+use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation, StepId};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
@@ -135,9 +136,15 @@ pub(super) fn run(
     for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
     }
-    match dry_run {
-        true => output::note("nothing was written"),
-        false => output::note(format_args!("run `callboard resume {run}` to continue it")),
+    match status {
+        _ if dry_run => output::note("nothing was written"),
+        RunStatus::Finished(Outcome::Succeeded) => {
+            output::note(format_args!("run `callboard retry {run} --from STEP` to do a part of it again"));
+        }
+        RunStatus::Finished(_) => {
+            output::note(format_args!("run `callboard retry {run}` to retry the failed steps"));
+        }
+        _ => output::note(format_args!("run `callboard resume {run}` to continue it")),
     }
     Ok(Exit::Success)
 }
