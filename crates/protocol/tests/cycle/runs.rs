@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 
 use protocol::cycle::document::{AgentStatus, BlockerStatus, DecisionStatus, FeedbackKind, TaskStatus};
 use protocol::cycle::{DecisionMode, Definition, MergeMode, Overlap, Phase, Status};
-use protocol::run::{Refusal, Request, RunStatus};
+use protocol::entry::Evidence;
+use protocol::run::{Ending, Fact, Refusal, Request, RunStatus, consider};
 use protocol::{Answer, Outcome};
 use serde_json::json;
 
@@ -382,4 +383,20 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
     seen.sort();
     assert_eq!(seen, ["cd.TASK-001", "cd.TASK-002", "ep", "ep.explore", "ra", "vas", "vas.baseline"]);
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
+}
+
+#[test]
+fn a_second_stop_while_the_first_one_is_ending_changes_nothing() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.request(Request::Stop).unwrap();
+    let stopped = driver.state();
+    assert_eq!(status(&driver.run), RunStatus::Finishing(Outcome::Failed), "its attempt is still alive");
+    let decision = consider(&mut driver.run, &Request::Stop).unwrap();
+    assert!(decision.is_nothing(), "{decision:?}");
+    assert_eq!(driver.state(), stopped);
+    let attempt = driver.attempt("ra");
+    driver.absorb(Fact::Ended { attempt, ending: Ending::Stopped }, Evidence::default());
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
+    assert_eq!(driver.state().failure_reason.as_deref(), Some("manually stopped by user"));
+    assert!(driver.request(Request::Stop).is_err(), "the run has ended");
 }
