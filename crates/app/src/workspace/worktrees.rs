@@ -114,6 +114,7 @@ pub(crate) async fn lease(
 
 /// Waits until no other command leases a branch of this repository. The lock ends with the process.
 fn lock_leases(store: &AnyStore) -> Result<File, Failure> {
+    store.prepare_local_dir()?;
     let path = store.local_dir().root().join("leases.lock");
     let lock = || {
         let file = File::options().create(true).append(true).open(&path)?;
