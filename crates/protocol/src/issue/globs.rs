@@ -30,17 +30,20 @@ fn parts_match(glob: &[&str], names: &[&str]) -> bool {
 }
 
 fn name_matches(glob: &str, name: &str) -> bool {
-    let Some(first) = glob.chars().next() else { return name.is_empty() };
-    let rest = &glob[first.len_utf8()..];
-    let tails = |name: &str| -> Vec<String> {
-        name.char_indices().map(|(at, _)| name[at..].to_owned()).chain([String::new()]).collect()
-    };
-    match (first, name.chars().next()) {
-        ('*', _) => tails(name).iter().any(|tail| name_matches(rest, tail)),
-        ('?', Some(found)) => name_matches(rest, &name[found.len_utf8()..]),
-        (wanted, Some(found)) if wanted == found => name_matches(rest, &name[found.len_utf8()..]),
-        (_, _) => false,
+    let name: Vec<char> = name.chars().collect();
+    // How much of the name the beginning of the glob matches: one answer for each length.
+    let mut reached = vec![false; name.len() + 1];
+    reached[0] = true;
+    for wanted in glob.chars() {
+        if wanted == '*' {
+            let first = reached.iter().position(|is_reached| *is_reached).unwrap_or(reached.len());
+            reached[first..].fill(true);
+            continue;
+        }
+        let fits = |(is_reached, found): (&bool, &char)| *is_reached && (wanted == '?' || wanted == *found);
+        reached = std::iter::once(false).chain(reached.iter().zip(&name).map(fits)).collect();
     }
+    reached[name.len()]
 }
 
 #[cfg(test)]
@@ -56,6 +59,13 @@ mod tests {
         }
     }
 
+    /// Each star doubled the time.
+    #[test]
+    fn a_glob_with_many_stars_is_matched_in_time() {
+        assert!(!matches(&format!("{}b", "*a".repeat(30)), &"a".repeat(200)));
+        assert!(matches(&format!("{}b", "*a".repeat(30)), &format!("{}b", "a".repeat(200))));
+    }
+
     #[test]
     fn globs_match_as_in_gitignore() {
         for (pattern, path) in [
@@ -67,6 +77,7 @@ mod tests {
             ("**/secret.*", "secret.txt"),
             ("src/*/mod.rs", "src/a/mod.rs"),
             ("Cargo.lock", "Cargo.lock"),
+            ("?rgo.*", "argo.lock"),
         ] {
             assert!(matches(pattern, path), "{pattern} should match {path}");
         }
@@ -75,6 +86,8 @@ mod tests {
             ("src/*/mod.rs", "src/a/b/mod.rs"),
             ("*.sql", "db/sql.rs"),
             ("docs/", "src/docs.rs"),
+            ("?argo.toml", "argo.toml"),
+            ("*.rs", "main.rst"),
         ] {
             assert!(!matches(pattern, path), "{pattern} should not match {path}");
         }
