@@ -34,7 +34,7 @@ pub use recovery::{
     salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AnswerError, AttemptEnd, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
+    AnswerError, AttemptRecord, DocumentAt, EditError, Edited, EndedAttempt, EngineRecord, FirstAnswer,
     HaltedBy, History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError,
     ResolvedWrite, RunAtRevision, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit,
     for_each_entry, not_merged, open, read_document, rebuild_document, record_refusal, request,

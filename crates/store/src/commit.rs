@@ -93,7 +93,7 @@ pub struct OutboxItem {
 
 /// What was last written to a view file: enough to detect a stale, torn or edited one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ViewMark {
+pub struct WrittenView {
     pub path: String,
     pub revision: Revision,
     pub digest: Digest,
@@ -122,7 +122,7 @@ pub struct Commit {
     pub outbox: Vec<OutboxItem>,
     /// Ids of finished actions. They are removed before `outbox` is added; an unknown id is ignored.
     pub acknowledged: Vec<String>,
-    pub views: Vec<ViewMark>,
+    pub views: Vec<WrittenView>,
     /// The state after this entry, every [`SNAPSHOT_EVERY`] entries.
     pub snapshot: Option<String>,
     /// A few fields for `ls`, replaced by each commit.

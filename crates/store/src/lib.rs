@@ -27,7 +27,7 @@ mod watch;
 
 pub use any::{AnyStore, Backend};
 pub use commit::{
-    COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
+    COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, WriteId, WrittenView,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use engine_lock::{EngineHolder, EngineLock, Tenure};

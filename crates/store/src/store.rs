@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
-use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
+use crate::commit::{Commit, OutboxItem, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
 use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, Tenure, Watch};
 
@@ -31,7 +31,7 @@ pub struct Loaded {
     pub tail: Vec<StoredEntry>,
     /// The actions that were not acknowledged, in the order of their commits.
     pub outbox: Vec<OutboxItem>,
-    pub views: Vec<ViewMark>,
+    pub views: Vec<WrittenView>,
     /// What another program wrote in place of the document. The fields above ignore it, except the token of the
     /// position: a commit with that token replaces this write.
     pub external_write: Option<ExternalWrite>,
@@ -154,7 +154,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Records what was written to view files after the last commit, when the engine stops.
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError>;
+    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError>;
 
     /// Makes this process the run's engine until the [`EngineLock`] is dropped or the process ends in any way.
     ///

@@ -1,4 +1,4 @@
-//! `callboard check-signals CYCLE`, for agents.
+//! `callboard check-signals RUN`: agents of `cycle` ask whether a pause or a stop was requested.
 
 use protocol::cycle::Cycle;
 use protocol::{AttemptId, Protocol as _, RunId};
@@ -11,15 +11,16 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::{LocationArgs, Workspace};
 
-/// Ask whether the work on a cycle may continue
+/// Ask whether the work of a `cycle` run may continue
 ///
-/// Prints `{"continue": true, "action": "continue"}` and exits with 0 while the cycle runs. Otherwise the action is `pause`,
-/// `stop` or `unknown`, and the exit code is 3. An attempt that was told so may exit without a report: it costs no attempt.
+/// Prints `{"continue": true, "action": "continue"}` and exits with 0 while the run is running. Otherwise the exit code is 3,
+/// and the action is `pause`, `stop`, or `unknown` if the run has completed. An agent that got such an answer may exit
+/// without a report: the attempt then counts as interrupted, not as failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   callboard check-signals cycle-v1-20260122T100000-abc123   # exit code 3: end the attempt")]
 pub(super) struct Arguments {
-    /// The cycle: its id, or a unique prefix of it
+    /// The run of `cycle`: its id, or a unique prefix of it
     run: String,
 
     #[command(flatten)]
@@ -33,7 +34,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let journal = workspace.load(&store, &run).await?;
         let name = journal.kind().info().name;
         if name != Cycle::NAME {
-            return Err(Failure::usage(format!("run `{run}` is a `{name}` run, not a cycle")));
+            return Err(Failure::usage(format!(
+                "run `{run}` is a `{name}` run; this command is for runs of `cycle`"
+            )));
         }
         let document = journal.machine().document().to_value();
         let (continues, action) = match document["status"].as_str() {
@@ -46,22 +49,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if continues {
             return Ok(Exit::Success);
         }
-        note_told(&run, action)?;
+        record_told(&run, action)?;
         Ok(Exit::Refused)
     })
 }
 
-/// Notes in the directory of the attempt that it was told to end. The engine then counts no failure.
-fn note_told(run: &RunId, action: &str) -> Result<(), Failure> {
+/// Records in the directory of the attempt that it was told to end. The engine then counts no failure.
+fn record_told(run: &RunId, action: &str) -> Result<(), Failure> {
     let variable = |name: &str| std::env::var(name).ok();
-    let (Some(of), Some(attempt), Some(store)) =
+    let (Some(own_run), Some(attempt), Some(store)) =
         (variable("CALLBOARD_RUN"), variable("CALLBOARD_ATTEMPT"), variable("CALLBOARD_STORE"))
     else {
+        // Not called by an attempt.
         return Ok(());
     };
     let Ok(attempt) = attempt.parse::<AttemptId>() else { return Ok(()) };
     let dir = AttemptDir::new(&std::path::Path::new(&store).join("attempts"), run, &attempt);
-    if of != run.as_str() || !dir.claim().exists() {
+    if own_run != run.as_str() || !dir.claim().exists() {
         return Ok(());
     }
     let told = dir.told();

@@ -66,7 +66,8 @@ enum Format {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let graph = if is_file(&arguments.subject) { of_workflow(&arguments)? } else { of_run(&arguments)? };
+    let graph =
+        if names_workflow_file(&arguments.subject) { of_workflow(&arguments)? } else { of_run(&arguments)? };
     if arguments.json {
         output::json_pretty(&graph);
         return Ok(Exit::Success);
@@ -79,8 +80,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Tells a workflow file from the name of a run, which has no `/`.
-fn is_file(subject: &str) -> bool {
+/// Returns whether the argument names a workflow file, existing or not. The name of a run has no `/`.
+fn names_workflow_file(subject: &str) -> bool {
     let path = Path::new(subject);
     let has_known_extension =
         path.extension().is_some_and(|found| ["yaml", "yml", "json"].iter().any(|known| found == *known));
@@ -117,8 +118,9 @@ fn of_run(arguments: &Arguments) -> Result<Graph, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.subject).await?;
         let run_at = handle.run_at(arguments.at.map(Revision)).await?;
+        let (_, word) = run_status::label(run_at.state.run.status);
         let (status, now) = match arguments.at {
-            None => (Some(run_status::label(run_at.state.run.status).1), handle.workspace.clock.now()),
+            None => (Some(word), handle.workspace.clock.now()),
             Some(_) => (None, run_at.state.at),
         };
         let run = Run { run: run_at.run.to_string(), revision: run_at.revision.0, status };

@@ -108,7 +108,7 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 /// A run and its decoded summary.
-struct Listed {
+struct ListedRun {
     row: RunRow,
     /// `None` if another version wrote it.
     summary: Option<Summary>,
@@ -164,7 +164,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         for row in rows {
             let summary = workspace::summary(&row);
             let engine = engine_of(&store, &row, summary.as_ref()).await?;
-            listed.push(Listed { row, summary, engine, shared, deleted_dir: None });
+            listed.push(ListedRun { row, summary, engine, shared, deleted_dir: None });
         }
         listed.retain(|listed| arguments.matches(listed, now));
         Ok::<_, Failure>((total, listed))
@@ -178,7 +178,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     find_deleted_dirs(&mut listed);
     if arguments.json {
-        output::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
+        output::json_pretty(&listed.iter().map(ListedRun::as_json).collect::<Vec<_>>());
         return Ok(Exit::Success);
     }
     if rows == 0 {
@@ -204,9 +204,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Sets `deleted_dir` of each `steps` run whose directory is missing in an existing repository. A run with an engine is left
 /// out: the engine may be about to make the directory.
-fn find_deleted_dirs(listed: &mut [Listed]) {
+fn find_deleted_dirs(listed: &mut [ListedRun]) {
     let mut repos = BTreeMap::new();
-    for Listed { row, summary, engine, deleted_dir, .. } in listed {
+    for ListedRun { row, summary, engine, deleted_dir, .. } in listed {
         let Some(summary) = summary else { continue };
         if row.protocol != Steps::NAME || *engine == EnginePresence::Alive {
             continue;
@@ -221,7 +221,7 @@ fn find_deleted_dirs(listed: &mut [Listed]) {
 }
 
 /// Names the first run whose files were deleted, and the number of the others.
-fn note_of_deleted_dirs(listed: &[Listed]) -> Option<String> {
+fn note_of_deleted_dirs(listed: &[ListedRun]) -> Option<String> {
     let mut deleted =
         listed.iter().filter_map(|listed| Some((&listed.row.run, listed.deleted_dir.as_ref()?)));
     let (run, directory) = deleted.next()?;
@@ -260,7 +260,7 @@ impl Arguments {
         if self.unfinished && only_unfinished { "no unfinished runs" } else { "no matching runs" }
     }
 
-    fn matches(&self, listed: &Listed, now: Stamp) -> bool {
+    fn matches(&self, listed: &ListedRun, now: Stamp) -> bool {
         if self.protocol.as_ref().is_some_and(|protocol| *protocol != listed.row.protocol) {
             return false;
         }
@@ -284,13 +284,13 @@ impl Arguments {
     }
 }
 
-fn compare(sort: Sort, one: &Listed, other: &Listed) -> std::cmp::Ordering {
+fn compare(sort: Sort, one: &ListedRun, other: &ListedRun) -> std::cmp::Ordering {
     let by = |key: fn(&Summary) -> u64| {
-        let of = |listed: &Listed| listed.summary.as_ref().map(key);
+        let of = |listed: &ListedRun| listed.summary.as_ref().map(key);
         of(one).cmp(&of(other))
     };
     let by_word = |word: fn(&Summary) -> &str| {
-        let of = |listed: &Listed| listed.summary.as_ref().map(|summary| word(summary).to_owned());
+        let of = |listed: &ListedRun| listed.summary.as_ref().map(|summary| word(summary).to_owned());
         of(one).cmp(&of(other))
     };
     match sort {
@@ -300,7 +300,7 @@ fn compare(sort: Sort, one: &Listed, other: &Listed) -> std::cmp::Ordering {
         Sort::Name => one.row.run.cmp(&other.row.run),
         Sort::Workflow => by_word(|summary| &summary.title),
         Sort::Status => {
-            let of = |listed: &Listed| {
+            let of = |listed: &ListedRun| {
                 listed.summary.as_ref().map(|summary| run_status::shown(summary, listed.engine).1)
             };
             of(one).cmp(&of(other))
@@ -312,7 +312,7 @@ fn compare(sort: Sort, one: &Listed, other: &Listed) -> std::cmp::Ordering {
     }
 }
 
-impl Listed {
+impl ListedRun {
     fn as_json(&self) -> Json<'_> {
         Json {
             run: self.row.run.as_str(),

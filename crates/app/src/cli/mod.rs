@@ -1,6 +1,7 @@
 //! The command line: one file per command.
 
 mod answer;
+mod argument_rewriting;
 mod ask;
 mod bugs;
 mod check;
@@ -12,7 +13,6 @@ mod cycle;
 mod demo;
 mod diff;
 mod doctor;
-mod env_flags;
 mod escalate;
 mod explain;
 mod export;
@@ -122,7 +122,7 @@ pub(crate) fn main() -> ExitCode {
     let parsed = match state::parse_get(std::env::args_os()) {
         Some((events, arguments)) => Ok((events, Command::State(arguments))),
         None => help::command()
-            .try_get_matches_from(env_flags::split(std::env::args_os()))
+            .try_get_matches_from(argument_rewriting::rewrite(std::env::args_os()))
             .and_then(|matches| Ok((prints_events(&matches), Cli::from_arg_matches(&matches)?.command))),
     };
     let (events, command) = match parsed {

@@ -45,6 +45,7 @@ pub(super) struct Arguments {
 }
 
 fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
+    // `STEP#TURN.ATTEMPT` is accepted too. The step is not compared.
     let attempt = text.rsplit('#').next().unwrap_or(text);
     let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
     attempt
@@ -61,10 +62,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let attempt = match arguments.attempt {
             Some(number) => Some(find_attempt(&handle, run_at.kind(), &history, &step, number)?),
             None if arguments.next => None,
-            None => newest(&history, &step).map(|attempted| attempted.id.clone()),
+            None => newest(&history, &step).map(|record| record.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => read_given(&handle, &history, &attempt, arguments.context)?,
+            Some(attempt) => read_prompt_or_context(&handle, &history, &attempt, arguments.context)?,
             None => {
                 refuse_checks(&run_at, &step)?;
                 note_what_is_missing(&run_at, &history, &step);
@@ -80,12 +81,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Returns the newest attempt of the step's agent, or of its command if no agent works on it.
 fn newest<'h>(history: &'h History, step: &StepId) -> Option<&'h AttemptRecord> {
     let newest = |kind: StepKind| {
-        history.attempts.iter().rev().find(|attempted| attempted.id.step == *step && attempted.kind == kind)
+        history.attempts.iter().rev().find(|record| record.id.step == *step && record.kind == kind)
     };
     newest(StepKind::Agent).or_else(|| newest(StepKind::Command))
 }
 
-/// Fails if the checks of the step run next: they have no prompt.
+/// Fails if the next turn of the step runs its checks, which have no prompt.
 fn refuse_checks(run_at: &RunAtRevision, step: &StepId) -> Result<(), Failure> {
     let machine = run_at.machine();
     if !turn::is_checks(run_at.kind(), machine.step_kind(step)) {
@@ -107,8 +108,8 @@ fn find_attempt(
     (turn, attempt_no): (Turn, AttemptNo),
 ) -> Result<AttemptId, Failure> {
     let id = AttemptId { step: step.clone(), turn, attempt_no };
-    if let Some(attempted) = history.attempts.iter().find(|attempted| attempted.id == id) {
-        return match attempted.kind {
+    if let Some(record) = history.attempts.iter().find(|record| record.id == id) {
+        return match record.kind {
             StepKind::Agent => Ok(id),
             StepKind::Command if !kind.info().checks_follow => Ok(id),
             StepKind::Command => Err(Failure::usage(format_args!(
@@ -120,7 +121,7 @@ fn find_attempt(
         };
     }
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));
-    let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.step == *step).collect();
+    let known: Vec<_> = history.attempts.iter().filter(|record| record.id.step == *step).collect();
     Err(match (known.first(), known.last()) {
         (Some(first), Some(last)) if known.len() > 1 => failure.hint(format!(
             "choose one of its {} attempts, from `{}` to `{}`",
@@ -136,21 +137,21 @@ fn find_attempt(
 }
 
 /// Reads the file that the attempt was given.
-fn read_given(
+fn read_prompt_or_context(
     handle: &RunHandle,
     history: &History,
     attempt: &AttemptId,
     context: bool,
 ) -> Result<String, Failure> {
     let AttemptId { step, turn, attempt_no } = attempt;
-    let now =
+    let hint_next =
         format!("run `callboard prompt {} {step} --next` to see the prompt it would get now", handle.run);
-    let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
-    if let Some(host) = attempted.and_then(|attempted| handle.host_of_files(attempt, &attempted.host)) {
-        let there =
+    let record = history.attempts.iter().find(|record| record.id == *attempt);
+    if let Some(host) = record.and_then(|record| handle.host_of_files(attempt, &record.host)) {
+        let hint_there =
             format!("run `callboard prompt {} {step} --attempt {turn}.{attempt_no}` there", handle.run);
         let what = format!("the files of attempt `{attempt}` are on `{host}`");
-        return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
+        return Err(Failure::new(Exit::Store, what).hint(hint_there).hint(hint_next));
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
@@ -161,7 +162,7 @@ fn read_given(
         FileText::Unreadable(why) => why,
     };
     let what = format!("cannot read `{}` of attempt `{attempt}`: {why}", path.display());
-    Err(Failure::new(Exit::Store, what).hint(now))
+    Err(Failure::new(Exit::Store, what).hint(hint_next))
 }
 
 /// Says that the generated prompt is preliminary, and which results it lacks.

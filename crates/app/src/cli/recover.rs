@@ -114,7 +114,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         drop(exclusive);
         if let Some(file) = &arguments.from {
-            return damaged::merge(&workspace, file, &arguments, report).await;
+            return damaged::add_runs_of_copy(&workspace, file, &arguments, report).await;
         }
         let inconsistencies = verify::check(&workspace, arguments.dry_run, &mut report).await?;
         if inconsistencies == 0 {

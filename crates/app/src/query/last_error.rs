@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use protocol::present::StatusKind;
 use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp, StepKind};
-use runner::{AttemptEnd, AttemptRecord, History, RunAtRevision};
+use runner::{AttemptRecord, EndedAttempt, History, RunAtRevision};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -51,7 +51,7 @@ fn error(
     run_at: &RunAtRevision,
     history: &History,
     attempted: &AttemptRecord,
-    over: &AttemptEnd,
+    over: &EndedAttempt,
 ) -> Option<String> {
     match over.exit {
         Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::decide::{Cause, Change as IssueChange, Stage};
 use super::definition::Definition;
 use super::document::{
-    AttemptRecord, Build, CommandRun, Document, Escalation, Field, Observation, PipelineStatus, Question,
+    Build, CommandRun, Document, Escalation, Field, Observation, PipelineAttempt, PipelineStatus, Question,
     Review, StepRecord, StepState, Writer, second,
 };
 use super::parse;
@@ -28,15 +28,15 @@ pub(super) fn record(
     entry: &Entry<Issue>,
 ) -> Result<Vec<String>, RecordError> {
     let mut new = document.clone();
-    let mut is_whole = false;
+    let mut all_parts_changed = false;
     match &entry.input {
         Input::Opened { .. } => {
             new.engine.created_at = Some(entry.at);
             new.pipeline.started_at = Some(second(entry.at));
-            is_whole = true;
+            all_parts_changed = true;
         }
         Input::Recovered { source } => {
-            is_whole = true;
+            all_parts_changed = true;
             match source {
                 RecoverySource::View { document: found, .. }
                 | RecoverySource::Document { document: found, .. }
@@ -51,7 +51,7 @@ pub(super) fn record(
             if let (Fact::Ended { attempt, ending: Ending::Reported(verdict) }, Some(report)) = (fact, report)
                 && let Some(step) = Step::parse(&attempt.step)
             {
-                reported(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
+                record_report(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
             }
             let refused = evidence.iter().flat_map(|evidence| &evidence.refused);
             new.engine.notes.extend(refused.cloned());
@@ -60,18 +60,18 @@ pub(super) fn record(
     }
     for change in &entry.changes {
         if let Change::Protocol { transition } = change {
-            transit(definition, &mut new, transition, entry);
+            record_transition(definition, &mut new, transition, entry);
         } else {
-            step_change(&mut new, change, entry);
+            record_step_change(&mut new, change, entry);
         }
     }
-    let parts = new.changed_parts((!is_whole).then_some(&*document));
+    let parts = new.changed_parts((!all_parts_changed).then_some(&*document));
     *document = new;
     Ok(parts)
 }
 
 /// Records what happens to a turn.
-fn step_change(document: &mut Document, change: &Change<IssueChange>, entry: &Entry<Issue>) {
+fn record_step_change(document: &mut Document, change: &Change<IssueChange>, entry: &Entry<Issue>) {
     let at = entry.at;
     match change {
         Change::Started { attempt, counted_attempt, .. } => {
@@ -124,7 +124,7 @@ fn step_mut<'a>(document: &'a mut Document, step: &StepId) -> &'a mut StepRecord
 }
 
 /// Records the report of a step.
-fn reported(
+fn record_report(
     document: &mut Document,
     step: Step,
     verdict: &Verdict,
@@ -136,7 +136,7 @@ fn reported(
         Step::Triage | Step::Analyst | Step::Writer | Step::Reviewer => {
             let agent = step.agent().expect("BUG: an agent works on the step");
             *document = parse::with_report(document, agent, report)?;
-            agent_reported(document, agent, verdict, report, at);
+            record_agent_report(document, agent, verdict, report, at);
         }
         Step::Diff => {
             let files = parse::changed_files(report)?;
@@ -155,6 +155,7 @@ fn reported(
         }
         Step::Build => {
             let results = checks::results(report)?;
+            // `None` if no check of this name ran.
             let passed = |name: &str| {
                 let mut of_name = results.iter().filter(|result| result.name == name).peekable();
                 of_name.peek()?;
@@ -183,7 +184,7 @@ fn reported(
                 feedback(document, "build", texts.join("\n\n"));
             }
         }
-        Step::Answer(agent) => settle(document, parse::answer_text(report)?, agent.name(), at),
+        Step::Answer(agent) => record_answer(document, parse::answer_text(report)?, agent.name(), at),
         Step::Commit => {
             document.commit.hash = text("hash");
             document.commit.message = text("message");
@@ -226,9 +227,9 @@ fn feedback(document: &mut Document, from: &str, text: String) {
 }
 
 /// Records questions, escalations and observations of an agent, and whether its section is complete.
-fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, report: &Report, at: Stamp) {
+fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict, report: &Report, at: Stamp) {
     let asked = if let Verdict::Asks(pending) = verdict { pending.as_slice() } else { &[] };
-    // Triage that stops the run is done.
+    // If triage blocks the run and asks nothing else, its section is complete.
     let is_complete = asked.is_empty() || (agent == Agent::Triage && asked == [Pending::Block]);
     match agent {
         Agent::Triage => document.triage.completed = is_complete,
@@ -297,19 +298,19 @@ fn agent_reported(document: &mut Document, agent: Agent, verdict: &Verdict, repo
     }
 }
 
-/// The id of a block among what is pending.
+/// The id that stands for a block in `engine.pending`.
 pub(super) const BLOCK: &str = "block";
 
-/// Records the answer to the first of what is pending.
-fn settle(document: &mut Document, answer: &str, by: &str, at: Stamp) {
+/// Records the answer to the first item of `engine.pending`. The caller removes the item.
+fn record_answer(document: &mut Document, answer: &str, by: &str, at: Stamp) {
     let Some(id) = document.engine.pending.first().cloned() else { return };
-    let is = |other: &Option<String>| other.as_deref() == Some(id.as_str());
+    let has_id = |other: &Option<String>| other.as_deref() == Some(id.as_str());
     let at = Some(second(at));
     let communication = &mut document.communication;
-    if let Some(question) = communication.questions.iter_mut().find(|question| is(&question.id)) {
+    if let Some(question) = communication.questions.iter_mut().find(|question| has_id(&question.id)) {
         (question.answered, question.answer) = (true, Some(answer.to_owned()));
         (question.answered_by, question.answered_at) = (Some(by.to_owned()), at);
-    } else if let Some(escalation) = communication.escalations.iter_mut().find(|found| is(&found.id)) {
+    } else if let Some(escalation) = communication.escalations.iter_mut().find(|found| has_id(&found.id)) {
         (escalation.resolved, escalation.resolution) = (true, Some(answer.to_owned()));
         (escalation.resolved_by, escalation.resolved_at) = (Some(by.to_owned()), at);
     } else {
@@ -318,7 +319,12 @@ fn settle(document: &mut Document, answer: &str, by: &str, at: Stamp) {
 }
 
 /// Records a transition of the pipeline.
-fn transit(definition: &Definition, document: &mut Document, change: &IssueChange, entry: &Entry<Issue>) {
+fn record_transition(
+    definition: &Definition,
+    document: &mut Document,
+    change: &IssueChange,
+    entry: &Entry<Issue>,
+) {
     match change {
         IssueChange::Entered(stage) => enter(document, *stage, entry.at),
         IssueChange::Asked(pending) => {
@@ -333,7 +339,7 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
         IssueChange::Settled => {
             if let Some(answer) = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()) {
                 let text = answer.text().map_or_else(|| answer.to_string(), str::to_owned);
-                settle(document, &text, &author_name(&entry.by), entry.at);
+                record_answer(document, &text, &author_name(&entry.by), entry.at);
             }
             if !document.engine.pending.is_empty() {
                 document.engine.pending.remove(0);
@@ -362,11 +368,11 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
             document.pipeline.attempt += 1;
         }
         IssueChange::GaveUp => {
-            exhausted(definition, document, entry.at);
+            record_no_attempts_left(definition, document, entry.at);
             document.engine.asked = 0;
         }
-        IssueChange::Failed(Cause::Pipeline) => exhausted(definition, document, entry.at),
-        IssueChange::Failed(cause) => failed(document, *cause, entry),
+        IssueChange::Failed(Cause::Pipeline) => record_no_attempts_left(definition, document, entry.at),
+        IssueChange::Failed(cause) => record_failure(document, *cause, entry),
         IssueChange::Retried(cause) => {
             let reason = document.pipeline.failure_reason.take();
             document.engine.notes.extend(reason.map(|reason| format!("retried after: {reason}")));
@@ -384,8 +390,9 @@ fn transit(definition: &Definition, document: &mut Document, change: &IssueChang
     }
 }
 
-fn exhausted(definition: &Definition, document: &mut Document, at: Stamp) {
-    fail(document, exhaustion(definition), "failed_max_retries", at);
+fn record_no_attempts_left(definition: &Definition, document: &mut Document, at: Stamp) {
+    // The outcomes are words of the document's format.
+    set_failed(document, exhaustion(definition), "failed_max_retries", at);
 }
 
 fn enter(document: &mut Document, stage: Stage, at: Stamp) {
@@ -401,7 +408,7 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
         Stage::Done => {
             set_status(document, PipelineStatus::Completed);
             document.pipeline.completed_at = Some(second(at));
-            end_session(document, "success", at);
+            record_outcome(document, "success", at);
         }
         Stage::Triage
         | Stage::Writer
@@ -416,12 +423,12 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
     }
 }
 
-/// Moves the sections of an attempt to the history. The feedback becomes that of the next writer, who goes on from the work as
-/// it was compared: what build and reviewer left is not part of it.
+/// Moves the sections of the finished pipeline attempt to `attempts`. The next writer gets the feedback, and starts from the
+/// git tree that the diff step recorded, without files that build or reviewer added later.
 fn loop_back(document: &mut Document, at: Stamp) {
     document.engine.previous_tree = document.engine.tree.take();
     let feedback = document.review.feedback_for_writer.clone();
-    let record = AttemptRecord {
+    let record = PipelineAttempt {
         attempt: document.pipeline.attempt,
         writer: std::mem::take(&mut document.writer),
         build: std::mem::take(&mut document.build),
@@ -434,7 +441,7 @@ fn loop_back(document: &mut Document, at: Stamp) {
     document.engine.asked = 0;
 }
 
-fn failed(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
+fn record_failure(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
     let error = || {
         let evidence: Option<&Evidence> = entry.input.evidence();
         evidence.and_then(|evidence| evidence.error.clone()).unwrap_or_else(|| "no attempts left".to_owned())
@@ -443,7 +450,7 @@ fn failed(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
         Cause::Pipeline => {}
         Cause::Step => {
             let agent = document.pipeline.current_agent.clone().unwrap_or_default();
-            fail(document, format!("`{agent}` has no attempts left: {}", error()), "error", entry.at);
+            set_failed(document, format!("`{agent}` has no attempts left: {}", error()), "error", entry.at);
         }
         Cause::Stopped => {
             let reason = if let Input::Request { reason: Some(reason), .. } = &entry.input {
@@ -451,25 +458,31 @@ fn failed(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
             } else {
                 String::new()
             };
-            fail(document, format!("Stopped by {}{reason}", author_name(&entry.by)), "stopped", entry.at);
+            set_failed(
+                document,
+                format!("Stopped by {}{reason}", author_name(&entry.by)),
+                "stopped",
+                entry.at,
+            );
         }
         Cause::Refused => {
             let answer = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()?.text());
             let by = author_name(&entry.by);
+            // Triage had asked a person to decide.
             let outcome = if document.triage.should_proceed == Some(false) { "escalated" } else { "blocked" };
-            fail(document, format!("Ended by {by}: {}", answer.unwrap_or_default()), outcome, entry.at);
+            set_failed(document, format!("Ended by {by}: {}", answer.unwrap_or_default()), outcome, entry.at);
         }
     }
 }
 
-fn fail(document: &mut Document, reason: String, outcome: &str, at: Stamp) {
+fn set_failed(document: &mut Document, reason: String, outcome: &str, at: Stamp) {
     set_status(document, PipelineStatus::Failed);
     document.pipeline.blocked_reason = None;
     document.pipeline.failure_reason = Some(reason);
-    end_session(document, outcome, at);
+    record_outcome(document, outcome, at);
 }
 
-fn end_session(document: &mut Document, outcome: &str, at: Stamp) {
+fn record_outcome(document: &mut Document, outcome: &str, at: Stamp) {
     document.engine.ended_at = Some(at);
     document.learnings.outcome = Some(outcome.to_owned());
     document.learnings.attempts_used = Some(document.pipeline.attempt);
@@ -481,7 +494,7 @@ fn set_status(document: &mut Document, status: PipelineStatus) {
     document.pipeline.status = Some(Field::Known(status));
 }
 
-/// Shows what waits for a person as the reason of a block.
+/// Sets the status to blocked if the first item of `engine.pending` waits for a person; the item becomes the reason.
 fn show_block(document: &mut Document) {
     // A run that was stopped stays failed until it is retried.
     if document.pipeline.failure_reason.is_some() {
@@ -504,7 +517,7 @@ fn show_block(document: &mut Document) {
     set_status(document, PipelineStatus::Blocked);
 }
 
-/// Ends a block. The reason is kept.
+/// Ends a block. The reason moves to the notes.
 fn unblock(document: &mut Document) {
     if parse::is_blocked(document) {
         let reason = document.pipeline.blocked_reason.take();

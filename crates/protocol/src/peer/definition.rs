@@ -18,9 +18,11 @@ pub struct Definition {
     pub cycle: CycleId,
     /// An [`Instruction`](super::Instruction). An imported cycle may have any text.
     pub instruction: String,
+    /// Whether the cycle is new or continues a failed one: `peer_mode` of the document.
     pub mode: Mode,
+    /// The arguments of the instruction, as they were typed.
     pub instruction_args: String,
-    /// Verbatim.
+    /// The user's text, unchanged.
     pub user_requirements: String,
     /// The failed cycle that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +34,7 @@ pub struct Definition {
     /// The timeout of an attempt; `None` for the adapter's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// Prompt templates of the repository, by agent. The others are built in.
+    /// The prompt templates of the repository, by agent. An agent without one gets the built-in template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prompts: BTreeMap<String, String>,
 }

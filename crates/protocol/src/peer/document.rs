@@ -7,7 +7,7 @@ pub(super) mod parts;
 mod phase;
 mod position;
 pub(super) mod progress;
-mod second;
+mod whole_second;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use super::names::{CycleId, Scope, SpecName};
 pub use history::{Event, HistoryEntry};
 pub use phase::{Phase, PhaseDocument, PhaseError, PhaseStatus, Phases};
 pub use position::{InvalidTransition, Position};
-pub use second::{BadSecond, Second};
+pub use whole_second::{BadWholeSecond, WholeSecond};
 
 /// The version of the format.
 pub const VERSION: u64 = 2;
@@ -57,8 +57,8 @@ pub struct Metadata {
     pub spec_name: Option<SpecName>,
     pub key_prefix: Scope,
     pub cycle_number: u64,
-    pub created_at: Second,
-    pub updated_at: Second,
+    pub created_at: WholeSecond,
+    pub updated_at: WholeSecond,
     pub status: CycleStatus,
     /// The phase in progress, else the last one that was; `plan` before the first.
     pub current_phase: Phase,

@@ -39,7 +39,7 @@ pub use decide::{Change, State, Verdict};
 pub use definition::{Advice, Continued, Definition};
 pub use document::{
     Context, CycleStatus, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, Phase,
-    PhaseDocument, PhaseError, PhaseStatus, Phases, Position, Second,
+    PhaseDocument, PhaseError, PhaseStatus, Phases, Position, WholeSecond,
 };
 pub use names::{CycleId, Instruction, Scope, SpecName};
 pub use step::{BUCKET, prompts};

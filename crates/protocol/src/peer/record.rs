@@ -10,7 +10,7 @@ use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::Position;
 use super::document::parts;
-use super::document::{Document, Phase, Second};
+use super::document::{Document, Phase, WholeSecond};
 use super::edit;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
@@ -37,7 +37,7 @@ fn write(
     document: &Document,
     entry: &Entry<Peer>,
 ) -> Option<Result<Document, ChangeError>> {
-    let at = Second::from(entry.at);
+    let at = WholeSecond::from(entry.at);
     match &entry.input {
         Input::Opened { .. } => return Some(Ok(change::initialise(definition.new_cycle(), at))),
         Input::Edited { edit, from } => {
@@ -99,7 +99,7 @@ fn record_transition(
     document: &Document,
     transition: ProtocolChange,
     entry: &Entry<Peer>,
-    at: Second,
+    at: WholeSecond,
 ) -> Option<Result<Document, ChangeError>> {
     let evidence = entry.input.evidence();
     Some(match transition {

@@ -22,4 +22,4 @@ pub use prompt::{PromptFiles, preview_prompt};
 pub(crate) use result::{AttemptResult, Classifier};
 pub(crate) use spec::{AttemptSpec, Provenance};
 pub use task::WatchFailed;
-pub(crate) use task::{AttemptEvent, ProcessEnd, TaskHandle, spawn_task};
+pub(crate) use task::{AttemptEvent, AttemptOutcome, TaskHandle, spawn_task};

@@ -13,7 +13,7 @@ use supervisor::report::{Collected, collect};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use super::log_tail::{last_line, last_lines};
-use super::{AttemptSpec, ProcessEnd};
+use super::{AttemptOutcome, AttemptSpec};
 
 /// The result of an attempt.
 #[derive(Debug)]
@@ -57,12 +57,12 @@ pub(crate) struct Classifier<'a> {
 
 impl Classifier<'_> {
     /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
-    pub(crate) fn classify(&self, end: &ProcessEnd) -> AttemptResult {
+    pub(crate) fn classify(&self, end: &AttemptOutcome) -> AttemptResult {
         let over = match end {
-            ProcessEnd::NotStarted(error) => {
+            AttemptOutcome::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            ProcessEnd::NotCommitted(error) => {
+            AttemptOutcome::NotCommitted(error) => {
                 return AttemptResult::failure(
                     Ending::Failed,
                     FailureKind::EffectFailed,
@@ -70,7 +70,7 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            ProcessEnd::Unclaimed => {
+            AttemptOutcome::Unclaimed => {
                 return AttemptResult::failure(
                     Ending::Interrupted,
                     FailureKind::Interrupted,
@@ -78,7 +78,7 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            ProcessEnd::Ended(AttemptEnd::Voided) => {
+            AttemptOutcome::Ended(AttemptEnd::Voided) => {
                 return AttemptResult::failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
@@ -86,8 +86,8 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            ProcessEnd::Ended(AttemptEnd::Vanished) => None,
-            ProcessEnd::Ended(AttemptEnd::Exit(record)) => Some(record),
+            AttemptOutcome::Ended(AttemptEnd::Vanished) => None,
+            AttemptOutcome::Ended(AttemptEnd::Exit(record)) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
         let edits = copies::edits(&self.spec.dir);

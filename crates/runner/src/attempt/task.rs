@@ -21,7 +21,7 @@ use crate::error_chain::with_causes;
 /// How the process of an attempt ended. A shim claims an attempt before it starts the agent; once the claim is void, no shim
 /// can start it.
 #[derive(Debug)]
-pub(crate) enum ProcessEnd {
+pub(crate) enum AttemptOutcome {
     Ended(AttemptEnd),
     /// Its shim ended before it claimed the attempt.
     Unclaimed,
@@ -37,7 +37,7 @@ pub(crate) enum AttemptEvent {
     Ended {
         attempt: AttemptId,
         spec: Arc<AttemptSpec>,
-        end: ProcessEnd,
+        end: AttemptOutcome,
     },
     /// The attempt has written a partial report.
     Partial {
@@ -152,7 +152,10 @@ struct AttemptTask {
 }
 
 impl AttemptTask {
-    async fn run_to_end(&mut self, report_progress: impl Fn(Progress)) -> Result<ProcessEnd, WatchFailed> {
+    async fn run_to_end(
+        &mut self,
+        report_progress: impl Fn(Progress),
+    ) -> Result<AttemptOutcome, WatchFailed> {
         let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
         let mut handle = AttemptHandle::attach(&self.spec.dir_watcher, dir, mark)?;
         let mut launched = false;
@@ -173,7 +176,7 @@ impl AttemptTask {
                     HandleEvent::NotStarted if launched => {
                         if self.void_claim()? {
                             self.discard_copies().await;
-                            return Ok(ProcessEnd::Unclaimed);
+                            return Ok(AttemptOutcome::Unclaimed);
                         }
                     }
                     HandleEvent::NotStarted => {
@@ -187,7 +190,7 @@ impl AttemptTask {
                     HandleEvent::Ended(AttemptEnd::Voided) => {
                         // No agent has worked in the worktree, and its setup may have been stopped.
                         self.discard_copies().await;
-                        return Ok(ProcessEnd::Ended(AttemptEnd::Voided));
+                        return Ok(AttemptOutcome::Ended(AttemptEnd::Voided));
                     }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
@@ -209,9 +212,9 @@ impl AttemptTask {
     }
 
     /// Starts the attempt. Returns its end if it cannot be started.
-    async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<ProcessEnd>, WatchFailed> {
+    async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<AttemptOutcome>, WatchFailed> {
         if self.kill_unclaimed().await? {
-            return Ok(Some(ProcessEnd::Ended(AttemptEnd::Vanished)));
+            return Ok(Some(AttemptOutcome::Ended(AttemptEnd::Vanished)));
         }
         let started = match self.prepare_tree(handle).await? {
             // Its claim is void.
@@ -224,7 +227,7 @@ impl AttemptTask {
             Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
             Err(error) if self.void_claim()? => {
                 self.discard_copies().await;
-                Ok(Some(ProcessEnd::NotStarted(with_causes(&error))))
+                Ok(Some(AttemptOutcome::NotStarted(with_causes(&error))))
             }
             // An earlier shim was slow and has the claim after all.
             Err(_) => Ok(None),
@@ -260,10 +263,10 @@ impl AttemptTask {
     }
 
     /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
-    async fn commit_tree(&self, end: AttemptEnd) -> ProcessEnd {
+    async fn commit_tree(&self, end: AttemptEnd) -> AttemptOutcome {
         match self.run_blocking(AttemptSpec::commit_tree).await {
-            Ok(()) => ProcessEnd::Ended(end),
-            Err(error) => ProcessEnd::NotCommitted(with_causes(&error)),
+            Ok(()) => AttemptOutcome::Ended(end),
+            Err(error) => AttemptOutcome::NotCommitted(with_causes(&error)),
         }
     }
 

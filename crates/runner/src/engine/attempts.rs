@@ -30,7 +30,7 @@ impl Engine<'_> {
             .map(|(attempt, _)| attempt.clone())
             .partition(|id| has_live_shim(&AttemptDir::new(&attempts_dir, &self.journal.run, id)));
         self.observer.notice(Notice::Started { adopted: &adopted, open: &open });
-        let remote = self.remote();
+        let remote = self.remote_attempts();
         if !remote.is_empty() {
             self.observer.notice(Notice::Remote { attempts: &remote });
         }

@@ -307,7 +307,7 @@ impl<'o> Engine<'o> {
             | RunStatus::Draining(_)
             | RunStatus::Finishing(_) => {
                 let has_timer = self.next_timer().is_some();
-                (!has_timer && !self.remote().is_empty()).then_some(EngineExit::Remote)
+                (!has_timer && !self.remote_attempts().is_empty()).then_some(EngineExit::Remote)
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Attempts on other hosts. This engine cannot see whether one is alive, so it does not adopt, start, stop or fail
-//! it. An engine on that host does, or the user gives the host up.
+//! it. An engine on that host does, or the user abandons the host.
 
 use protocol::AttemptId;
 use protocol::entry::{Author, Evidence, FailureKind};
@@ -8,7 +8,7 @@ use store::Store;
 
 use super::{AbandonedHost, Engine, EngineError};
 
-/// The name of this host, on a shared store.
+/// Tells the attempts of this host from those of others.
 #[derive(Debug)]
 pub(super) struct Hosts {
     /// `None` if the store cannot be used from other hosts: then all attempts are local.
@@ -26,7 +26,10 @@ impl Hosts {
     }
 
     /// Iterates over the attempts that may be alive on other hosts, with their hosts.
-    pub(super) fn remote<'a>(&'a self, state: &'a RunState) -> impl Iterator<Item = (AttemptId, &'a str)> {
+    pub(super) fn remote_attempts<'a>(
+        &'a self,
+        state: &'a RunState,
+    ) -> impl Iterator<Item = (AttemptId, &'a str)> {
         self.local.iter().flat_map(|local| state.remote(local))
     }
 
@@ -36,22 +39,23 @@ impl Hosts {
     }
 
     /// Returns the number of slots in total, given the number on this host. A remote attempt takes no local slot.
-    pub(super) fn slots(&self, state: &RunState, local: usize) -> usize {
-        local.saturating_add(self.remote(state).count())
+    pub(super) fn slots(&self, state: &RunState, local_slots: usize) -> usize {
+        local_slots.saturating_add(self.remote_attempts(state).count())
     }
 }
 
 impl Engine<'_> {
-    pub(super) fn remote(&self) -> Vec<(AttemptId, String)> {
-        let remote = self.hosts.remote(&self.journal.state);
+    /// Returns the attempts that may be alive on other hosts, with their hosts.
+    pub(super) fn remote_attempts(&self) -> Vec<(AttemptId, String)> {
+        let remote = self.hosts.remote_attempts(&self.journal.state);
         remote.map(|(attempt, host)| (attempt.clone(), host.to_owned())).collect()
     }
 
-    /// Checks that the host abandoned by the user is another one and has attempts of this run.
+    /// Checks that the host abandoned by the user is not this host and has attempts of this run.
     pub(super) fn check_abandoned_host(&self) -> Result<(), EngineError> {
         let Some(AbandonedHost { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
-        let remote = self.remote();
-        if remote.iter().any(|(_, at)| at == host) {
+        let remote = self.remote_attempts();
+        if remote.iter().any(|(_, attempt_host)| attempt_host == host) {
             return Ok(());
         }
         let here = self.engine_config.host() == host;
@@ -61,7 +65,7 @@ impl Engine<'_> {
     /// Records the attempts of the host abandoned by the user as interrupted, each in an entry in the user's name.
     pub(super) async fn interrupt_abandoned_host(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
-        let theirs = self.hosts.remote(&self.journal.state);
+        let theirs = self.hosts.remote_attempts(&self.journal.state);
         let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
         let theirs: Vec<_> = theirs.map(|(attempt, _)| attempt).collect();
         for attempt in theirs {
@@ -74,9 +78,9 @@ impl Engine<'_> {
 
 fn evidence(AbandonedHost { host, by, reason }: &AbandonedHost) -> Evidence {
     let who = match by {
-        Author::Person { name, .. } => name,
-        Author::Client { bucket, .. } => bucket,
-        Author::Engine { .. } => "the engine",
+        Author::Person { name, .. } => name.clone(),
+        Author::Client { bucket, .. } => format!("another client of `{bucket}`"),
+        Author::Engine { .. } => "the engine".to_owned(),
     };
     let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let error = format!("Agent process was interrupted: {who} abandoned its host `{host}`{why}");

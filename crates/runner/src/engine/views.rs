@@ -10,7 +10,7 @@ use protocol::entry::Input;
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Revision, StepId, View};
-use store::{Digest, ViewMark};
+use store::{Digest, WrittenView};
 use supervisor::DirWatch;
 use tokio::time::Instant;
 
@@ -45,7 +45,7 @@ const GUARD_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RunViews {
     pub(super) fn new(
-        marks: &[ViewMark],
+        marks: &[WrittenView],
         quarantine: PathBuf,
         host: Option<&str>,
         repository: &Path,
@@ -86,11 +86,11 @@ impl RunViews {
         self.repo_missing
     }
 
-    pub(super) fn take_marks(&mut self) -> Vec<ViewMark> {
+    pub(super) fn take_marks(&mut self) -> Vec<WrittenView> {
         marks_for_store(self.files.take_marks(), self.host.as_deref())
     }
 
-    pub(super) fn return_marks(&mut self, marks: Vec<ViewMark>) {
+    pub(super) fn return_marks(&mut self, marks: Vec<WrittenView>) {
         self.files.return_marks(marks_of_host(&marks, self.host.as_deref()));
     }
 }

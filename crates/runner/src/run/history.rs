@@ -43,12 +43,12 @@ pub struct AttemptRecord {
     pub began: Stamp,
     /// When the engine asked it to stop.
     pub asked_to_end: Option<Stamp>,
-    pub over: Option<AttemptEnd>,
+    pub over: Option<EndedAttempt>,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AttemptEnd {
+pub struct EndedAttempt {
     pub revision: Revision,
     pub at: Stamp,
     pub exit: Exit,
@@ -143,7 +143,7 @@ impl History {
             self.not_merged = not_merged(entry).map(str::to_owned);
         }
         if let Some(attempted) = self.attempt(&id) {
-            attempted.over = Some(AttemptEnd {
+            attempted.over = Some(EndedAttempt {
                 revision,
                 at: entry.at,
                 exit,

@@ -8,7 +8,7 @@ use protocol::run::{Action, Change, Decision, Exit, RunState};
 use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Stamp};
 use store::{
     CaughtUp, Commit, CommitError, ExternalWrite, Loaded, OutboxItem, Part, Position, ReadError,
-    SNAPSHOT_EVERY, Store, Unavailable, ViewMark, WriteId,
+    SNAPSHOT_EVERY, Store, Unavailable, WriteId, WrittenView,
 };
 
 use super::load::{LoadError, decode, find_kind, fold, load_machine, load_spec, open_machine, parts_at};
@@ -31,7 +31,7 @@ pub struct Journal {
     /// Actions that were committed and are not acknowledged yet.
     pub outbox: Vec<OutboxItem>,
     /// The marks of the view files.
-    pub views: Vec<ViewMark>,
+    pub views: Vec<WrittenView>,
     /// A write of another client to the document. Nothing can be committed until it is resolved.
     pub external_write: Option<ExternalWrite>,
     /// How the last external write was resolved by this journal.
@@ -44,7 +44,7 @@ pub(crate) struct CommitContext {
     pub(crate) epoch: Option<Epoch>,
     /// Actions that have been performed.
     pub(crate) acknowledged: Vec<String>,
-    pub(crate) views: Vec<ViewMark>,
+    pub(crate) views: Vec<WrittenView>,
     /// The first back-off; later ones double.
     pub(crate) backoff: Duration,
 }

@@ -1,6 +1,6 @@
 //! View files: written from the store by temporary file and rename, at a limited rate.
 //!
-//! The store is the truth; a view may be late but never torn. What was written last is stored as a [`ViewMark`] with
+//! The store is the truth; a view may be late but never torn. What was written last is stored as a [`WrittenView`] with
 //! the next commit. So a file is the engine's own if it has the marked digest, or the content that would be written
 //! now. Any other file is moved to quarantine before the view is written.
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use protocol::{Revision, View};
-use store::{Digest, ViewMark};
+use store::{Digest, WrittenView};
 
 /// Writing views may take one part in this many of the wall time.
 const SHARE: u32 = 20;
@@ -25,7 +25,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 pub(crate) struct ViewFiles {
     known: BTreeMap<PathBuf, Known>,
     /// Marks that no commit has stored yet.
-    unmarked: Vec<ViewMark>,
+    unmarked: Vec<WrittenView>,
     /// Where unknown files are moved to.
     quarantine: PathBuf,
     /// No buffered write of the document's view before this time.
@@ -76,7 +76,7 @@ pub(crate) struct Quarantined {
 }
 
 impl ViewFiles {
-    pub(crate) fn new(marks: &[ViewMark], quarantine: PathBuf) -> Self {
+    pub(crate) fn new(marks: &[WrittenView], quarantine: PathBuf) -> Self {
         let known = marks
             .iter()
             .map(|mark| (PathBuf::from(&mark.path), Known { digest: mark.digest.clone(), signature: None }));
@@ -145,12 +145,12 @@ impl ViewFiles {
     }
 
     /// Takes the marks for the next commit.
-    pub(crate) fn take_marks(&mut self) -> Vec<ViewMark> {
+    pub(crate) fn take_marks(&mut self) -> Vec<WrittenView> {
         std::mem::take(&mut self.unmarked)
     }
 
     /// Returns marks whose commit failed.
-    pub(crate) fn return_marks(&mut self, marks: Vec<ViewMark>) {
+    pub(crate) fn return_marks(&mut self, marks: Vec<WrittenView>) {
         let newer = std::mem::replace(&mut self.unmarked, marks);
         super::merge_marks(&mut self.unmarked, newer);
     }
@@ -171,7 +171,7 @@ impl ViewFiles {
         };
         self.known.insert(path, Known { digest: digest.clone(), signature: Some(signature) });
         self.failures = 0;
-        let mark = ViewMark { path: view.path.clone(), revision, digest };
+        let mark = WrittenView { path: view.path.clone(), revision, digest };
         super::merge_marks(&mut self.unmarked, vec![mark]);
         Ok(quarantined)
     }

@@ -9,7 +9,7 @@ use protocol::{Revision, RunId};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Session, ignore};
 use crate::nats::health::{NatsWarning, UnknownMessage};
@@ -196,7 +196,7 @@ impl Store for NatsStore {
         Ok(self.session().await?.quarantine_external_writes(run, foreign).await?)
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
         let session = self.session().await?;
         let mut conflicts = session.journal.conflict_backoff("mark views at");
         let content = Content::ViewMarks { id: Uuid::now_v7().to_string(), views };

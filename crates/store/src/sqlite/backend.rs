@@ -12,7 +12,7 @@ use super::connection::{Database, Examined, OpenError, WriteFailure, examine, op
 use super::lock::engine;
 use super::sql::{read, write};
 use super::watch::Watch;
-use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::{Digest, EngineHolder, EngineLock, Location, Tenure};
@@ -167,7 +167,7 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
         let run = run.clone();
         self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision};
 use store::{
-    Commit, CommitError, Digest, EngineLockError, Position, Store, Tenure, ViewMark, WriteError, WriteId,
+    Commit, CommitError, Digest, EngineLockError, Position, Store, Tenure, WriteError, WriteId, WrittenView,
 };
 
 use super::{Backend, change, item, part, run};
@@ -13,8 +13,8 @@ fn bodies(entries: &[store::StoredEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
 }
 
-fn mark(path: &str, revision: u64) -> ViewMark {
-    ViewMark { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
+fn mark(path: &str, revision: u64) -> WrittenView {
+    WrittenView { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
 }
 
 pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
@@ -345,7 +345,7 @@ pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
     assert!(matches!(early, Err(WriteError::NoSuchRun { .. })));
     let views = vec![mark("a.json", 1), mark("b.json", 1)];
     store.commit(Commit { views, ..change(&run, Position::absent(), "") }).await.unwrap();
-    let changed = ViewMark { digest: Digest::of("new content"), ..mark("b.json", 2) };
+    let changed = WrittenView { digest: Digest::of("new content"), ..mark("b.json", 2) };
     store.mark_views(&run, vec![changed.clone(), mark("c.json", 2)]).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.views, [mark("a.json", 1), changed, mark("c.json", 2)]);

@@ -7,8 +7,8 @@ use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
     CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, Loaded,
-    NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark,
-    Watch, WriteError, WriteId,
+    NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, Watch,
+    WriteError, WriteId, WrittenView,
 };
 use testkit::nats;
 
@@ -139,7 +139,7 @@ impl Store for TestStore {
         self.store.set_aside(run, write).await
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
         self.store.mark_views(run, views).await
     }
 

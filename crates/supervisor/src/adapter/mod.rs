@@ -1,7 +1,7 @@
 //! How one kind of agent is started: its command line and environment.
 //!
-//! Adapters are data and are frozen with the run, so they serialise. They are validated when they are created, not when
-//! the third step starts.
+//! An adapter is stored with the run and never changes after its start, so it can be serialised. It is validated when it is
+//! created, so that a mistake does not appear in the middle of a run.
 
 mod assignment;
 mod command;
@@ -27,7 +27,7 @@ pub enum Adapter {
     Command(CommandLine),
     /// The built-in scripted agent.
     Rehearsal(RehearsalScript),
-    /// Our own program, which runs the [checks](crate::checks) of a command step.
+    /// The program `callboard` itself, which runs the [checks](crate::checks) of a command step.
     Checks,
 }
 
@@ -46,7 +46,7 @@ impl Adapter {
         }
     }
 
-    /// Returns this adapter with arguments after its own. Our own program takes none.
+    /// Returns this adapter with arguments after its own. The program `callboard` takes none.
     #[must_use]
     pub fn with_args(&self, args: &[String]) -> Self {
         match self {
@@ -83,6 +83,6 @@ impl Adapter {
 pub enum ReportRule {
     /// Only a valid report, whatever the exit code.
     Required,
-    /// Without a report, the exit code.
+    /// A valid report if there is one, otherwise the exit code.
     ExitCode,
 }

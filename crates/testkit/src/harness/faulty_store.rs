@@ -12,8 +12,8 @@ use protocol::{KINDS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
     AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
-    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
-    WriteId,
+    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, Watch, WriteError, WriteId,
+    WrittenView,
 };
 use tokio::sync::Notify;
 
@@ -235,7 +235,7 @@ impl Store for FaultyStore {
         self.store.blob(digest).await
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
         self.store.mark_views(run, views).await
     }
 

@@ -40,10 +40,10 @@ fn every_command_on_a_page_parses() {
         assert!(!commands.is_empty(), "{code} has no command");
         for command in commands {
             let words = shell_words::split(command).unwrap();
-            // `callboard run` alone names the command and is not an invocation.
             let parsed = Cli::command().try_get_matches_from(&words);
             let is_valid = match parsed {
                 Ok(_) => true,
+                // `--help` and `--version` are valid, and so is the name of a command alone, such as `callboard run`.
                 Err(error) => {
                     !error.use_stderr()
                         || (words.len() == 2 && Cli::command().find_subcommand(&words[1]).is_some())
@@ -59,6 +59,7 @@ fn a_code_is_found_by_name_and_by_number() {
     for name in ["E004", "e004", "e4", "4", "0004"] {
         assert_eq!(find(name).unwrap(), Code::Network, "{name}");
     }
+    // The letter l instead of the digit 1.
     let failure = find("E0l1").unwrap_err();
     assert!(failure.hints[0].starts_with("did you mean `E0"), "{:?}", failure.hints);
     assert_eq!(find("nonsense").unwrap_err().hints, ["run `callboard explain` to list all codes"]);

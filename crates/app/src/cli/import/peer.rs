@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use protocol::entry::{Entry, Input, RecoverySource};
 use protocol::peer::migrate::{MigratedCycle, OldCycles, Origin};
-use protocol::peer::{Continued, Definition, Document, Peer, Second};
+use protocol::peer::{Continued, Definition, Document, Peer, WholeSecond};
 use protocol::run::RunStatus;
 use protocol::{KindOf, Revision, RunId, RunLocation, Stamp, Typed};
 use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
@@ -87,7 +87,7 @@ struct CycleResult {
 impl Import<'_> {
     async fn all(self) -> Result<Vec<CycleReport>, Failure> {
         let mut reports = Vec::new();
-        for migrated in self.old.cycles(Second::from(self.now)) {
+        for migrated in self.old.cycles(WholeSecond::from(self.now)) {
             reports.push(self.one(migrated).await?);
         }
         Ok(reports)

@@ -12,17 +12,18 @@ use super::{Arguments, verify};
 use crate::failure::{Exit, Failure};
 use crate::workspace::{self, Workspace};
 
-/// Backs up the store, builds a new database from what can be read, and installs it.
+/// Backs up the store, builds a new database from what can be read, and installs it. `interrupted_backup` is the backup of
+/// an earlier recovery that was interrupted.
 pub(super) async fn recover(
     workspace: &Workspace,
     arguments: &Arguments,
     mut exclusive: ExclusiveAccess,
-    unfinished: Option<Backup>,
+    interrupted_backup: Option<Backup>,
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let now = workspace.clock.now();
     let scratch = scratch(workspace)?;
-    let backup = match unfinished {
+    let backup = match interrupted_backup {
         Some(backup) => {
             report
                 .notes
@@ -67,7 +68,7 @@ pub(super) async fn recover(
         let message = format!("the recovered store is damaged: {damage}");
         return Err(Failure::new(Exit::Bug, message).hint(backup_hint(&report)));
     }
-    debug_assert_eq!(inconsistencies, 0, "every inconsistency is in `damage`");
+    debug_assert_eq!(inconsistencies, 0, "an inconsistency was counted and not listed in `damage`");
     report.views = after.views;
     report.quarantined = after.quarantined;
     report.notes.append(&mut after.notes);
@@ -75,7 +76,7 @@ pub(super) async fn recover(
 }
 
 /// Adds the runs of a copy to an intact store. Existing runs stay unchanged.
-pub(super) async fn merge(
+pub(super) async fn add_runs_of_copy(
     workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
@@ -85,6 +86,7 @@ pub(super) async fn merge(
     let salvage = Salvage::read(file, &scratch.path().join("salvage.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
+    // First into a database that is thrown away, so that the report is complete before the store changes.
     let mut replacement = ReplacementDatabase::create_at(&scratch.path().join("replacement.db"))
         .map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut replacement, &[])?;
@@ -119,12 +121,13 @@ fn salvage_all(
     let mut salvaged = Vec::new();
     for found in salvage.runs().map_err(|error| failed(&error))? {
         let kind = runner::salvaged_kind(workspace.kinds, salvage, &found).map_err(|error| failed(&error))?;
-        // If none can read the run, the first one reports the damage.
+        // If no protocol can read the run, any of them reports what is damaged.
         let kind = kind.unwrap_or(workspace.kinds.0[0]);
         let (by, now) = (workspace::person(), workspace.clock.now());
         let one = runner::salvage(kind, salvage, &found, target, except, &by, now);
         salvaged.extend(one.map_err(|error| failed(&error))?);
     }
+    // Runs that are listed and have no entries.
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
     salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| except.contains(run))));
     Ok(salvaged)

@@ -48,6 +48,7 @@ pub(super) struct RunRecovery {
     /// Its number in the database, if its name is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<i64>,
+    /// `whole`, `cut` (entries are lost), `unreadable`, `unchecked` (of an unknown protocol), or `exists` (not changed).
     outcome: &'static str,
     /// The last entry in the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +56,7 @@ pub(super) struct RunRecovery {
     /// The last entry that is known to have been written.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<u64>,
-    /// Entries after the first lost one. They are in the backup.
+    /// How many entries follow the first lost one. They are in the backup only.
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
@@ -64,7 +65,7 @@ pub(super) struct RunRecovery {
     why: Option<String>,
 }
 
-const EMPTY: RunRecovery = RunRecovery {
+const WHOLE: RunRecovery = RunRecovery {
     run: None,
     number: None,
     outcome: "whole",
@@ -85,7 +86,7 @@ impl RunRecovery {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
             status: Some(journal.state.run.status),
-            ..EMPTY
+            ..WHOLE
         }
     }
 
@@ -94,16 +95,16 @@ impl RunRecovery {
             "" => "its protocol cannot be read".to_owned(),
             protocol => format!("this version of callboard has no protocol `{protocol}`"),
         });
-        Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..EMPTY }
+        Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..WHOLE }
     }
 
     pub(super) fn existing(run: &Result<RunId, i64>) -> Self {
         let why = Some("the store has a run of that name; it was not changed".to_owned());
-        Self { run: run.clone().ok(), outcome: "exists", why, ..EMPTY }
+        Self { run: run.clone().ok(), outcome: "exists", why, ..WHOLE }
     }
 
     pub(super) fn salvaged(Salvaged { run, outcome }: &Salvaged) -> Self {
-        let named = Self { run: run.clone().ok(), number: run.clone().err(), ..EMPTY };
+        let named = Self { run: run.clone().ok(), number: run.clone().err(), ..WHOLE };
         match outcome {
             SalvageOutcome::Whole { revision, status } => {
                 Self { revision: Some(revision.0), status: Some(*status), ..named }
@@ -195,9 +196,9 @@ impl RecoveryReport {
         self.print_damage();
         let width = self.runs.iter().map(|run| run.name().len()).max().unwrap_or(0);
         self.runs.iter().for_each(|run| run.print(width));
-        let would = if self.dry_run { "would be written again" } else { "was written again" };
+        let written = if self.dry_run { "would be written again" } else { "was written again" };
         for view in &self.views {
-            output::data(format_args!("  {} {would}", view.display()));
+            output::data(format_args!("  {} {written}", view.display()));
         }
         for (view, moved_to) in &self.quarantined {
             output::note(format_args!(
@@ -225,7 +226,10 @@ impl RecoveryReport {
             output::data(match &self.from {
                 None => format!("the store `{store}` is intact"),
                 Some(from) => {
-                    format!("the store `{store}` is intact; these runs of `{}` {added}:", from.display())
+                    format!(
+                        "the store `{store}` is intact; the runs of `{}` {added} unless they exist:",
+                        from.display()
+                    )
                 }
             });
             return;
@@ -252,7 +256,7 @@ impl RecoveryReport {
                     "run `callboard resume {name}` to continue after its last entry; later reports of its agents are \
                      read from their directories"
                 )),
-                // A cycle has no view.
+                // A cycle of `peer` has no view.
                 ("unreadable", _) if CycleId::from_key(&name).is_ok() => {}
                 ("unreadable", _) if run.run.is_some() => output::note(format_args!(
                     "run `callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` to \

@@ -22,15 +22,17 @@ pub(super) const STOPPED: &str = "manually stopped by user";
 /// A document while an entry is applied to it.
 struct Recorder<'a> {
     document: &'a mut Document,
+    /// The parts that have changed so far.
     parts: BTreeSet<String>,
     /// The time of the entry, as the document writes it.
     time: String,
+    /// The time of the entry.
     at: Stamp,
     by: &'a Author,
     evidence: Option<&'a Evidence>,
-    /// The text of the extension that the entry asks for.
+    /// The additional work that the entry asks for: the text of `callboard extend`.
     extension: Option<&'a str>,
-    /// How many decisions and blockers of the report have been opened.
+    /// How many questions of the report to a person, decisions and blockers, are in the document already.
     raised: usize,
 }
 
@@ -144,6 +146,7 @@ impl Recorder<'_> {
                     Outcome::Failed => Status::Failed,
                 };
                 state.completed_at.get_or_insert_with(|| self.time.clone());
+                // Any other cause has set its reason before.
                 if outcome == Outcome::Failed {
                     state.failure_reason.get_or_insert_with(|| STOPPED.to_owned());
                 }
@@ -252,7 +255,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Returns the agent that a step keeps busy. Merges are the engine's.
+/// Returns the agent that a step keeps busy; `None` for what the engine or a person does.
 fn agent_of(step: &StepId) -> Option<Role> {
     match Step::parse(step)? {
         Step::Merge(_) | Step::Answer(_) | Step::FastForward => None,

@@ -45,7 +45,7 @@ pub struct Document {
     pub learnings: LearningsSection,
     /// Earlier pipeline attempts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<AttemptRecord>,
+    pub attempts: Vec<PipelineAttempt>,
     #[serde(rename = "callboard")]
     pub engine: EngineData,
     #[serde(flatten)]
@@ -94,7 +94,7 @@ sections! {
 /// One pipeline attempt that was sent back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AttemptRecord {
+pub struct PipelineAttempt {
     pub attempt: u32,
     pub writer: Writer,
     pub build: Build,

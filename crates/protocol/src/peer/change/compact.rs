@@ -2,14 +2,14 @@
 //! other clients.
 
 use super::{ChangeError, next_write, not_in_matrix};
-use crate::peer::document::{Document, Event, HistoryEntry, Second};
+use crate::peer::document::{Document, Event, HistoryEntry, WholeSecond};
 
 /// A shorter range would not get shorter.
 const MIN_ENTRIES: usize = 2;
 
 /// Replaces the entries `from` to `to` by one, which is appended like that of any write. Refuses a range with other entries than
 /// progress: no transition may be missing from the history.
-pub fn compact(old: &Document, from: u64, to: u64, at: Second) -> Result<Document, ChangeError> {
+pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Document, ChangeError> {
     let within = |entry: &HistoryEntry| (from..=to).contains(&entry.sequence);
     let compacted = old.history.iter().filter(|entry| within(entry)).count();
     if compacted < MIN_ENTRIES || old.history.iter().any(|entry| within(entry) && !is_progress(entry)) {

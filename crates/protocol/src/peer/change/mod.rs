@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseError, PhaseStatus,
-    Phases, Second, Unknown, VERSION,
+    Phases, Unknown, VERSION, WholeSecond,
 };
 use super::document::{InvalidTransition, Position};
 use super::names::CycleId;
@@ -61,7 +61,7 @@ pub enum ChangeError {
 }
 
 /// Returns the document of a new cycle.
-pub fn initialise(new: NewCycle, at: Second) -> Document {
+pub fn initialise(new: NewCycle, at: WholeSecond) -> Document {
     let NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues } = new;
     let spec_name = cycle.scope.spec().cloned();
     Document {
@@ -96,7 +96,7 @@ pub fn initialise(new: NewCycle, at: Second) -> Document {
 }
 
 /// Starts a phase: the first one, or the one after the last completed phase.
-pub fn start(old: &Document, phase: Phase, at: Second) -> Result<Document, ChangeError> {
+pub fn start(old: &Document, phase: Phase, at: WholeSecond) -> Result<Document, ChangeError> {
     start_with(old, phase, None, at)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn start_with(
     old: &Document,
     phase: Phase,
     reused_from: Option<CycleId>,
-    at: Second,
+    at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position().startable() != Some(phase) {
         return Err(not_in_matrix(old, Position::InProgress(phase)));
@@ -129,7 +129,12 @@ pub(super) fn start_with(
 }
 
 /// Sets the output of the phase in progress.
-pub fn progress(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
+pub fn progress(
+    old: &Document,
+    phase: Phase,
+    output: Value,
+    at: WholeSecond,
+) -> Result<Document, ChangeError> {
     update_phase(old, phase, Some(output), old.phases[phase].errors.clone(), at)
 }
 
@@ -138,7 +143,7 @@ pub fn fail_attempt(
     old: &Document,
     phase: Phase,
     error: ErrorDetail,
-    at: Second,
+    at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     let phase_document = &old.phases[phase];
     let mut errors = phase_document.errors().to_vec();
@@ -152,7 +157,7 @@ pub(super) fn update_phase(
     phase: Phase,
     output: Option<Value>,
     errors: Option<Vec<PhaseError>>,
-    at: Second,
+    at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position() != Position::InProgress(phase) {
         return Err(not_in_matrix(old, Position::InProgress(phase)));
@@ -165,7 +170,12 @@ pub(super) fn update_phase(
 
 /// Ends the cycle with an error: in the phase in progress, else in the first that is not completed, which then never
 /// starts.
-pub fn fail(old: &Document, phase: Phase, error: ErrorDetail, at: Second) -> Result<Document, ChangeError> {
+pub fn fail(
+    old: &Document,
+    phase: Phase,
+    error: ErrorDetail,
+    at: WholeSecond,
+) -> Result<Document, ChangeError> {
     fail_with(old, phase, error.at(at), at)
 }
 
@@ -173,7 +183,7 @@ pub(super) fn fail_with(
     old: &Document,
     phase: Phase,
     error: PhaseError,
-    at: Second,
+    at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position().failable() != Some(phase) {
         return Err(not_in_matrix(old, Position::Failed(phase)));
@@ -186,7 +196,12 @@ pub(super) fn fail_with(
 }
 
 /// Completes the phase in progress with its output. Fails if the output is invalid.
-pub fn complete(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
+pub fn complete(
+    old: &Document,
+    phase: Phase,
+    output: Value,
+    at: WholeSecond,
+) -> Result<Document, ChangeError> {
     if old.position() != Position::InProgress(phase) {
         return Err(not_in_matrix(old, Position::PhaseCompleted(phase)));
     }
@@ -206,7 +221,7 @@ pub fn complete_review(
     old: &Document,
     output: Value,
     fields: ReviewFields,
-    at: Second,
+    at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     let phase = Phase::Review;
     let mut new = complete(old, phase, output, at)?;
@@ -222,7 +237,7 @@ pub fn complete_review(
 }
 
 /// Closes a cycle whose four phases are completed, whatever the review says.
-pub fn complete_cycle(old: &Document, at: Second) -> Result<Document, ChangeError> {
+pub fn complete_cycle(old: &Document, at: WholeSecond) -> Result<Document, ChangeError> {
     if old.position() != Position::PhaseCompleted(Phase::Review) {
         return Err(not_in_matrix(old, Position::Completed));
     }
@@ -238,7 +253,7 @@ pub fn recover(
     highest: u64,
     from_revision: u64,
     bad_revision: u64,
-    at: Second,
+    at: WholeSecond,
 ) -> Document {
     let before = Document { sequence: candidate.sequence.max(highest), ..candidate.clone() };
     let (mut new, _) = next_write(&before, at, None, Event::Recovered);
@@ -249,7 +264,7 @@ pub fn recover(
 }
 
 /// Finishes a cycle that was replayed from these keys of an earlier format. It is the first write of its document.
-pub(super) fn migrate(replayed: &Document, keys: &[String], at: Second) -> Document {
+pub(super) fn migrate(replayed: &Document, keys: &[String], at: WholeSecond) -> Document {
     let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from".to_owned(), keys.into());
@@ -257,7 +272,12 @@ pub(super) fn migrate(replayed: &Document, keys: &[String], at: Second) -> Docum
 }
 
 /// Does what every write does. Returns the new document and the time of the write, which is never before the last one.
-fn next_write(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (Document, Second) {
+fn next_write(
+    old: &Document,
+    at: WholeSecond,
+    phase: Option<Phase>,
+    event: Event,
+) -> (Document, WholeSecond) {
     let mut new = old.clone();
     let at = at.max(old.metadata.updated_at);
     new.sequence += 1;
@@ -282,7 +302,7 @@ fn check_output(phase: Phase, at: &str, verified: Result<(), Vec<Violation>>) ->
 }
 
 impl ErrorDetail {
-    fn at(self, timestamp: Second) -> PhaseError {
+    fn at(self, timestamp: WholeSecond) -> PhaseError {
         PhaseError { kind: self.kind, message: self.message, timestamp, unknown: Unknown::new() }
     }
 }

@@ -1,7 +1,7 @@
 //! Fields that the format does not define. Every other write preserves them.
 
 use super::next_write;
-use crate::peer::document::{Document, Event, Phase, Second, Unknown};
+use crate::peer::document::{Document, Event, Phase, Unknown, WholeSecond};
 
 /// All unknown fields that may be changed. Those of history entries and of errors may not.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ impl UnknownFields {
 }
 
 /// Changes unknown fields and nothing else. Possible in every position of the cycle.
-pub fn set_unknown_fields(old: &Document, fields: UnknownFields, at: Second) -> Document {
+pub fn set_unknown_fields(old: &Document, fields: UnknownFields, at: WholeSecond) -> Document {
     let (mut new, _) = next_write(old, at, None, Event::Progress);
     fields.put(&mut new);
     new

@@ -1,11 +1,11 @@
-//! F2 to F5 and F7: the fields above the phases, and the history. `docs/peer.md` lists the rules.
+//! F2 to F5 and F7: the fields outside of `phases`: top level, `metadata`, `context`, history. `docs/peer.md` lists the rules.
 
 use serde_json::{Map, Value};
 
 use super::parsed::ParsedDocument;
 use crate::check::{Findings, Location};
 use crate::closest;
-use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
+use crate::peer::document::{BadWholeSecond, CycleStatus, Mode, Phase, PhaseStatus, WholeSecond};
 use crate::peer::names::{BadId, CycleId, MAX_SAFE_INTEGER, Scope, SpecName};
 
 pub(super) type Object = Map<String, Value>;
@@ -13,16 +13,16 @@ pub(super) type Object = Map<String, Value>;
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// A text that is not blank.
-    Name,
+    NonBlankText,
     Text,
     Flag,
     Time,
     /// A positive integer.
     Count,
-    Cycle,
-    Prefix,
-    Spec,
+    CycleId,
+    /// The cycle id without its number.
+    KeyPrefix,
+    SpecName,
     CycleStatus,
     PhaseStatus,
     Phase,
@@ -50,8 +50,8 @@ pub(super) const fn optional(name: &'static str, kind: Kind, rule: &'static str)
     Field { name, kind, rule, required: false }
 }
 
-const HEAD: [Field; 6] = [
-    required("cycle_id", Kind::Cycle, "F2"),
+const TOP_LEVEL: [Field; 6] = [
+    required("cycle_id", Kind::CycleId, "F2"),
     required("sequence", Kind::Count, "F3"),
     required("metadata", Kind::Object, "F5"),
     required("context", Kind::Object, "F5"),
@@ -60,9 +60,9 @@ const HEAD: [Field; 6] = [
 ];
 
 const METADATA: [Field; 8] = [
-    required("instruction", Kind::Name, "F5"),
-    optional("spec_name", Kind::Spec, "F5"),
-    required("key_prefix", Kind::Prefix, "F5"),
+    required("instruction", Kind::NonBlankText, "F5"),
+    optional("spec_name", Kind::SpecName, "F5"),
+    required("key_prefix", Kind::KeyPrefix, "F5"),
     required("cycle_number", Kind::Count, "F5"),
     required("created_at", Kind::Time, "F5"),
     required("updated_at", Kind::Time, "F5"),
@@ -75,30 +75,31 @@ const CONTEXT: [Field; 5] = [
     required("spec_aware", Kind::Flag, "F5"),
     required("instruction_args", Kind::Text, "F5"),
     required("user_requirements", Kind::Text, "F5"),
-    optional("continues", Kind::Cycle, "F5"),
+    optional("continues", Kind::CycleId, "F5"),
 ];
 
 const ENTRY: [Field; 4] = [
     required("timestamp", Kind::Time, "F5"),
     required("phase", Kind::PhaseOrNull, "F5"),
-    required("event", Kind::Name, "F5"),
+    required("event", Kind::NonBlankText, "F5"),
     required("sequence", Kind::Count, "S4"),
 ];
 
+/// The fields of an entry that replaces the entries of the writes `from` to `to`.
 const COMPACTED: [Field; 2] = [required("from", Kind::Count, "F5"), required("to", Kind::Count, "F5")];
 
 /// F2 to F5 and F7 for each field alone.
-pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
-    check_fields(at, head, &HEAD, findings);
-    if let Some(metadata) = head.get("metadata").and_then(Value::as_object) {
+pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
+    check_fields(at, document, &TOP_LEVEL, findings);
+    if let Some(metadata) = document.get("metadata").and_then(Value::as_object) {
         let at = at.field("metadata");
         check_fields(&at, metadata, &METADATA, findings);
         check_times(&at, metadata, "created_at", "updated_at", findings);
     }
-    if let Some(context) = head.get("context").and_then(Value::as_object) {
+    if let Some(context) = document.get("context").and_then(Value::as_object) {
         check_fields(&at.field("context"), context, &CONTEXT, findings);
     }
-    let history = head.get("history").and_then(Value::as_array);
+    let history = document.get("history").and_then(Value::as_array);
     for (index, entry) in history.into_iter().flatten().enumerate() {
         let at = at.field("history").entry(index);
         match entry.as_object() {
@@ -119,7 +120,7 @@ pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
     }
 }
 
-/// The rest of F2: the fields that name the cycle agree.
+/// F2 and F5: the fields that name the cycle agree.
 pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
     let metadata = at.field("metadata");
     if let (Some(cycle), Some(scope)) = (&document.cycle, &document.scope)
@@ -185,12 +186,12 @@ fn missing(at: &Location, fields: &Object, field: &Field, known: &[Field], findi
 
 pub(super) fn example(kind: Kind) -> &'static str {
     match kind {
-        Kind::Name | Kind::Text | Kind::Spec => "\"…\"",
+        Kind::NonBlankText | Kind::Text | Kind::SpecName => "\"…\"",
         Kind::Flag => "true",
         Kind::Time => "\"2025-08-05T10:00:00Z\"",
         Kind::Count => "1",
-        Kind::Cycle => "\"peer:spec:…:cycle:1\"",
-        Kind::Prefix => "\"peer:spec:…\"",
+        Kind::CycleId => "\"peer:spec:…:cycle:1\"",
+        Kind::KeyPrefix => "\"peer:spec:…\"",
         Kind::CycleStatus => "\"initialized\"",
         Kind::PhaseStatus => "\"pending\"",
         Kind::Phase | Kind::PhaseOrNull => "\"plan\"",
@@ -212,7 +213,7 @@ fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Findi
         Kind::Object => "an object",
         Kind::List => "a list",
         Kind::PhaseOrNull => "a string or null",
-        Kind::Name | Kind::Text | Kind::Spec | Kind::Cycle | Kind::Prefix => "a string",
+        Kind::NonBlankText | Kind::Text | Kind::SpecName | Kind::CycleId | Kind::KeyPrefix => "a string",
         Kind::Time | Kind::CycleStatus | Kind::PhaseStatus | Kind::Phase | Kind::Mode => "a string",
     };
     match value.as_str() {
@@ -243,26 +244,26 @@ fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings)
         findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
     };
     match field.kind {
-        Kind::Name if text.trim().is_empty() => {
+        Kind::NonBlankText if text.trim().is_empty() => {
             findings.add(rule, at, format!("{} is empty", at.name), "write a string");
         }
         Kind::Time => {
-            if let Err(reason @ BadSecond) = text.parse::<Second>() {
+            if let Err(reason @ BadWholeSecond) = text.parse::<WholeSecond>() {
                 let message = format!("{} is `{text}`: {reason}", at.name);
                 findings.add("F7", at, message, format!("write it as `{}`", example(field.kind)));
             }
         }
-        Kind::Cycle => {
+        Kind::CycleId => {
             if let Err(reason) = text.parse::<CycleId>() {
                 invalid_id(reason, rule, findings);
             }
         }
-        Kind::Prefix => {
+        Kind::KeyPrefix => {
             if let Err(reason) = text.parse::<Scope>() {
                 invalid_id(reason, "F2", findings);
             }
         }
-        Kind::Spec => {
+        Kind::SpecName => {
             if let Err(reason) = SpecName::new(text) {
                 let message = format!("{} is `{text}`, which is not a valid name: {reason}", at.name);
                 findings.add("F2", at, message, "write the name as it is in `cycle_id`");
@@ -275,7 +276,7 @@ fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings)
         }
         Kind::Mode => check_word(at, rule, text, &Mode::ALL.map(Mode::as_str), findings),
         // Any text is valid; the other types are not texts.
-        Kind::Name | Kind::Text | Kind::Flag | Kind::Count | Kind::Object | Kind::List => {}
+        Kind::NonBlankText | Kind::Text | Kind::Flag | Kind::Count | Kind::Object | Kind::List => {}
     }
 }
 
@@ -297,8 +298,9 @@ pub(super) fn check_times(
     second: &str,
     findings: &mut Findings,
 ) {
-    let time =
-        |name: &str| fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Second>().ok());
+    let time = |name: &str| {
+        fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<WholeSecond>().ok())
+    };
     if let (Some(earlier), Some(later)) = (time(first), time(second))
         && later < earlier
     {

@@ -75,7 +75,7 @@ impl ParsedDocument {
     }
 
     /// Whether every entry could be parsed. Otherwise an entry that seems to be missing may be present.
-    pub(super) fn has_complete_history(&self) -> bool {
+    pub(super) fn every_entry_is_readable(&self) -> bool {
         self.history.iter().all(|entry| entry.phase.is_some() && entry.event.is_some())
     }
 

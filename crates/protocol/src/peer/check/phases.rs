@@ -15,11 +15,11 @@ const PHASE: [Field; 7] = [
     optional("sequence_at_start", Kind::Count, "F6"),
     optional("sequence_at_complete", Kind::Count, "F6"),
     optional("errors", Kind::List, "F6"),
-    optional("reused_from", Kind::Cycle, "F6"),
+    optional("reused_from", Kind::CycleId, "F6"),
 ];
 
 const ERROR: [Field; 3] = [
-    required("kind", Kind::Name, "F6"),
+    required("kind", Kind::NonBlankText, "F6"),
     required("message", Kind::Text, "F6"),
     required("timestamp", Kind::Time, "F6"),
 ];

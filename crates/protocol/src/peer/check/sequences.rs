@@ -1,4 +1,4 @@
-//! S1 to S3: the sequence numbers in the history and in the phases. The check of fields covers S4.
+//! S1 to S3: the sequence numbers in the history and in the phases. `fields.rs` checks S4.
 //!
 //! A sequence number is the value that `sequence` of the document had in a write. The history and the phases record it.
 //! `docs/peer.md` lists the rules.
@@ -80,11 +80,11 @@ fn check_recorded_sequence(
     let entries: Vec<_> = document.entries(Some(name), event.clone()).collect();
     let word = event.as_str();
     let Some(recorded) = recorded_sequence else {
-        // F6 has reported a number that is required, and missing or invalid.
-        let is_required = phase.is(PhaseStatus::Completed)
+        // With these statuses F6 has reported the missing number, and without a readable status the status.
+        let is_reported = phase.is(PhaseStatus::Completed)
             || phase.is(PhaseStatus::InProgress) && *event == Event::Started
             || phase.status.is_none();
-        for entry in entries.into_iter().filter(|_| !is_required) {
+        for entry in entries.into_iter().filter(|_| !is_reported) {
             let message = format!("the history says that `{name}` {word}, but `{name}` has no `{field}`");
             let repair = "correct the phase, or remove the entry";
             findings.add("S2", &entry_at(at, entry), message, repair);
@@ -92,7 +92,7 @@ fn check_recorded_sequence(
         return;
     };
     match entries[..] {
-        [] if !document.has_complete_history() => {}
+        [] if !document.every_entry_is_readable() => {}
         [] => {
             let message = format!("`{name}` {word} in write {recorded}, but the history has no entry for it");
             let repair = format!(
@@ -103,7 +103,7 @@ fn check_recorded_sequence(
         [entry] => {
             if let Some(sequence) = entry.sequence.filter(|sequence| *sequence != recorded) {
                 let message =
-                    format!("`{name}` {word} in write {recorded}, but in the history in {sequence}");
+                    format!("`{name}` {word} in write {recorded}, but the history says write {sequence}");
                 let repair = format!("write {sequence}, or correct the history");
                 findings.add("S2", &phase_at.field(field), message, repair);
             }
@@ -121,7 +121,8 @@ fn check_phase_order(at: &Location, phase: &ParsedPhase, findings: &mut Findings
         && complete <= start
     {
         let at = at.field("phases").field(phase.phase.as_str()).field("sequence_at_complete");
-        let message = format!("`{}` completed in write {complete}, but started in {start}", phase.phase);
+        let message =
+            format!("`{}` completed in write {complete}, but started in write {start}", phase.phase);
         findings.add("S3", &at, message, "it completes in a later write");
     }
 }
@@ -139,7 +140,7 @@ fn check_failed(at: &Location, document: &ParsedDocument, phase: &ParsedPhase, f
         return;
     }
     match entries[..] {
-        [] if !document.has_complete_history() => {}
+        [] if !document.every_entry_is_readable() => {}
         [] => {
             let at = at.field("phases").field(name.as_str());
             let message = format!("`{name}` has failed, but the history has no entry for it");
@@ -149,7 +150,7 @@ fn check_failed(at: &Location, document: &ParsedDocument, phase: &ParsedPhase, f
             if let (Some(start), Some(failed)) = (phase.start, entry.sequence)
                 && failed <= start
             {
-                let message = format!("`{name}` failed in write {failed}, but started in {start}");
+                let message = format!("`{name}` failed in write {failed}, but started in write {start}");
                 findings.add("S3", &entry_at(at, entry), message, "it fails in a later write");
             }
         }
@@ -177,7 +178,7 @@ fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mu
         return;
     }
     match entries[..] {
-        [] if !document.has_complete_history() => {}
+        [] if !document.every_entry_is_readable() => {}
         [] => {
             let message = "the cycle is completed, but the history has no entry for it".to_owned();
             let repair = "add an entry with phase null and event `completed`";
@@ -187,7 +188,8 @@ fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mu
             if let (Some(review), Some(closed)) = (document.phase(Phase::Review).complete, entry.sequence)
                 && closed <= review
             {
-                let message = format!("the cycle completed in write {closed}, but its review in {review}");
+                let message =
+                    format!("the cycle completed in write {closed}, but its review only in write {review}");
                 findings.add("S3", &entry_at(at, entry), message, "it completes in a later write");
             }
         }
@@ -198,7 +200,8 @@ fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mu
     }
 }
 
-/// Warns about gaps in the history, which only the literal reading of the rules forbids, and about unknown events.
+/// Warns about gaps in the history and about unknown events. The specification's "no sequence gaps" is read as "no
+/// transition is missing", so a gap alone is no violation.
 pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Findings) {
     for entry in &document.history {
         match &entry.event {
@@ -249,5 +252,10 @@ pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Find
 fn gap(at: &Location, from: u64, to: u64, warnings: &mut Findings) {
     let writes = if from == to { format!("write {from}") } else { format!("the writes {from} to {to}") };
     let message = format!("the history has no entry for {writes}");
-    warnings.add("S3", at, message, "accepted if no transition is missing; Callboard itself leaves no gaps");
+    warnings.add(
+        "S3",
+        at,
+        message,
+        "allowed if no start, completion or failure is missing; Callboard itself leaves no gaps",
+    );
 }

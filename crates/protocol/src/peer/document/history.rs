@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Phase, Second, Unknown};
+use super::{Phase, Unknown, WholeSecond};
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    pub timestamp: Second,
+    pub timestamp: WholeSecond,
     /// `None` if the event is about the whole cycle.
     pub phase: Option<Phase>,
     pub event: Event,
@@ -77,7 +77,7 @@ impl From<Event> for String {
 }
 
 impl HistoryEntry {
-    pub fn new(timestamp: Second, phase: Option<Phase>, event: Event, sequence: u64) -> Self {
+    pub fn new(timestamp: WholeSecond, phase: Option<Phase>, event: Event, sequence: u64) -> Self {
         Self { timestamp, phase, event, sequence, unknown: Unknown::new() }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CycleId, Second, Unknown, deserialize_present};
+use super::{CycleId, Unknown, WholeSecond, deserialize_present};
 
 /// A phase of a cycle, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,9 +27,9 @@ pub enum Phase {
 pub struct PhaseDocument {
     pub status: PhaseStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Second>,
+    pub started_at: Option<WholeSecond>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<Second>,
+    pub completed_at: Option<WholeSecond>,
     /// The document's `sequence` in the write that started the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence_at_start: Option<u64>,
@@ -55,7 +55,7 @@ pub struct PhaseError {
     /// A machine-readable word, such as `timeout` or `cancelled`.
     pub kind: String,
     pub message: String,
-    pub timestamp: Second,
+    pub timestamp: WholeSecond,
     #[serde(flatten)]
     pub unknown: Unknown,
 }

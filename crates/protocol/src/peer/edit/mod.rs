@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::change::{self, UnknownFields};
 use super::document::progress::{with_history, without_progress};
-use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, Second};
+use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, WholeSecond};
 use super::transition::{MATRIX, Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
@@ -70,7 +70,7 @@ pub(super) fn apply(
     document: &Document,
     edit: &json_patch::Patch,
     by: String,
-    at: Second,
+    at: WholeSecond,
 ) -> Option<Document> {
     let mut edited = patched(document, edit)?;
     let mut new = match document.position() {

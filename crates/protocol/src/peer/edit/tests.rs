@@ -9,8 +9,8 @@ use super::*;
 use crate::Stamp;
 use crate::edit::PatchError;
 
-pub(super) fn second(seconds: i64) -> Second {
-    Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
+pub(super) fn second(seconds: i64) -> WholeSecond {
+    WholeSecond::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
 /// A cycle whose execution is in progress, with an unknown field.

@@ -9,7 +9,7 @@ use super::key::{CycleKey, Key, Part, Prefix, parse};
 use super::read::time;
 use super::report::{Note, NoteKind, SkippedKey};
 use crate::peer::check;
-use crate::peer::document::{Document, Event, Second, VERSION};
+use crate::peer::document::{Document, Event, VERSION, WholeSecond};
 use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
 
 /// The keys of one cycle.
@@ -169,7 +169,7 @@ impl CycleKeys {
         keys.any(|key| other.fragments.iter().any(|fragment| key == fragment.key.as_str()))
     }
 
-    fn created(&self) -> Option<Second> {
+    fn created(&self) -> Option<WholeSecond> {
         let pointers = ["/metadata/created_at", "/created_at", "/started_at"];
         let times = self.fragments.iter().flat_map(|fragment| {
             pointers.iter().filter_map(|pointer| fragment.value.pointer(pointer).and_then(time))

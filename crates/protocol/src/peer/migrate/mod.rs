@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::change;
-use super::document::{Document, Second};
+use super::document::{Document, WholeSecond};
 use super::names::CycleId;
 use group::{CycleKeys, Fragment};
 use key::Part;
@@ -57,17 +57,17 @@ impl OldCycles {
     }
 
     /// Migrates all cycles. `at` is the time of the migration; no time in the result is later.
-    pub fn cycles(&self, at: Second) -> Vec<MigratedCycle> {
+    pub fn cycles(&self, at: WholeSecond) -> Vec<MigratedCycle> {
         self.cycles.iter().map(|(cycle, keys)| migrate(cycle, keys, at)).collect()
     }
 
     /// Migrates one cycle. The same dump and the same time give the same document.
-    pub fn cycle(&self, cycle: &CycleId, at: Second) -> Option<MigratedCycle> {
+    pub fn cycle(&self, cycle: &CycleId, at: WholeSecond) -> Option<MigratedCycle> {
         self.cycles.get(cycle).map(|keys| migrate(cycle, keys, at))
     }
 }
 
-fn migrate(cycle: &CycleId, keys: &CycleKeys, at: Second) -> MigratedCycle {
+fn migrate(cycle: &CycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCycle {
     if let Some(current) = newest(&keys.current) {
         return take_current(cycle, keys, current);
     }

@@ -9,16 +9,16 @@ use super::reshape::{Reshaped, is_empty, reshape};
 use super::status::{CycleWord, OldStatus, cycle_word, phase, phase_word};
 use crate::Stamp;
 use crate::check::shortened;
-use crate::peer::document::{Mode, Phase, Second};
+use crate::peer::document::{Mode, Phase, WholeSecond};
 
 /// What the keys say about a cycle.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) instruction: Option<String>,
-    pub(super) created: Option<Second>,
-    pub(super) updated: Option<Second>,
+    pub(super) created: Option<WholeSecond>,
+    pub(super) updated: Option<WholeSecond>,
     /// When the cycle was completed or failed.
-    pub(super) ended: Option<Second>,
+    pub(super) ended: Option<WholeSecond>,
     pub(super) status: Option<CycleWord>,
     pub(super) current: Option<Phase>,
     pub(super) error: Option<Value>,
@@ -36,8 +36,8 @@ pub(super) struct Facts {
 #[derive(Debug, Default)]
 pub(super) struct PhaseFacts {
     pub(super) status: Option<OldStatus>,
-    pub(super) started: Option<Second>,
-    pub(super) completed: Option<Second>,
+    pub(super) started: Option<WholeSecond>,
+    pub(super) completed: Option<WholeSecond>,
     /// The output, as it was found.
     pub(super) output: Option<Value>,
     pub(super) errors: Vec<Value>,
@@ -47,7 +47,7 @@ pub(super) struct PhaseFacts {
 pub(super) fn read(
     fragments: &[&Fragment],
     instruction: Option<&str>,
-    at: Second,
+    at: WholeSecond,
     notes: &mut Vec<Note>,
 ) -> Facts {
     let mut facts = Facts::default();
@@ -62,9 +62,9 @@ pub(super) fn read(
 }
 
 /// Parses a time and cuts it to the second.
-pub(super) fn time(value: &Value) -> Option<Second> {
+pub(super) fn time(value: &Value) -> Option<WholeSecond> {
     let timestamp = value.as_str()?.trim().parse().ok()?;
-    Some(Second::from(Stamp::from_timestamp(timestamp)))
+    Some(WholeSecond::from(Stamp::from_timestamp(timestamp)))
 }
 
 pub(super) fn text(value: &Value) -> Option<String> {
@@ -95,7 +95,7 @@ impl Facts {
         self.status == Some(CycleWord { status: OldStatus::Completed, phase: None })
     }
 
-    pub(super) fn earliest(&self) -> Option<Second> {
+    pub(super) fn earliest(&self) -> Option<WholeSecond> {
         let phases = self.phases.iter().flat_map(|phase| [phase.started, phase.completed]);
         phases.chain([self.updated, self.ended]).flatten().min()
     }

@@ -10,11 +10,11 @@ use super::read::{Facts, text, time};
 use super::report::{Note, NoteKind};
 use super::status::OldStatus;
 use crate::peer::change::{self, NewCycle};
-use crate::peer::document::{Document, Mode, Phase, PhaseError, Second, Unknown};
+use crate::peer::document::{Document, Mode, Phase, PhaseError, Unknown, WholeSecond};
 use crate::peer::names::CycleId;
 
 /// Replays the cycle as far as it got. No time is later than `at`.
-pub(super) fn replay(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> Document {
+pub(super) fn replay(cycle: &CycleId, facts: &Facts, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
     let document = open(cycle, facts, at, notes);
     let mut replay = Replay { facts, at, notes, document };
     for phase in Phase::ALL {
@@ -39,7 +39,7 @@ pub(super) fn replay(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec
     replay.document
 }
 
-fn open(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> Document {
+fn open(cycle: &CycleId, facts: &Facts, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
     if facts.created.is_none() {
         let instead = if facts.earliest().is_some() { "its earliest time" } else { "the current time" };
         let message = format!("no key says when it was created; {instead} was used");
@@ -61,7 +61,7 @@ fn open(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> Do
 
 struct Replay<'a> {
     facts: &'a Facts,
-    at: Second,
+    at: WholeSecond,
     notes: &'a mut Vec<Note>,
     document: Document,
 }
@@ -154,7 +154,7 @@ impl Replay<'_> {
     }
 
     /// Converts an error: a text, or an object whose other fields are kept.
-    fn error(&self, error: &Value, kind: &str, at: Second) -> PhaseError {
+    fn error(&self, error: &Value, kind: &str, at: WholeSecond) -> PhaseError {
         let mut fields = error.as_object().cloned().unwrap_or_default();
         let message = text(error).or_else(|| fields.get("message").and_then(text));
         let own_kind =

@@ -1,9 +1,9 @@
-//! Status words of agents: a closed set per role, with aliases. Any letter case, emoji and leading or trailing prose are
-//! accepted; a negation, an unknown word or two contradicting words are not.
+//! Status words of agents: a closed set per role, with aliases. Any letter case and emoji are accepted, and prose before the
+//! word or after it, but not on both sides. A negation, an unknown word or two contradicting words are refused.
 
 use super::super::step::{DeveloperVerdict, QaVerdict};
 
-/// The word of a tech lead, before its issues are counted.
+/// The word of a tech lead. The verdict adds how many blocking issues the report lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::team) enum TechLeadWord {
     Approved,
@@ -19,7 +19,7 @@ pub(in crate::team) enum PmWord {
     Complete,
 }
 
-/// The words of one role: the first of each verdict is its own, the others are aliases.
+/// The words of one role, by verdict: the canonical word, then its aliases.
 type Words<V> = &'static [(V, &'static [&'static str])];
 
 pub(in crate::team) const DEVELOPER: Words<DeveloperVerdict> = &[
@@ -47,6 +47,7 @@ pub(in crate::team) const TECH_LEAD: Words<TechLeadWord> = &[
 pub(in crate::team) const PM: Words<PmWord> = &[
     (PmWord::Planned, &["PLANNING_COMPLETE"]),
     (PmWord::MoreWork, &["CONTINUE", "IN_PROGRESS", "REASSIGNING_FOR_FIXES"]),
+    // The word with which the original's project manager declares the whole project complete.
     (PmWord::Complete, &["BAZINGA", "COMPLETE"]),
 ];
 
@@ -59,8 +60,8 @@ const NEGATIONS: [&str; 14] = [
 /// Parses a status word. Fails with the reason and the words that are known.
 pub(in crate::team) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -> Result<V, String> {
     let known = || {
-        let own: Vec<_> = words.iter().filter_map(|(_, aliases)| aliases.first().copied()).collect();
-        own.join(", ")
+        let canonical: Vec<_> = words.iter().filter_map(|(_, words)| words.first().copied()).collect();
+        canonical.join(", ")
     };
     let tokens = tokens(text);
     let found = occurrences(words, &tokens);

@@ -6,7 +6,7 @@ mod shapes;
 use protocol::Stamp;
 use protocol::peer::migrate::{MigratedCycle, Note, OldCycles, Origin, SkippedKey, parse_json_or_text};
 use protocol::peer::transition::{Transition, check_write};
-use protocol::peer::{Second, check_document};
+use protocol::peer::{WholeSecond, check_document};
 use serde_json::Value;
 
 const G0: &str = include_str!("../../fixtures/peer/old/g0.jsonl");
@@ -19,8 +19,8 @@ const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 
 type Dump = Vec<(String, Value)>;
 
-fn now() -> Second {
-    Second::from(Stamp::from_micros(1_760_000_000_000_000))
+fn now() -> WholeSecond {
+    WholeSecond::from(Stamp::from_micros(1_760_000_000_000_000))
 }
 
 /// The keys of a fixture, with this separator.

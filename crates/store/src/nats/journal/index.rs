@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::message::{Checkpoint, Delta};
-use crate::commit::{OutboxItem, ViewMark};
+use crate::commit::{OutboxItem, WrittenView};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::nats) struct RunIndex {
     /// In the order of commits.
     outbox: Vec<OutboxItem>,
-    views: BTreeMap<String, ViewMark>,
+    views: BTreeMap<String, WrittenView>,
     /// The sequence of the commit with the newest body of each part.
     parts: BTreeMap<String, u64>,
 }
@@ -29,7 +29,7 @@ impl RunIndex {
         self.parts.extend(delta.parts.iter().map(|part| (part.path.clone(), sequence)));
     }
 
-    pub(in crate::nats) fn mark_views(&mut self, views: &[ViewMark]) {
+    pub(in crate::nats) fn mark_views(&mut self, views: &[WrittenView]) {
         self.views.extend(views.iter().map(|view| (view.path.clone(), view.clone())));
     }
 
@@ -50,7 +50,7 @@ impl RunIndex {
         &self.outbox
     }
 
-    pub(in crate::nats) fn views(&self) -> impl Iterator<Item = &ViewMark> {
+    pub(in crate::nats) fn views(&self) -> impl Iterator<Item = &WrittenView> {
         self.views.values()
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::trailer::{OutgoingTrailer, Trailer};
-use crate::commit::{Commit, OutboxItem, Part, ViewMark, WriteId};
+use crate::commit::{Commit, OutboxItem, Part, WriteId, WrittenView};
 use crate::{Digest, Token};
 
 /// A message and its sequence.
@@ -94,7 +94,7 @@ pub(in crate::nats) enum Content {
     /// View files that were written outside a commit.
     ViewMarks {
         id: String,
-        views: Vec<ViewMark>,
+        views: Vec<WrittenView>,
     },
     /// No content: it occupies the sequence of an unacknowledged write, which then cannot land any more.
     Fence {
@@ -150,7 +150,7 @@ pub(in crate::nats) struct Delta {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::nats) outbox: Vec<OutboxItem>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::nats) views: Vec<ViewMark>,
+    pub(in crate::nats) views: Vec<WrittenView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::nats) checkpoint: Option<Checkpoint>,
 }
@@ -161,7 +161,7 @@ pub(in crate::nats) struct Checkpoint {
     /// The writer's snapshot of its state.
     pub(super) snapshot: String,
     pub(in crate::nats) outbox: Vec<OutboxItem>,
-    pub(in crate::nats) views: Vec<ViewMark>,
+    pub(in crate::nats) views: Vec<WrittenView>,
     /// The sequence of the commit with the newest body of each part, without the parts of this delta.
     pub(in crate::nats) parts: Vec<(String, u64)>,
 }

@@ -10,7 +10,7 @@ use super::index::RunIndex;
 use super::message::{Content, Delta, Head, Record, checksum};
 use super::records::is_unreadable;
 use super::wire::MessageError;
-use crate::commit::{Part, Position, ViewMark};
+use crate::commit::{Part, Position, WrittenView};
 use crate::error::ReadError;
 use crate::nats::connection::Session;
 use crate::store::{CaughtUp, Loaded, RunRow, StoredEntry};
@@ -110,7 +110,7 @@ impl Session {
         run: &RunId,
         checkpoint: &Record,
         delta: &Delta,
-    ) -> Result<Vec<ViewMark>, ReadError> {
+    ) -> Result<Vec<WrittenView>, ReadError> {
         let between = checkpoint.previous_commit + 1..checkpoint.sequence;
         if checkpoint.head.document_entry.is_none() || between.is_empty() {
             return Ok(Vec::new());
@@ -121,7 +121,7 @@ impl Session {
             Content::Commit(_) | Content::EngineLock { .. } | Content::Fence { .. } => None,
         });
         // The commit's own view marks are newer.
-        let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);
+        let is_known = |mark: &WrittenView| delta.views.iter().any(|view| view.path == mark.path);
         Ok(marks.flatten().filter(|mark| !is_known(mark)).collect())
     }
 

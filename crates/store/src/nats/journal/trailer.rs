@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::message::Delta;
-use crate::commit::{OutboxItem, Part, ViewMark};
+use crate::commit::{OutboxItem, Part, WrittenView};
 
 /// The lengths of what follows the line: the entry, the bodies of the parts, those of the outbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub(in crate::nats) struct Trailer {
     #[serde(default)]
     outbox: Vec<(String, usize)>,
     #[serde(default)]
-    views: Vec<ViewMark>,
+    views: Vec<WrittenView>,
     /// Set by the decoder.
     #[serde(skip)]
     pub(in crate::nats) bodies: Bytes,
@@ -37,8 +37,8 @@ pub(in crate::nats) struct OutgoingTrailer<'a> {
     acknowledged: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outbox: Vec<(&'a str, usize)>,
-    #[serde(skip_serializing_if = "<[ViewMark]>::is_empty")]
-    views: &'a [ViewMark],
+    #[serde(skip_serializing_if = "<[WrittenView]>::is_empty")]
+    views: &'a [WrittenView],
 }
 
 impl<'a> OutgoingTrailer<'a> {

@@ -6,7 +6,7 @@ use rusqlite::types::{Type, ValueRef};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
 use crate::Digest;
-use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
+use crate::commit::{OutboxItem, Part, Position, Token, WriteId, WrittenView};
 use crate::sqlite::sql::checksum::checksum;
 use crate::store::{CaughtUp, Loaded, RunRow, StoredDocument, StoredEntry};
 
@@ -170,10 +170,10 @@ fn outbox(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<OutboxItem>> {
         .collect()
 }
 
-fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<ViewMark>> {
+fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<WrittenView>> {
     tx.prepare_cached("SELECT path, revision, digest FROM views WHERE run = ?1 ORDER BY path")?
         .query_map([run], |row| {
-            Ok(ViewMark { path: row.get(0)?, revision: Revision(row.get(1)?), digest: parsed(row, 2)? })
+            Ok(WrittenView { path: row.get(0)?, revision: Revision(row.get(1)?), digest: parsed(row, 2)? })
         })?
         .collect()
 }

@@ -5,7 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::Digest;
-use crate::commit::{Commit, Position, Token, ViewMark};
+use crate::commit::{Commit, Position, Token, WrittenView};
 use crate::error::{CommitError, WriteError};
 use crate::sqlite::sql::checksum::checksum;
 use crate::sqlite::sql::read::run_epoch;
@@ -113,7 +113,7 @@ fn write_outbox(tx: &Transaction<'_>, run: i64, revision: Revision, commit: &Com
     Ok(())
 }
 
-fn write_views(tx: &Transaction<'_>, run: i64, views: &[ViewMark]) -> rusqlite::Result<()> {
+fn write_views(tx: &Transaction<'_>, run: i64, views: &[WrittenView]) -> rusqlite::Result<()> {
     let mut write =
         tx.prepare_cached("REPLACE INTO views (run, path, revision, digest) VALUES (?1, ?2, ?3, ?4)")?;
     for view in views {
@@ -152,7 +152,7 @@ pub(crate) fn remove_run(
 pub(crate) fn mark_views(
     tx: &Transaction<'_>,
     run: &RunId,
-    views: &[ViewMark],
+    views: &[WrittenView],
 ) -> rusqlite::Result<Result<(), WriteError>> {
     let Some(head) = head(tx, run)? else {
         return Ok(Err(WriteError::NoSuchRun { run: run.clone() }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::{Epoch, Revision, RunId};
 use store::{
     Commit, CommitError, Digest, NatsSettings, NatsStore, Position, ReadError, Store as _, StoredEntry,
-    Timeouts, Unavailable, ViewMark,
+    Timeouts, Unavailable, WrittenView,
 };
 use testkit::nats::{Proxy, Server, deliver};
 
@@ -249,7 +249,7 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let mark =
-        |path: &str| ViewMark { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
+        |path: &str| WrittenView { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     store.mark_views(&run, vec![mark("before")]).await.unwrap();
     let wire = Proxy::to(&server).await;

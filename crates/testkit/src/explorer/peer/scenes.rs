@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use protocol::peer::change::{self, ErrorDetail, NewCycle, ReviewFields};
 use protocol::peer::{
-    Continued, CycleId, Definition, Document, Event, HistoryEntry, Mode, Peer, Phase, PhaseStatus, Second,
-    check_document,
+    Continued, CycleId, Definition, Document, Event, HistoryEntry, Mode, Peer, Phase, PhaseStatus,
+    WholeSecond, check_document,
 };
 
 use super::super::{Scene, Slots};
@@ -105,7 +105,7 @@ fn opening() -> NewCycle {
     NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
 }
 
-fn second() -> Second {
+fn second() -> WholeSecond {
     "2025-06-01T12:00:00Z".parse().expect("BUG: it is a second")
 }
 

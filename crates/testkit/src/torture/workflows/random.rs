@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::scene::Scene;
 
-/// How a first attempt may fail.
+/// How a first attempt may fail, in the words of `scene/agent.sh`.
 const FAILURES: [&str; 3] = ["exit 1", "failed", "garbage"];
 
 /// Two to seven steps with random needs.
@@ -29,7 +29,7 @@ pub(super) enum Behaviour {
     FailsFirst { how: &'static str },
     /// Exhausts its attempts once; after that it works.
     ExhaustsOnce,
-    /// A gate that fails until the work has been repeated this often.
+    /// A gate that fails its first `times` iterations.
     Gate { back_to: usize, times: u32 },
 }
 
@@ -56,6 +56,7 @@ impl RandomWorkflow {
         Self { steps }
     }
 
+    /// Writes the workflow and the behaviour of its agents.
     pub(super) fn write(&self, scene: &Scene) {
         let step = |step: &Step| {
             let needs: Vec<_> = step.needs.iter().map(|need| self.steps[*need].id.as_str()).collect();
@@ -69,17 +70,17 @@ impl RandomWorkflow {
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
         scene.workflow_of(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-        let plan: Vec<_> = self.steps.iter().map(plan).collect();
+        let plan: Vec<_> = self.steps.iter().map(plan_lines).collect();
         scene.plan(&plan.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
-/// Returns the steps that these depend on, including themselves.
+/// Returns these steps and all that they depend on, directly or not.
 fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
     let mut found: Vec<usize> = needs.to_vec();
-    let mut looked = 0;
-    while let Some(step) = found.get(looked).copied() {
-        looked += 1;
+    let mut next = 0;
+    while let Some(step) = found.get(next).copied() {
+        next += 1;
         for need in &steps[step].needs {
             if !found.contains(need) {
                 found.push(*need);
@@ -89,7 +90,8 @@ fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
     found
 }
 
-fn plan(step: &Step) -> String {
+/// Returns the behaviour of a step's agent: lines of `STEP ATTEMPT BEHAVIOUR` for `scene/agent.sh`.
+fn plan_lines(step: &Step) -> String {
     let id = &step.id;
     match step.behaviour {
         Behaviour::Works { milliseconds, leaves } => {
@@ -97,6 +99,7 @@ fn plan(step: &Step) -> String {
             format!("{id} * work 0.{milliseconds:03}{leaving}")
         }
         Behaviour::FailsFirst { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
+        // Fails attempts 1 and 2, which are all that a turn has, leaves a file, and succeeds once that file exists.
         Behaviour::ExhaustsOnce => format!(
             "{id} * do if [ -f \"$kit/died-$STEP_ID\" ]; then hand_in COMPLETED \"did $STEP_ID\"; \
              else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$kit/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"

@@ -1,10 +1,10 @@
-//! Ways to write flags of `run` that clap does not know: `--env A=1 B=2`, where it would take the workflow after them for
-//! another value, and `--log-level` before `run`.
+//! Rewrites arguments that clap cannot parse as they are typed: `--env A=1 B=2 wf.yaml`, where it would take `wf.yaml` for
+//! another value of `--env`, and `--log-level DEBUG run`, because it knows that flag only after `run`.
 
 use std::ffi::OsString;
 
-/// Repeats `--env` in front of each further `NAME=VALUE` that follows one, and moves `--log-level` behind `run`.
-pub(super) fn split(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// Writes `--env A=1 B=2` as `--env A=1 --env B=2`, and moves a `--log-level` before `run` behind it.
+pub(super) fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<_> = arguments.into_iter().collect();
     if let [_, flag, _, command, ..] = &mut arguments[..]
         && flag == "--log-level"
@@ -12,17 +12,17 @@ pub(super) fn split(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     {
         arguments[1..4].rotate_right(1);
     }
-    let mut split: Vec<OsString> = Vec::new();
+    let mut rewritten: Vec<OsString> = Vec::new();
     let mut after_env = false;
     for argument in arguments {
         let is_value = after_env && is_variable(&argument);
-        if is_value && split.last().is_some_and(|last| last != "--env") {
-            split.push("--env".into());
+        if is_value && rewritten.last().is_some_and(|last| last != "--env") {
+            rewritten.push("--env".into());
         }
         after_env = argument == "--env" || is_value;
-        split.push(argument);
+        rewritten.push(argument);
     }
-    split
+    rewritten
 }
 
 fn is_variable(argument: &OsString) -> bool {
@@ -46,7 +46,7 @@ mod tests {
             ("callboard --log-level DEBUG ls", "callboard --log-level DEBUG ls"),
         ] {
             let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-            assert_eq!(split(words(typed)), words(expected));
+            assert_eq!(rewrite(words(typed)), words(expected));
         }
     }
 }

@@ -10,14 +10,14 @@ use crate::Stamp;
 /// A point in time in whole seconds, where a [`Stamp`] has microseconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Second(jiff::Timestamp);
+pub struct WholeSecond(jiff::Timestamp);
 
 /// The text is not a timestamp of the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
-pub struct BadSecond;
+pub struct BadWholeSecond;
 
-impl From<Stamp> for Second {
+impl From<Stamp> for WholeSecond {
     /// Truncates to the second, so that the order of two stamps is preserved.
     fn from(stamp: Stamp) -> Self {
         let second = stamp.as_micros().div_euclid(1_000_000);
@@ -27,36 +27,36 @@ impl From<Stamp> for Second {
     }
 }
 
-impl From<Second> for Stamp {
-    fn from(second: Second) -> Self {
+impl From<WholeSecond> for Stamp {
+    fn from(second: WholeSecond) -> Self {
         Self::from_timestamp(second.0)
     }
 }
 
-impl fmt::Display for Second {
+impl fmt::Display for WholeSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0}", self.0)
     }
 }
 
-impl FromStr for Second {
-    type Err = BadSecond;
+impl FromStr for WholeSecond {
+    type Err = BadWholeSecond;
 
-    fn from_str(text: &str) -> Result<Self, BadSecond> {
-        let second = Self(text.parse().map_err(|_| BadSecond)?);
-        if second.to_string() == text { Ok(second) } else { Err(BadSecond) }
+    fn from_str(text: &str) -> Result<Self, BadWholeSecond> {
+        let second = Self(text.parse().map_err(|_| BadWholeSecond)?);
+        if second.to_string() == text { Ok(second) } else { Err(BadWholeSecond) }
     }
 }
 
-impl TryFrom<String> for Second {
-    type Error = BadSecond;
-    fn try_from(text: String) -> Result<Self, BadSecond> {
+impl TryFrom<String> for WholeSecond {
+    type Error = BadWholeSecond;
+    fn try_from(text: String) -> Result<Self, BadWholeSecond> {
         text.parse()
     }
 }
 
-impl From<Second> for String {
-    fn from(second: Second) -> Self {
+impl From<WholeSecond> for String {
+    fn from(second: WholeSecond) -> Self {
         second.to_string()
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn only_the_specified_spelling_is_accepted() {
         let text = "2025-08-05T10:00:00Z";
-        assert_eq!(text.parse::<Second>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<WholeSecond>().unwrap().to_string(), text);
         for text in [
             "2025-08-05T10:00:00.0Z",
             "2025-08-05T10:00:00.5Z",
@@ -80,7 +80,7 @@ mod tests {
             "2025-08-05T23:59:60Z",
             "yesterday",
         ] {
-            assert_eq!(text.parse::<Second>(), Err(BadSecond), "{text}");
+            assert_eq!(text.parse::<WholeSecond>(), Err(BadWholeSecond), "{text}");
         }
     }
 
@@ -89,8 +89,10 @@ mod tests {
         for (micros, text) in
             [(1_999_999, "1970-01-01T00:00:01Z"), (0, "1970-01-01T00:00:00Z"), (-1, "1969-12-31T23:59:59Z")]
         {
-            assert_eq!(Second::from(Stamp::from_micros(micros)).to_string(), text);
+            assert_eq!(WholeSecond::from(Stamp::from_micros(micros)).to_string(), text);
         }
-        assert!(Second::from(Stamp::from_micros(i64::MIN)) < Second::from(Stamp::from_micros(i64::MAX)));
+        assert!(
+            WholeSecond::from(Stamp::from_micros(i64::MIN)) < WholeSecond::from(Stamp::from_micros(i64::MAX))
+        );
     }
 }
