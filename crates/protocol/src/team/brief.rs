@@ -77,7 +77,7 @@ pub(super) fn brief(
         timeout: definition.timeout,
         counted_attempt,
         last_error: shown.error.clone(),
-        form: form(document, step),
+        form: form(definition, document, step),
         iteration: shown.turn.0.max(1),
         worktree,
         branches_below: (agent == "project_manager").then_some(plan::BRANCHES),
@@ -175,14 +175,14 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             )
         }
         (_, Stage::Unblock(blocked)) => {
-            let role = match blocked {
-                Blocked::Developer => "The developer",
-                Blocked::Qa => "QA",
-                Blocked::Flaky => "QA, because tests pass at times only,",
+            let who = match blocked {
+                Blocked::Developer => "The developer is blocked",
+                Blocked::Qa => "QA is blocked",
+                Blocked::Flaky => "QA is blocked, because tests pass at times only",
             };
             let what = group.blockers.last().map(|blocker| fenced("text", &blocker.description));
             format!(
-                "{role} is blocked:\n\n{}\nFind a way out and report `unblocked` with your guidance in `feedback`.",
+                "{who}:\n\n{}\nFind a way out and report `unblocked` with your guidance in `feedback`.",
                 what.unwrap_or_default()
             )
         }
@@ -259,7 +259,7 @@ fn messages(document: &Document, step: &Step) -> String {
 }
 
 /// Returns the form of the step's report. Its example is a report of success, which rehearsals use.
-fn form(document: &Document, step: &Step) -> Form {
+fn form(definition: &Definition, document: &Document, step: &Step) -> Form {
     let counts = json!({
         "type": "object", "required": ["total", "passed", "failed"],
         "properties": {
@@ -269,7 +269,7 @@ fn form(document: &Document, step: &Step) -> Form {
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     let (example, schema, rules) = match step {
         Step::Pm(PmStep::Plan) => (
-            example_plan(document),
+            example_plan(definition, document),
             plan::schema(),
             "`verdict` is PLANNING_COMPLETE; every task is in exactly one group, every criterion names tasks. The groups may \
              be written into `coordination/pm_state.json` instead.",
@@ -376,8 +376,8 @@ fn rehearsed_files(document: &Document, step: &Step) -> BTreeMap<String, String>
     files.into_iter().filter(is_file).map(|file| (file, format!("rehearsed by group {id}\n"))).collect()
 }
 
-/// Returns a plan of one group, or a split into one.
-fn example_plan(document: &Document) -> Value {
+/// Returns a plan that is accepted: two groups, one in the mode `simple`, or a group that is split into one.
+fn example_plan(definition: &Definition, document: &Document) -> Value {
     match document.splitting().and_then(|id| document.planned(id)) {
         Some(group) => json!({
             "verdict": "PLANNING_COMPLETE", "all_tasks": [], "success_criteria": [],
@@ -385,6 +385,15 @@ fn example_plan(document: &Document) -> Value {
                 "id": format!("{}1", group.id), "name": group.name, "tasks": group.tasks,
                 "files_affected": group.files_affected,
             }],
+        }),
+        None if definition.mode == ModeChoice::Simple => json!({
+            "verdict": "PLANNING_COMPLETE", "mode": "simple", "mode_reasoning": "The user chose it.",
+            "all_tasks": [{ "id": "T1", "description": "The request" }],
+            "task_groups": [{
+                "id": "main", "name": "The request", "tasks": ["T1"], "files_affected": ["first.txt"],
+                "complexity": "low", "estimated_effort_minutes": 10,
+            }],
+            "success_criteria": [{ "id": "C1", "text": "The request is fulfilled", "tasks": ["T1"] }],
         }),
         None => json!({
             "verdict": "PLANNING_COMPLETE", "mode": "parallel",

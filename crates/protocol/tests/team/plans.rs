@@ -43,6 +43,18 @@ fn a_plan_is_refused_with_the_reasons() {
     refused(|plan| plan["mode"] = "simple".into(), "one group with the id `main`");
 }
 
+/// A rehearsal reports the example.
+#[test]
+fn the_example_of_a_plan_is_accepted_in_every_mode() {
+    for (mode, groups) in [(ModeChoice::Auto, 2), (ModeChoice::Parallel, 2), (ModeChoice::Simple, 1)] {
+        let mut run = TeamRun::open(Definition { mode, ..definition() });
+        let form = run.state.run.machine.brief(&StepId::new("pm.plan").unwrap(), 1).form;
+        let example = form.fields().unwrap().example.clone().into();
+        run.say("pm.plan", example);
+        assert_eq!(run.file("pm_state.json")["task_groups"].as_array().unwrap().len(), groups, "{mode:?}");
+    }
+}
+
 #[test]
 fn a_phase_has_no_more_groups_than_work_at_once() {
     let ids = ["A", "B", "C", "D", "E"];

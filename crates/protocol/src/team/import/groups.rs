@@ -11,7 +11,7 @@ use super::shape::{Shaped, objects, plain, texts};
 use super::{Claim, GroupId, ImportedGroup, count, time};
 use crate::Stamp;
 
-/// Returns what the store says about a group. Its own record counts more than the plan, and that more than the lists.
+/// Returns how far a group is, as the imported files say. Its own record counts more than the plan, and that more than the lists.
 pub(super) fn claim(shaped: &Shaped, id: &GroupId, notes: &mut Vec<String>) -> Claim {
     let record = shaped.status.get(id.as_str());
     let planned = shaped.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
@@ -107,7 +107,7 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
 fn counts(value: &Value) -> Option<TestCounts> {
     if let Some(text) = value.as_str() {
         let (passed, rest) = text.split_once('/')?;
-        let total: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let total: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
         let (passed, total): (u64, u64) = (passed.trim().parse().ok()?, total.parse().ok()?);
         return Some(TestCounts { total, passed, failed: total.saturating_sub(passed) });
     }
