@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -11,6 +12,25 @@ use tempfile::NamedTempFile;
 /// Replaces the content of `path` by a rename. Does not sync: a power failure interrupts the attempt in any case.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_temporary(path, bytes)?.persist(path)?;
+    Ok(())
+}
+
+/// Replaces the content of a file that others may read: keeps its mode, and gives a new file the default one.
+pub fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mode = match fs::metadata(path) {
+        Ok(existing) => Some(existing.permissions()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    // The umask applies to a new file.
+    let default = fs::Permissions::from_mode(0o666);
+    let mut temp = tempfile::Builder::new().prefix(".new-").permissions(default).tempfile_in(dir)?;
+    temp.write_all(bytes)?;
+    if let Some(mode) = mode {
+        temp.as_file().set_permissions(mode)?;
+    }
+    temp.persist(path)?;
     Ok(())
 }
 

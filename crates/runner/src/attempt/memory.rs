@@ -75,8 +75,7 @@ fn add(root: &Path, update: &MemoryUpdate) -> Result<(), String> {
     if section.is_empty() || section.contains('\n') {
         return Err("its section is not the title of one".to_owned());
     }
-    let directory = directory(root, &update.scope)?;
-    let file = directory.join(FILE);
+    let file = file(root, &update.scope)?;
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -84,7 +83,7 @@ fn add(root: &Path, update: &MemoryUpdate) -> Result<(), String> {
     };
     match with_entry(&before, section, entry) {
         None => Ok(()),
-        Some(text) => supervisor::replace_file(&file, text.as_bytes())
+        Some(text) => supervisor::replace_shared_file(&file, text.as_bytes())
             .map_err(|error| format!("cannot write `{}`: {error}", file.display())),
     }
 }
@@ -106,13 +105,14 @@ fn refuse_worthless(entry: &str) -> Result<(), String> {
     if let Some(deed) = DEEDS.iter().find(|deed| lower.starts_with(**deed)) {
         return Err(format!("it says what was done (`{}`)", deed.trim()));
     }
-    match DESCRIPTIONS.iter().find(|description| lower.contains(**description)) {
+    let words = format!(" {lower}");
+    match DESCRIPTIONS.iter().find(|description| words.contains(&format!(" {description}"))) {
         Some(description) => Err(format!("it describes the code (`{}`)", description.trim())),
         None => Ok(()),
     }
 }
 
-/// Returns whether a text names a line: `line 42`, `lib.rs:42`, `#L42`.
+/// Returns whether a text names a line: `line 42`, `lib.rs:42`, `lib.rs:42-50`, `#L42`.
 fn names_a_line(lower: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let words: Vec<_> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -122,10 +122,25 @@ fn names_a_line(lower: &str) -> bool {
         let of_source = |file: &str| file.rsplit_once('.').is_some_and(|(_, kind)| SOURCES.contains(&kind));
         let mut parts = word.split(':');
         let is_source = parts.next().is_some_and(of_source);
-        is_source && parts.next().is_some_and(is_number)
-            || word.split_once("#l").is_some_and(|(_, rest)| is_number(rest.split('-').next().unwrap_or("")))
+        let is_range = |text: &str| is_number(text.split('-').next().unwrap_or_default());
+        is_source && parts.next().is_some_and(is_range)
+            || word.split_once("#l").is_some_and(|(_, rest)| is_range(rest))
     });
     by_word || by_path
+}
+
+/// Returns the file of a scope: where the link leads, if it is one. Neither the file nor its directory is outside of `root`.
+fn file(root: &Path, scope: &str) -> Result<PathBuf, String> {
+    let file = directory(root, scope)?.join(FILE);
+    if !file.is_symlink() {
+        return Ok(file);
+    }
+    let target = file.canonicalize().map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    if root.canonicalize().is_ok_and(|root| target.starts_with(root)) {
+        Ok(target)
+    } else {
+        Err(format!("`{}` is outside of the repository", file.display()))
+    }
 }
 
 /// Returns the directory of a scope. It must exist below `root`, also if links lead elsewhere.
@@ -144,15 +159,16 @@ fn directory(root: &Path, scope: &str) -> Result<PathBuf, String> {
 
 /// Returns the text with the entry at the end of its section; `None` if the file has it.
 fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let (heading, bullet) = (format!("## {section}"), format!("- {entry}"));
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.iter().any(|line| line.trim() == bullet) {
         return None;
     }
     let Some(start) = lines.iter().position(|line| line.trim_end() == heading) else {
-        let gap = if text.is_empty() { "" } else { "\n" };
-        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        return Some(format!("{text}{end}{gap}{heading}\n\n{bullet}\n"));
+        let gap = if text.is_empty() { "" } else { newline };
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { newline };
+        return Some(format!("{text}{end}{gap}{heading}{newline}{newline}{bullet}{newline}"));
     };
     let is_heading = |line: &&str| line.starts_with("# ") || line.starts_with("## ");
     let end = lines[start + 1..].iter().position(is_heading);
@@ -160,11 +176,13 @@ fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
     let last = (start..end).rev().find(|at| !lines[*at].trim().is_empty()).unwrap_or(start);
     let new = if last == start { vec!["", bullet.as_str()] } else { vec![bullet.as_str()] };
     lines.splice(last + 1..last + 1, new);
-    Some(lines.join("\n") + "\n")
+    Some(lines.join(newline) + newline)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -177,6 +195,7 @@ mod tests {
         let added = with_entry(two, "Notes", "c").unwrap();
         assert_eq!(added, "# Project\n\n## Notes\n\n- a\n- c\n\n## Build\n\n- b\n");
         assert_eq!(with_entry("# Project", "Notes", "c").unwrap(), "# Project\n\n## Notes\n\n- c\n");
+        assert_eq!(with_entry("## Notes\r\n", "Notes", "c").unwrap(), "## Notes\r\n\r\n- c\r\n");
     }
 
     #[test]
@@ -186,6 +205,7 @@ mod tests {
             "The mail server listens on mail.example.com:2525 in tests",
             "Keep every line below 100 characters",
             "Tests that were added late run last",
+            "Keep the port 4000 unused for the tests of the proxy",
         ] {
             assert_eq!(refuse_worthless(entry), Ok(()), "{entry}");
         }
@@ -199,6 +219,7 @@ mod tests {
             (&"x".repeat(151), "it has 151 characters"),
             ("The bug is in lib.rs, line 42 of it", "it names a line"),
             ("See src/lib.rs:42: the lock is taken twice", "it names a line"),
+            ("See src/lib.rs:42-50 before you change it", "it names a line"),
             ("See https://example.org/lib.rs#L4-L7", "it names a line"),
             ("Fixed the login of users without mail", "it says what was done (`fixed`)"),
             ("The session handles the login of users", "it describes the code (`handles`)"),
@@ -206,6 +227,25 @@ mod tests {
         ] {
             assert!(refuse_worthless(entry).unwrap_err().starts_with(reason), "{entry}");
         }
+    }
+
+    #[test]
+    fn the_mode_and_the_link_of_the_file_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let claude = root.path().join("CLAUDE.md");
+        fs::write(&claude, "# Project\n").unwrap();
+        fs::set_permissions(&claude, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("CLAUDE.md", root.path().join(FILE)).unwrap();
+        let text = r#"{"scope": ".", "section": "Notes", "entry": "Run `just test` before each commit"}"#;
+        let update: MemoryUpdate = serde_json::from_str(text).unwrap();
+        add(root.path(), &update).unwrap();
+        assert!(fs::read_to_string(&claude).unwrap().ends_with("- Run `just test` before each commit\n"));
+        assert_eq!(fs::metadata(&claude).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(root.path().join(FILE).is_symlink());
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        fs::remove_file(root.path().join(FILE)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join(FILE)).unwrap();
+        assert!(add(root.path(), &update).unwrap_err().ends_with("is outside of the repository"));
     }
 
     #[test]
