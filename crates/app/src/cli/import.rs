@@ -94,6 +94,21 @@ pub(super) struct Arguments {
     peer: peer::PeerFlags,
 }
 
+/// Fails for a JSON file, which is no archive, with the reason why it is no document that can be imported either.
+fn refuse_json(file: &Path) -> Result<(), Failure> {
+    if file.extension().is_none_or(|extension| extension != "json") {
+        return Ok(());
+    }
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error)))?;
+    let failure = match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
+        Err(error) => Failure::usage(format!("`{}` is not valid JSON", file.display())).because(Some(&error)),
+        Ok(_) => Failure::usage(format!("`{}` is no document that can be imported", file.display()))
+            .hint("`run_state.json`, the file of a cycle and `issue-state.json` can be, with the keys of their formats"),
+    };
+    Err(failure.hint("nothing was imported"))
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     control::refuse_agents_without_run("import a run")?;
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
@@ -121,6 +136,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(document) = issue::read(file) {
         return issue::run(&workspace, file, document, name, arguments.tracker);
     }
+    refuse_json(file)?;
     let archive: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
