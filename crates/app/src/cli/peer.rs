@@ -182,8 +182,9 @@ impl Arguments {
     /// The flags that chose the cycle, for the document.
     fn scope_flags(&self) -> String {
         let continues = self.continues.then(|| "--continue".to_owned());
+        let global = self.global.then(|| "--global".to_owned());
         let spec = self.spec.as_ref().map(|spec| format!("--spec={spec}"));
-        continues.into_iter().chain(spec).collect::<Vec<_>>().join(" ")
+        continues.into_iter().chain(global).chain(spec).collect::<Vec<_>>().join(" ")
     }
 
     /// The agent profile, if the command line names one.

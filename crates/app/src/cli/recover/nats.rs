@@ -1,4 +1,4 @@
-//! Recovers a store on NATS in place: moves foreign messages to objects, fills deleted buckets of documents from the
+//! Recovers a store on NATS in place: moves messages that Callboard did not write to the object store, fills deleted buckets of documents from the
 //! journal, and verifies every run. Other deleted streams cannot be restored and are reported.
 
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
@@ -37,8 +37,8 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
         return Ok(report.print());
     }
     let buckets = match store.backend() {
-        Backend::Nats(nats, _) => nats.rebuild_buckets().await?,
-        Backend::Embedded(_) => Vec::new(),
+        Backend::Nats(nats, _) if !arguments.dry_run => nats.rebuild_buckets().await?,
+        Backend::Nats(..) | Backend::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
         rebuild(workspace, &store, &buckets, &mut report).await?;
