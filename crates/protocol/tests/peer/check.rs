@@ -68,9 +68,9 @@ fn the_specified_example_keeps_every_rule_and_its_gaps_are_warnings() {
     let checked = check(&example());
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"
-    /history/0/sequence [S3] the history has no entry for the writes 1 to 9 (accepted if no transition is missing; Callboard itself leaves no gaps)
-    /history/1/sequence [S3] the history has no entry for the writes 11 to 14 (accepted if no transition is missing; Callboard itself leaves no gaps)
-    /sequence [S3] the history has no entry for the writes 17 to 42 (accepted if no transition is missing; Callboard itself leaves no gaps)
+    /history/0/sequence [S3] the history has no entry for the writes 1 to 9 (allowed if no start, completion or failure is missing; Callboard itself leaves no gaps)
+    /history/1/sequence [S3] the history has no entry for the writes 11 to 14 (allowed if no start, completion or failure is missing; Callboard itself leaves no gaps)
+    /sequence [S3] the history has no entry for the writes 17 to 42 (allowed if no start, completion or failure is missing; Callboard itself leaves no gaps)
     ");
     let document: Document = serde_json::from_value(example()).unwrap();
     assert_eq!(check_document(&document), checked);
@@ -436,8 +436,8 @@ fn gaps_and_unknown_events_are_only_warnings_and_compacted_entries_leave_none() 
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"
     /history/11/event [S3] `event` of entry 12 in `history` of the document is `annotated`, an unknown event (unknown events are kept and ignored)
-    /history/2/sequence [S3] the history has no entry for the writes 11 to 14 (accepted if no transition is missing; Callboard itself leaves no gaps)
-    /history/9/sequence [S3] the history has no entry for write 22 (accepted if no transition is missing; Callboard itself leaves no gaps)
+    /history/2/sequence [S3] the history has no entry for the writes 11 to 14 (allowed if no start, completion or failure is missing; Callboard itself leaves no gaps)
+    /history/9/sequence [S3] the history has no entry for write 22 (allowed if no start, completion or failure is missing; Callboard itself leaves no gaps)
     ");
 }
 

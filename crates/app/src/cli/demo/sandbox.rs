@@ -6,7 +6,7 @@
 //! FOLDER/home/        an empty home directory, so that no user settings apply
 //! FOLDER/agents.log   one line from each agent at its start and one at its end
 //! FOLDER/wakeup       a pipe: an agent has written to the log
-//! FOLDER/release      a pipe: the coder may continue
+//! FOLDER/release      a pipe: the coder waits here until the demo has killed the engine
 //! ```
 
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ const FILES: [(&str, &str); 11] = [
     ("agents/writer.sh", include_str!("sandbox/agents/writer.sh")),
 ];
 
-/// The variables that the demo inherits: those needed to find programs and to print. No `CALLBOARD_*` and no `GIT_*`.
+/// The variables that the demo inherits: those needed to find programs, to print and to measure coverage. No `CALLBOARD_*` and no `GIT_*`.
 const PASSED: [&str; 8] = ["PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LLVM_PROFILE_FILE"];
 
 /// The folder of the demo.
@@ -49,6 +49,7 @@ pub(super) struct Sandbox {
     root: PathBuf,
     repo: PathBuf,
     program: PathBuf,
+    /// How long an agent sleeps after a line of its log.
     pace: Duration,
 }
 
@@ -132,7 +133,7 @@ impl Sandbox {
     /// Lets the coder continue, now or when it starts to wait. The returned file must stay open until then.
     pub(super) fn release_coder(&self) -> Result<fs::File, Failure> {
         let path = self.release_pipe();
-        // Opened for reading, too, so that it does not block.
+        // Opened for reading, too, so that it does not block. Two lines, for a second attempt of the coder.
         let pipe = fs::File::options().read(true).write(true).open(&path);
         let written = pipe.and_then(|mut pipe| std::io::Write::write_all(&mut pipe, b"\n\n").map(|()| pipe));
         written.map_err(|error| cannot_use(&path, &error))

@@ -30,9 +30,10 @@ struct Row {
     style: Style,
     symbol: char,
     id: String,
+    /// The agent, if there is no run.
     status: String,
     needs: String,
-    /// The loop-back of a gate, and what else belongs to the step.
+    /// The loop-back of a gate, conditions, data loop and checks.
     remarks: String,
 }
 

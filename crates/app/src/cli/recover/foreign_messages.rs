@@ -1,12 +1,12 @@
 //! Messages that other programs have published on the subjects of runs. A run cannot continue behind one, so they are
-//! moved to objects.
+//! moved to the object store.
 
 use store::NatsStore;
 
 use super::report::RecoveryReport;
 use crate::failure::Failure;
 
-/// Moves all foreign messages to objects, or reports them in a dry run.
+/// Moves all of them to the object store, or reports them in a dry run.
 pub(super) async fn set_aside(
     store: &NatsStore,
     dry_run: bool,

@@ -1,8 +1,8 @@
 //! The writes of a cycle's document, each a function from the old document to the new one.
 //!
 //! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write that is
-//! not in the protocol's transition matrix is refused. The result keeps all rules, and
-//! [`transition`](super::transition) recognises it.
+//! not in the table of transitions (`docs/peer.md`) is refused. The result keeps all rules, and
+//! [`transition`](super::transition) finds out from both documents which write it was.
 
 mod compact;
 mod unknown_fields;
@@ -24,10 +24,12 @@ pub use unknown_fields::{UnknownFields, set_unknown_fields};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCycle {
     pub cycle: CycleId,
+    /// The command of the user, such as `plan-product`.
     pub instruction: String,
     pub mode: Mode,
+    /// The arguments of the instruction, as they were typed.
     pub instruction_args: String,
-    /// Verbatim.
+    /// The user's text, unchanged.
     pub user_requirements: String,
     /// The failed cycle that this one continues.
     pub continues: Option<CycleId>,
@@ -263,7 +265,7 @@ pub fn recover(
     new
 }
 
-/// Finishes a cycle that was replayed from these keys of an earlier format. It is the first write of its document.
+/// Finishes a cycle that was replayed from these keys of a bucket, in which an earlier format kept it. It is the first write of its document.
 pub(super) fn migrate(replayed: &Document, keys: &[String], at: WholeSecond) -> Document {
     let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");

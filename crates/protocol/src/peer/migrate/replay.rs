@@ -1,4 +1,4 @@
-//! Replays a cycle with the functions that make every other write.
+//! Replays a cycle of an earlier format, as the keys of its bucket tell it, with the functions that make every other write.
 //!
 //! Each completed phase starts and completes at its old times, until a phase is reached that did not complete. So every rule
 //! holds, and the phases are in order. A phase without an output is a failure; nothing is filled in for it.

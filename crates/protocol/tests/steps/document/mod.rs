@@ -51,7 +51,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
 
     let fact = Fact::BackoffElapsed { attempt: attempt("a", 1, 1) };
     let Absorbed::Decided(decision) = run::absorb(&mut journal.state.run, fact.clone()) else {
-        panic!("stale");
+        panic!("the back-off had elapsed before");
     };
     journal.commit(Input::Fact { fact, evidence: None }, decision);
     assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));

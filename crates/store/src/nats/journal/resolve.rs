@@ -48,7 +48,7 @@ impl Session {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.write_backoff("resolve a write at");
+        let mut backoff = self.journal.write_backoff("resolve a write at");
         loop {
             let tip = RunTip::of(self.last_record(run).await?.as_ref());
             if tip.sequence != after {
@@ -58,9 +58,9 @@ impl Session {
             }
             let fence = encode(&tip.head, &Content::Fence { against: write_id });
             match self.journal.append_once(&subject(run), after, fence).await {
-                // The next iteration finds the fence.
+                // The next iteration finds this empty message in the place of the write.
                 Ok(_) => {}
-                Err(failure) => outage.wait(failure).await?,
+                Err(failure) => backoff.wait(failure).await?,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `peer`, explored: its notation. Its rules are in `rules`, the explored cycles in `scenes`.
+//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles in `scenes`.
 
 mod expected;
 mod rules;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
 pub use scenes::{continued, cycle, global, imported, scene};
 
-/// The marks of `peer`.
+/// The symbols of `peer`.
 pub const LEGEND: &str =
     "· not started yet   ✓ completed   ! completed, and the review is unsuccessful   ✗ failed
 ⇐ in progress: its output is reused from the cycle that this one continues
@@ -102,6 +102,7 @@ impl Explored for Peer {
 
     fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
+            // Whether an active phase is queued or runs, its turn says.
             State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
             State::Reusing(phase) => (Some(*phase), "⇐"),
             State::Failed(phase) => (Some(*phase), "✗"),
@@ -144,7 +145,9 @@ impl Explored for Peer {
         let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle) = match *state {
             // An imported phase in progress is queued again, and shown as it was.
+            // Whether an active phase is queued or runs, its turn says.
             State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
+            // Whether an active phase is queued or runs, its turn says.
             State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }

@@ -99,7 +99,7 @@ fn gaps_in_the_history_of_a_cycle_are_warnings() {
     4 |   "sequence": 42,
       |               ^^
       |
-      = hint: accepted if no transition is missing; Callboard itself leaves no gaps
+      = hint: allowed if no start, completion or failure is missing; Callboard itself leaves no gaps
 
     warning[S3]: the history has no entry for the writes 1 to 9
       --> cycle.json:79:19
@@ -107,7 +107,7 @@ fn gaps_in_the_history_of_a_cycle_are_warnings() {
     79 |       "sequence": 10
        |                   ^^
        |
-       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
+       = hint: allowed if no start, completion or failure is missing; Callboard itself leaves no gaps
 
     warning[S3]: the history has no entry for the writes 11 to 14
       --> cycle.json:85:19
@@ -115,7 +115,7 @@ fn gaps_in_the_history_of_a_cycle_are_warnings() {
     85 |       "sequence": 15
        |                   ^^
        |
-       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
+       = hint: allowed if no start, completion or failure is missing; Callboard itself leaves no gaps
 
     ok: peer:spec:feature-name:cycle:1 is execute in_progress
     "#);
@@ -158,7 +158,7 @@ fn errors_in_a_cycle_are_shown_at_their_position() {
     79 |       "sequence": 10
        |                   ^^
        |
-       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
+       = hint: allowed if no start, completion or failure is missing; Callboard itself leaves no gaps
 
     warning[S3]: `event` of entry 2 in `history` of the document is `complete`, an unknown event
       --> cycle.json:84:16
@@ -174,7 +174,7 @@ fn errors_in_a_cycle_are_shown_at_their_position() {
     85 |       "sequence": 15
        |                   ^^
        |
-       = hint: accepted if no transition is missing; Callboard itself leaves no gaps
+       = hint: allowed if no start, completion or failure is missing; Callboard itself leaves no gaps
     "#);
 }
 
