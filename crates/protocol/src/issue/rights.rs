@@ -224,19 +224,14 @@ fn copy_as_json(document: &Document, role: Role) -> Value {
 /// Takes the edits of the private copy out of the report and returns what they change.
 fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mut Vec<String>) -> Value {
     let original = copy_as_json(document, role);
-    match report.copy_edits.remove(FILE) {
-        Some(CopyEdit::Patch(patch)) => {
-            let mut edited = original.clone();
-            match json_patch::patch(&mut edited, &patch) {
-                Ok(()) => return additions(&original, &edited).unwrap_or_default(),
-                Err(error) => refused.push(format!("the edit of `{FILE}` does not apply: {error}")),
-            }
+    match report.copy_edits.remove(FILE).map(|edit| edit.applied_to(FILE, &original)) {
+        Some(Ok(Some(edited))) => additions(&original, &edited).unwrap_or_default(),
+        Some(Err(why)) => {
+            refused.push(why);
+            Value::Null
         }
-        Some(CopyEdit::Unreadable(why)) => refused.push(format!("`{FILE}` cannot be read: {why}")),
-        Some(CopyEdit::Text(_)) => refused.push(format!("`{FILE}` is not JSON any more")),
-        Some(CopyEdit::Deleted) | None => {}
+        Some(Ok(None)) | None => Value::Null,
     }
-    Value::Null
 }
 
 /// Returns the part of a value that the role may set at a path; `None` if that is nothing. An unchanged value is left out,

@@ -38,6 +38,22 @@ impl CopyEdit {
             Ok(left) => Some(Self::Patch(json_patch::diff(&base, &left))),
         }
     }
+
+    /// Returns the JSON document after the edit; `None` if the file was deleted, which says nothing. Fails with the reason why
+    /// the file cannot be read.
+    pub fn applied_to(&self, path: &str, document: &Value) -> Result<Option<Value>, String> {
+        match self {
+            Self::Patch(patch) => {
+                let mut edited = document.clone();
+                json_patch::patch(&mut edited, patch)
+                    .map_err(|error| format!("the edit of `{path}` cannot be applied: {error}"))?;
+                Ok(Some(edited))
+            }
+            Self::Text(_) => Err(format!("`{path}` is not JSON any more")),
+            Self::Unreadable(why) => Err(format!("`{path}` cannot be read: {why}")),
+            Self::Deleted => Ok(None),
+        }
+    }
 }
 
 /// Returns the JSON object or list of a text; `None` if the text is anything else.

@@ -69,15 +69,8 @@ fn edited(
     }
     for (name, before) in shown(document, step) {
         let path = format!("{DIRECTORY}/{name}");
-        let mut after = before.clone();
-        match edits.get(&path) {
-            None | Some(CopyEdit::Deleted) => continue,
-            Some(CopyEdit::Patch(patch)) => json_patch::patch(&mut after, patch)
-                .map_err(|error| format!("the edit of `{path}` cannot be applied: {error}"))?,
-            Some(CopyEdit::Text(_)) => return Err(format!("`{path}` is not JSON any more")),
-            Some(CopyEdit::Unreadable(why)) => return Err(format!("`{path}` cannot be read: {why}")),
-        }
-        files.push(EditedFile { name, before, after });
+        let Some(edit) = edits.get(&path) else { continue };
+        files.extend(edit.applied_to(&path, &before)?.map(|after| EditedFile { name, before, after }));
     }
     Ok(files)
 }

@@ -153,9 +153,7 @@ fn of_status(role: Role, group: &Value, members: &mut Members) {
 
 /// Removes a status that is no verdict of the role, and returns a sentence about it.
 fn foreign_status(role: Role, id: &str, path: &str, file: &Value, report: &mut Report) -> Option<String> {
-    let Some(CopyEdit::Patch(patch)) = report.copy_edits.get(path) else { return None };
-    let mut edited = file.clone();
-    json_patch::patch(&mut edited, patch).ok()?;
+    let mut edited = report.copy_edits.get(path)?.applied_to(path, file).ok()??;
     let status = edited[id]["status"].clone();
     if status == file[id]["status"] || status.as_str().is_some_and(|word| status_word(role, word).is_some()) {
         return None;
