@@ -17,7 +17,7 @@ use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, AnswerFile, Question};
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::{RunId, Stamp, StepId};
 
 /// Attempts of a step whose limit is not configured.
@@ -114,6 +114,22 @@ pub enum ParsedReport<V = Value> {
     Failed(String),
     /// The report lacks what the protocol requires of this step.
     Invalid(String),
+}
+
+impl<V> ParsedReport<V> {
+    /// Reads a report with `verdict`, unless it says that the agent has failed.
+    pub fn of(report: &Report, verdict: impl FnOnce() -> Result<V, String>) -> Self {
+        match report.status {
+            report::Status::Completed => match verdict() {
+                Ok(verdict) => Self::Verdict(verdict),
+                Err(why) => Self::Invalid(why),
+            },
+            report::Status::Failed => Self::Failed(match report.logs.last() {
+                Some(last) => format!("Agent reported failure: {last}"),
+                None => "Agent reported failure".to_owned(),
+            }),
+        }
+    }
 }
 
 /// Where a run is located: all that a document contains of the outside world.

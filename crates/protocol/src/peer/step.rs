@@ -40,16 +40,7 @@ pub(super) fn brief(
 }
 
 pub(super) fn parse_report(document: &Document, phase: Phase, report: &Report) -> ParsedReport<Verdict> {
-    match report.status {
-        Status::Completed => match read_completed(document, phase, report) {
-            Ok(verdict) => ParsedReport::Verdict(verdict),
-            Err(invalid) => ParsedReport::Invalid(invalid),
-        },
-        Status::Failed => ParsedReport::Failed(match report.logs.last() {
-            Some(last) => format!("Agent reported failure: {last}"),
-            None => "Agent reported failure".to_owned(),
-        }),
-    }
+    ParsedReport::of(report, || read_completed(document, phase, report))
 }
 
 /// Reads a report of completion. Fails if its output is missing or invalid.

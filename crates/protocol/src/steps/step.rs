@@ -13,7 +13,7 @@ use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};
 use crate::checks::{self, CheckResult};
-use crate::report::{self, Report};
+use crate::report::Report;
 use crate::rules::{Effect, ParsedReport};
 
 /// The possible verdicts of a report or an answer.
@@ -61,16 +61,8 @@ fn parse_checks(definition: &Definition, step: &StepId, report: &Report) -> Pars
 fn parse_work(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
     // A step without `loop_back_to` is not a gate, and its `gate_failure` is ignored.
     let is_gate = definition.step(step).loop_back_to.is_some();
-    match report.status {
-        report::Status::Completed if is_gate && report.gate_failure => {
-            ParsedReport::Verdict(Verdict::GateFailed)
-        }
-        report::Status::Completed => ParsedReport::Verdict(Verdict::Done),
-        report::Status::Failed => ParsedReport::Failed(match report.logs.last() {
-            Some(last) => format!("Agent reported failure: {last}"),
-            None => "Agent reported failure".to_owned(),
-        }),
-    }
+    let has_failed = is_gate && report.gate_failure;
+    ParsedReport::of(report, || Ok(if has_failed { Verdict::GateFailed } else { Verdict::Done }))
 }
 
 /// Returns the steps whose results a step needs. Those of a merged step are its own, not those of the merge.

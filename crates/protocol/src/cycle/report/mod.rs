@@ -109,16 +109,7 @@ fn typed<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
 
 /// Reads a report as the verdict of its step.
 pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> ParsedReport<Verdict> {
-    if report.status == Status::Failed {
-        return ParsedReport::Failed(match report.logs.last() {
-            Some(last) => format!("Agent reported failure: {last}"),
-            None => "Agent reported failure".to_owned(),
-        });
-    }
-    match verdict(document, step, report) {
-        Ok(verdict) => ParsedReport::Verdict(verdict),
-        Err(why) => ParsedReport::Invalid(why),
-    }
+    ParsedReport::of(report, || verdict(document, step, report))
 }
 
 fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict, String> {

@@ -12,7 +12,7 @@ use super::plan::{self, Plan, Setting, Task};
 use super::words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
-use crate::report::{self, Report};
+use crate::report::Report;
 use crate::rules::ParsedReport;
 
 /// The kinds of tests that the seed counts.
@@ -36,16 +36,7 @@ pub(in crate::team) fn parse_report(
     step: &Step,
     report: &Report,
 ) -> ParsedReport<Verdict> {
-    match report.status {
-        report::Status::Failed => ParsedReport::Failed(match report.logs.last() {
-            Some(last) => format!("the agent reported failure: {last}"),
-            None => "the agent reported failure".to_owned(),
-        }),
-        report::Status::Completed => match verdict(definition, document, step, report) {
-            Ok(verdict) => ParsedReport::Verdict(verdict),
-            Err(why) => ParsedReport::Invalid(why),
-        },
-    }
+    ParsedReport::of(report, || verdict(definition, document, step, report))
 }
 
 fn verdict(
