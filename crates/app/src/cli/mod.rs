@@ -220,6 +220,7 @@ fn start_logging(filter: Option<&str>) {
     let Some(filter) = set.as_deref().or(filter) else { return };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_ansi(output::can_draw())
         .with_writer(std::io::stderr);
     // The variable may have started them already.
     let _ = logs.try_init();

@@ -126,7 +126,7 @@ fn the_output_of_each_attempt_is_in_the_logs_directory() {
     scene.plan(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
     let session = scene.run(&["--log-level", "DEBUG"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stderr.contains("DEBUG"), "{}", session.transcript());
+    assert!(session.stderr.contains(" DEBUG run{id=trial}"), "{}", session.transcript());
     let logs = scene.repo().join(".agents/runs/trial/logs");
     let log = |name: &str| fs::read_to_string(logs.join(name)).unwrap();
     assert!(log("trial__a__attempt1.stderr.log").contains("first"));
