@@ -112,7 +112,11 @@ pub(super) fn copy(document: &mut Document, found: &Value) {
     if state.max_iterations == 0 {
         state.max_iterations = document.state.max_iterations;
     }
-    if state.status == Status::Created && state.current_iteration > 0 || state.status == Status::Paused {
+    // The entry says whether the run is paused.
+    let is_held = document.state.status == Status::Paused;
+    if state.status == Status::Created && state.current_iteration > 0
+        || state.status == Status::Paused && !is_held
+    {
         state.status = Status::Running;
     }
     let rename = |id: &mut String, item: Item, unknown: &mut serde_json::Map<String, Value>| {

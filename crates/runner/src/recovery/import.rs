@@ -18,6 +18,8 @@ pub struct ViewImport {
     pub document: Value,
     /// The least number of turns that each step has had, so that no attempt id is used twice.
     pub turns: BTreeMap<StepId, Turn>,
+    /// What a user had asked for when the view was written, such as to pause.
+    pub request: Option<Request>,
 }
 
 /// A document that a dump was [migrated](RecoverySource::Migrated) to.
@@ -57,11 +59,14 @@ pub async fn import_document(
     spec: RunSpec,
     found: ViewImport,
 ) -> Result<RunStatus, DocumentImportError> {
-    let ViewImport { path, document, turns } = found;
+    let ViewImport { path, document, turns, request } = found;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
-    let decision = run::import(&mut after, status, turns);
+    let mut decision = run::import(&mut after, status, turns);
+    if let Some(Ok(granted)) = request.map(|request| run::consider(&mut after, &request)) {
+        decision.changes.extend(granted.changes);
+    }
     write(store, by, now, &mut replay, RecoverySource::View { path, document }, decision, None).await?;
     Ok(after.status)
 }

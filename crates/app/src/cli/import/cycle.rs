@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::cycle::{Cycle, DIRECTORY, Definition, FOUND_FILES, Rebuilt, Role, rebuild, times};
-use protocol::run::RunStatus;
+use protocol::run::{Request, RunStatus};
 use protocol::{ImportRefusal, Kind as _, KindOf, Outcome, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
@@ -80,7 +80,9 @@ pub(crate) async fn import(
     if !files.is_empty() {
         document[FOUND_FILES] = serde_json::json!(files);
     }
-    let found = ViewImport { path: file.display().to_string(), turns: turns(&document), document };
+    let request = (document["status"] == "paused").then_some(Request::Pause);
+    let turns = turns(&document);
+    let found = ViewImport { path: file.display().to_string(), turns, document, request };
     let store = workspace.store().await?;
     let imported =
         runner::import_document(Some(&store), &workspace::person(), workspace.clock.now(), kind, spec, found)

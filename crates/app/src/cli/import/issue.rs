@@ -67,7 +67,8 @@ pub(super) fn run(
     };
     let title = format!("issue {number}: {}", parsed.issue.title);
     let spec = RunSpec::new(title, &definition, options);
-    let import = ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new() };
+    let import =
+        ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new(), request: None };
     let status = block_on(async {
         let store = workspace.store().await?;
         let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;

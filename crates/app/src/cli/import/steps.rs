@@ -99,7 +99,7 @@ pub(super) fn run(
     let turns = recover::turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let started_again = running_steps(&document);
-    let import = ViewImport { path: view.display().to_string(), document, turns };
+    let import = ViewImport { path: view.display().to_string(), document, turns, request: None };
     let (status, set_aside) = block_on(async {
         let store = if dry_run { None } else { Some(workspace.store().await?) };
         let by = workspace::person();

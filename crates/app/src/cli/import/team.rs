@@ -175,6 +175,7 @@ impl Import<'_> {
             path: self.directory.display().to_string(),
             document: self.document.clone(),
             turns: BTreeMap::new(),
+            request: None,
         };
         let target = store.as_ref().filter(|_| !dry_run);
         let status =

@@ -82,7 +82,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     engine::require_profiles(&engine_config, &options, Steps::NAME, steps)?;
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
-    let import = ViewImport { path: view.display().to_string(), document, turns };
+    let import = ViewImport { path: view.display().to_string(), document, turns, request: None };
     let now = workspace.clock.now();
     let status = block_on(async {
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };

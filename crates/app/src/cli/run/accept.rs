@@ -50,7 +50,7 @@ pub(super) async fn continue_with(
     let options = RunOptions { location, ..options.clone() };
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let path = format!("run {old}, revision {}", run_at.revision);
-    let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new() };
+    let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
     let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
     let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;
     imported.map_err(|error| recover::rebuild_failure(old.as_str().as_ref(), &run, &error))?;

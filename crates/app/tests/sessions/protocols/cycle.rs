@@ -349,6 +349,8 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let state = master(&scene);
     assert_eq!(state["created_at"], "2026-01-22T10:00:00+08:00");
+    assert_eq!(state["status"], "paused");
+    assert_eq!(scene.callboard(&["check-signals", ID]).run().code, 3, "it stays paused until it is resumed");
     assert_eq!(state["convergence"], foreign["convergence"], "unknown fields are kept");
     scene.plan(&[
         r#"ep * do more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
