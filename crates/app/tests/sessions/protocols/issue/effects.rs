@@ -59,8 +59,8 @@ fn killed_between_any_two_effects_gh_is_called_once_for_each() {
     let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
     issue.install_gh();
     issue.crash_everywhere(&["issue", "42"]);
-    let calls = ["pr create", "issue comment", "issue close"].map(|command| issue.calls(command));
-    assert_eq!(calls, [1, 1, 1]);
+    let commands = ["pr create", "pr edit", "issue comment", "issue close"];
+    assert_eq!(commands.map(|command| issue.calls(command)), [1, 0, 1, 1]);
     assert_eq!(issue.document()["commit"]["pr_url"], "https://github.com/o/r/pull/7");
 }
 
