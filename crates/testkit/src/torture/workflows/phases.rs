@@ -48,8 +48,8 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
                 std::thread::sleep(Duration::from_millis(15));
             }
         });
+        let _end = SetOnDrop(&done);
         trial.run_to_success();
-        done.store(true, Ordering::Relaxed);
     });
     let reads = reader.finish();
     assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
@@ -61,6 +61,15 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     tally.steps += journal.steps.len();
     tally.resumes += trial.resumes;
     tally.retries += trial.retries;
+}
+
+/// Ends the person's thread, also after a panic: the scope waits for it, and would hide the panic.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What the person does: the condition holds when the review is done, and the release is approved.
