@@ -226,10 +226,7 @@ impl RecoveryReport {
             output::data(match &self.from {
                 None => format!("the store `{store}` is intact"),
                 Some(from) => {
-                    format!(
-                        "the store `{store}` is intact; the runs of `{}` {added} unless they exist:",
-                        from.display()
-                    )
+                    format!("the store `{store}` is intact; the runs of `{}` {added}:", from.display())
                 }
             });
             return;
