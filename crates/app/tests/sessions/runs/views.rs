@@ -66,7 +66,8 @@ fn a_deleted_view_is_rewritten() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
     scene.agent_log().wait_for_start("b#1.1");
-    fs::remove_dir_all(scene.repo().join(".agents")).unwrap();
+    // Moved in one step: the engine may be writing there.
+    fs::rename(scene.repo().join(".agents"), scene.kit().join("removed")).unwrap();
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");

@@ -43,13 +43,14 @@ fn scenes(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
     let mut scenes = Vec::new();
     for (shape, requests) in shapes {
         for policy in POLICIES {
-            // In a line no two steps run at once, so one slot is enough.
-            let slots = if shape.is_a_line() { &[Slots::All][..] } else { &[Slots::One, Slots::All] };
+            // In a line no two steps run at once, so one slot is enough. Where no step runs beside another, none is left to
+            // drain, so `drain` is the same as `stop`.
+            let slots: &[Slots] = match (shape.is_a_line(), policy) {
+                (true, OnFailure::Drain) => &[],
+                (true, OnFailure::Stop | OnFailure::Continue) | (false, OnFailure::Drain) => &[Slots::All],
+                (false, OnFailure::Stop | OnFailure::Continue) => &[Slots::One, Slots::All],
+            };
             for slots in slots.iter().copied() {
-                // With one slot no other step runs that could be stopped, so `drain` is the same as `stop`.
-                if slots == Slots::One && policy == OnFailure::Drain {
-                    continue;
-                }
                 scenes.push((scene(shape, policy, slots), Limits::with_requests(*requests)));
             }
         }
