@@ -16,7 +16,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::run::{Refusal, StopCause};
+use protocol::run::{Refusal, RunStatus, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     Assigned, DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal,
@@ -209,6 +209,7 @@ pub(crate) async fn drive(
     }
     let options = engine.journal().spec.options.clone();
     let after_failure = engine.journal().machine().after_failure(run);
+    let had_succeeded = engine.journal().state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let was_interrupted = Cell::new(false);
     let (interrupts, forced_exit) = forward_interrupts(interrupts()?, &was_interrupted);
     let exit = tokio::select! {
@@ -224,6 +225,10 @@ pub(crate) async fn drive(
         Ok(exit) => exit,
         Err(error) => {
             notifier.finish().await;
+            // The engine before may have been killed between its last commit and the removal of the worktrees.
+            if had_succeeded && matches!(error, EngineError::Refused(_)) {
+                workspace::worktrees::conclude(&options);
+            }
             let failure = drive_failure(run, info, error, after_failure);
             let failure = with_resume_hint(run, failure, was_interrupted.get());
             return Err(save_if_store_is_gone(workspace, store, failure));

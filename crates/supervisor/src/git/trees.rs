@@ -1,5 +1,6 @@
 //! The worktrees of a run: made, set up, committed in, removed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +12,11 @@ use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
 use super::{Git, GitError, TreeLock};
+use crate::atomic_file::replace_file;
 use crate::checks::{CheckError, Stop, Waited, wait_for_leader};
+
+/// The suffix of the file that names the branch of a worktree while both are removed.
+const BRANCH: &str = "branch";
 
 /// The reason of a worktree's lock, followed by the run.
 pub(super) const LOCK_REASON: &str = "callboard run ";
@@ -322,16 +327,24 @@ impl RunTrees {
     /// others.
     pub fn remove(&self) -> Result<Vec<PathBuf>, TreeError> {
         let mut left = Vec::new();
-        let found = fs::read_dir(&self.options.dir).into_iter().flatten().flatten();
-        let names: Vec<_> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        let steps = names.iter().filter_map(|name| StepId::new(name.strip_prefix("step-")?).ok());
-        let steps: Vec<_> = steps.collect();
-        let trees = steps.iter().map(Tree::Step).chain([Tree::Merge, Tree::Integration]);
-        for tree in trees {
+        let names = |dir: &Path| {
+            let found = fs::read_dir(dir).into_iter().flatten().flatten();
+            found.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+        };
+        let trees = names(&self.options.dir);
+        // Of a killed engine: the worktree is gone, its branch may not be.
+        let state = names(&self.options.dir.join("state"));
+        let without_tree = state.iter().filter_map(|name| name.strip_suffix(BRANCH)?.strip_suffix('.'));
+        let steps = trees.iter().map(String::as_str).chain(without_tree);
+        let steps: BTreeSet<_> =
+            steps.filter_map(|name| StepId::new(name.strip_prefix("step-")?).ok()).collect();
+        for tree in steps.iter().map(Tree::Step).chain([Tree::Merge, Tree::Integration]) {
             let path = self.tree_path(tree);
             if path.join(".git").exists() && !self.remove_tree(tree, &path)? {
                 left.push(path);
+                continue;
             }
+            self.remove_branch(tree)?;
         }
         Ok(left)
     }
@@ -346,15 +359,28 @@ impl RunTrees {
         }
         let text = path.to_string_lossy();
         let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+        if let (Tree::Step(_), Some(branch)) = (tree, branch) {
+            let file = self.state_file(tree, BRANCH);
+            replace_file(&file, branch.as_bytes()).map_err(|source| TreeError::Io { path: file, source })?;
+        }
         repo.check(["worktree", "unlock", &text])?;
         repo.run(["worktree", "remove", &text])?;
-        if let (Tree::Step(_), Some(branch)) = (tree, branch) {
-            // `-d` asks whether HEAD of the main repository has it; we have asked for the integration branch.
+        Ok(true)
+    }
+
+    /// Removes the branch of a worktree that was removed, if the integration branch has its commits.
+    fn remove_branch(&self, tree: Tree<'_>) -> Result<(), TreeError> {
+        let file = self.state_file(tree, BRANCH);
+        let Ok(branch) = fs::read_to_string(&file) else { return Ok(()) };
+        let lock = self.lock_repo()?;
+        let repo = Git::locked(&self.repo, &lock);
+        if repo.has_branch(&branch)? {
+            // `-d` asks whether HEAD of the main repository has it; we ask for the integration branch.
             let commit = repo.commit_id(&branch)?;
             if repo.is_ancestor(&commit, &self.integration_branch())? {
                 repo.run(["update-ref", "-d", &format!("refs/heads/{branch}"), &commit])?;
             }
         }
-        Ok(true)
+        fs::remove_file(&file).map_err(|source| TreeError::Io { path: file, source })
     }
 }

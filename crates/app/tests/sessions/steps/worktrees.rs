@@ -259,6 +259,22 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
     }
 }
 
+/// A run that has succeeded gets no other engine.
+#[test]
+fn worktrees_that_a_killed_engine_has_left_are_removed_by_a_refused_resume() {
+    for how in ["before", "after"] {
+        let scene = features();
+        let path = deadly_git(
+            &scene,
+            &format!(r#"case "$*" in *'worktree remove'*) [ "$killed" = 1 ] || how={how} ;; esac"#),
+        );
+        let (session, kills) = run_to_the_end(&scene, &path);
+        assert_eq!((session.code, kills), (3, 1), "{how}: {}", session.transcript());
+        assert_eq!(scene.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "{how}");
+        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1, "{how}");
+    }
+}
+
 #[test]
 fn features_are_merged_although_the_engine_is_killed_ten_times() {
     let scene = features();
