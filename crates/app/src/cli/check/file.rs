@@ -1,7 +1,7 @@
 //! Checking one file against the rules of its format.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use protocol::check::Violation;
@@ -131,6 +131,9 @@ fn read(file: &Path) -> Result<String, Failure> {
             Err(Failure::usage(cannot()).hint(format!("choose a file of at most {MAX_BYTES} bytes")))
         }
         Ok(_) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(Failure::usage(cannot())
+            .because(Some(&error))
+            .hint(format!("name its files: `callboard check {}/*.json`", file.display()))),
         Err(error) => Err(Failure::usage(cannot()).because(Some(&error))),
     }
 }

@@ -31,3 +31,15 @@ fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
     "#);
     assert_eq!(files[0]["format"], "peer");
 }
+
+#[test]
+fn check_of_a_directory_says_how_to_name_its_files() {
+    let scene = scene();
+    let session = scene.callboard(&["check", "."]).run();
+    assert_eq!(session.code, 2, "{}", session.transcript());
+    assert!(
+        session.stderr.contains("hint: name its files: `callboard check ./*.json`"),
+        "{}",
+        session.stderr
+    );
+}
