@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::check::check;
 use super::decide::{Cause, Change, Stage, State};
 use super::definition::{Definition, TriageMode};
-use super::document::{Document, EngineData, Field, PipelineStatus, ReviewVerdict};
+use super::document::{Document, EngineData, Field, PipelineStatus, ReviewVerdict, StepState};
 use super::record::BLOCK;
 use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
@@ -23,6 +23,16 @@ pub(super) fn taken_over(document: &Document, found: &Value) -> Result<Document,
             created_at: document.engine.created_at,
             ..EngineData::default()
         };
+        let finished = [
+            (Step::Triage, taken.triage.completed),
+            (Step::Analyst, taken.analysis.completed),
+            (Step::Writer, taken.writer.completed),
+            (Step::Build, taken.build.completed),
+            (Step::Reviewer, taken.review.completed),
+        ];
+        for (step, _) in finished.into_iter().filter(|(_, completed)| *completed) {
+            taken.engine.steps.entry(step.id()).or_default().status = StepState::Done;
+        }
     }
     for (index, question) in taken.communication.questions.iter_mut().enumerate() {
         question.id.get_or_insert_with(|| format!("q{}", index + 1));

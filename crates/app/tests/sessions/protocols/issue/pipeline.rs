@@ -366,6 +366,8 @@ fn an_imported_state_continues_after_its_analysis() {
     std::fs::write(&file, state.to_string()).unwrap();
     let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let shown = issue.scene.callboard(&["show", "issue-42"]).run().stdout;
+    assert!(shown.contains("(done) triage") && shown.contains("(done) analyst"), "{shown}");
     let agent = issue.dir("issue-agent.sh").display().to_string();
     let resumed = issue.scene.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
