@@ -47,7 +47,7 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
         let code = std::fs::read_to_string(fixture.scene.kit().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
-    let told = fixture.scene.wait_for_note("told");
+    let told = fixture.scene.wait_for_text("told");
     assert!(told.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{told}");
     ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
         .expect("its shim lives")

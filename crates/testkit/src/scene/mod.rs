@@ -224,12 +224,18 @@ impl Scene {
         Gate { path, pipe: None }
     }
 
-    /// Waits for a file that an agent writes to the kit. Returns its content.
+    /// Waits for a file that an agent creates in the kit. It may still be empty.
     #[track_caller]
-    pub fn wait_for_note(&self, name: &str) -> String {
+    pub fn wait_for_note(&self, name: &str) {
         let path = self.kit().join(name);
         crate::until(&self.kit(), name, || path.exists().then_some(()));
-        fs::read_to_string(path).expect("a note is text")
+    }
+
+    /// Waits for lines that an agent writes to a file in the kit with one write. Returns them.
+    #[track_caller]
+    pub fn wait_for_text(&self, name: &str) -> String {
+        let path = self.kit().join(name);
+        crate::until(&self.kit(), name, || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n')))
     }
 
     /// Prepares a call of the binary.

@@ -260,8 +260,8 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     );
     assert_eq!(scene.callboard(&["pause", ID]).run().code, 0);
     gate.open();
-    assert_eq!(scene.wait_for_note("told"), "3\n");
-    assert_eq!(scene.wait_for_note("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
+    assert_eq!(scene.wait_for_text("told"), "3\n");
+    assert_eq!(scene.wait_for_text("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
     assert_eq!(scene.callboard(&["resume", ID]).run().code, 0);
     scene.agent_log().wait_for_start("ra#1.2");
     scene.agent_log().wait_for_start("ep#1.1");
@@ -293,7 +293,7 @@ fn a_decision_waits_in_the_inbox() {
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let ended = scene.callboard(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert!(scene.wait_for_note("prompt").contains("Which database? → Postgres"));
+    assert!(scene.wait_for_text("prompt").contains("Which database? → Postgres"));
     assert_eq!(master(&scene)["coordination"]["pending_decisions"][0]["status"], "implemented");
 }
 

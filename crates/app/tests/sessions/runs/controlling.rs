@@ -298,7 +298,7 @@ fn a_dead_agents_orphan_cannot_control_the_run() {
     // Its parents are gone, but its environment still carries the mark.
     scene.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$kit" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.wait_for_note("code").trim(), "3");
+    assert_eq!(scene.wait_for_text("code").trim(), "3");
 }
 
 #[test]

@@ -200,8 +200,8 @@ fn an_agent_cannot_answer() {
     let engine = scene.run(&[]).start();
     let code = scene.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
     assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
-    assert_eq!(scene.wait_for_note("code").trim(), "3");
-    assert!(scene.wait_for_note("said").contains("from inside attempt `code#1.1`"));
+    assert_eq!(scene.wait_for_text("code").trim(), "3");
+    assert!(scene.wait_for_text("said").contains("from inside attempt `code#1.1`"));
     assert_eq!(answers(&scene, &["trial/approve", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
@@ -287,7 +287,7 @@ fn with_hanging_command() -> Scene {
 fn a_command_that_hangs_is_killed_with_a_killed_engine() {
     let scene = with_hanging_command();
     let engine = started(&scene);
-    let teller = scene.wait_for_note("teller").trim().parse().unwrap();
+    let teller = scene.wait_for_text("teller").trim().parse().unwrap();
     let teller = ProcessHandle::of(teller).expect("it hangs");
     engine.kill();
     engine.wait();

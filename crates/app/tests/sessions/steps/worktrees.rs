@@ -136,7 +136,7 @@ fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
     );
     scene.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
     let engine = scene.run(&[]).start();
-    let begun = scene.wait_for_note("begun").trim().parse().unwrap();
+    let begun = scene.wait_for_text("begun").trim().parse().unwrap();
     let setup = testkit::ProcessHandle::of(begun).expect("it hangs");
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());

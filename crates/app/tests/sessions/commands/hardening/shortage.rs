@@ -45,5 +45,5 @@ fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.wait_for_note("soft").trim(), "40");
+    assert_eq!(scene.wait_for_text("soft").trim(), "40");
 }

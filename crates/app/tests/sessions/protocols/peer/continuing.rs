@@ -106,7 +106,7 @@ fn a_retried_phase_is_shown_its_partial_output() {
     assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
     scene.plan(&["execute * tell"]);
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    let prompt = scene.wait_for_note("prompt");
+    let prompt = scene.wait_for_text("prompt");
     assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
 }
@@ -194,7 +194,7 @@ fn agents_do_not_continue_cycles() {
     assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
     scene.plan(&[r#"plan * do "$kit/callboard" peer --continue --spec x >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
+    assert_eq!(scene.wait_for_text("code"), "3\n", "{}", scene.wait_for_text("said"));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn embedded_agents_do_not_restore_documents() {
     assert!(database.execute(tear, []).unwrap() > 0);
     scene.plan(&[r#"plan * do "$kit/callboard" resume peer.spec.x.cycle.1 --recover >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
+    assert_eq!(scene.wait_for_text("code"), "3\n", "{}", scene.wait_for_text("said"));
     assert!(!scene.store().join("quarantine").exists(), "nothing was touched");
 }
 

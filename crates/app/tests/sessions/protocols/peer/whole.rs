@@ -147,7 +147,7 @@ fn each_phase_receives_the_states_key() {
     let scene = scene();
     scene.plan(&["execute * tell"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
-    let environment = scene.wait_for_note("environment");
+    let environment = scene.wait_for_text("environment");
     for line in [
         "CALLBOARD_STATE_KEY=peer.spec.a=20b.cycle.1".to_owned(),
         "CALLBOARD_STATE_ID=peer:spec:a b:cycle:1".to_owned(),
@@ -158,7 +158,7 @@ fn each_phase_receives_the_states_key() {
     ] {
         assert!(environment.lines().any(|told| told == line), "{line} is not in\n{environment}");
     }
-    let prompt = scene.wait_for_note("prompt");
+    let prompt = scene.wait_for_text("prompt");
     for told in [
         "`peer.spec.a=20b.cycle.1`",
         "`peer:spec:a b:cycle:1`",

@@ -20,8 +20,8 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         "#,
     );
     assert_eq!(play(&scene).wait().code, 0);
-    assert_eq!(scene.wait_for_note("codes"), "0\n3\n3\n3\n3\n3\n3\n");
-    let told = scene.wait_for_note("told");
+    assert_eq!(scene.wait_for_text("codes"), "0\n3\n3\n3\n3\n3\n3\n");
+    let told = scene.wait_for_text("told");
     let kinds: Vec<_> = told
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
@@ -30,7 +30,7 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         json!(kinds),
         json!([null, "invalid_transition", "not_yours", "not_yours", "invalid_transition"])
     );
-    assert_eq!(scene.wait_for_note("read"), "{\n  \"draft\": \"half\"\n}\n");
+    assert_eq!(scene.wait_for_text("read"), "{\n  \"draft\": \"half\"\n}\n");
     let writes = history(&scene);
     let own: Vec<_> = writes.iter().filter(|write| write["by"] == "plan#1.1").collect();
     assert_eq!(own.len(), 1, "{writes:?}");

@@ -47,7 +47,7 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
     let session = play(&scene).wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!scene.kit().join("failed").exists(), "{}", session.transcript());
-    let mut steps: Vec<String> = serde_json::from_str(&scene.wait_for_note("steps")).unwrap();
+    let mut steps: Vec<String> = serde_json::from_str(&scene.wait_for_text("steps")).unwrap();
     steps.sort();
     let mut expected: Vec<_> = profiles
         .iter()
