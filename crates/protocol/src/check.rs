@@ -1,7 +1,7 @@
 //! Violations of the rules of a document, for all protocols. Each protocol has its rules in its own `check.rs`.
 
 mod findings;
-pub(crate) mod schema;
+pub mod schema;
 
 use serde::Serialize;
 

@@ -131,6 +131,7 @@ async fn read_again(
         approvals: Approvals::Asked,
         gate_state_file: frozen.gate_state_file.map(PathBuf::from),
         memory: frozen.memory,
+        report_schema: frozen.report_schema,
     };
     definition::read(workspace, file, limits)
 }

@@ -91,6 +91,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     memory: bool,
 
+    /// Check the report of every agent with this JSON Schema, too
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+
     #[command(flatten)]
     start: StartArgs,
 
@@ -158,8 +162,6 @@ struct Obsolete {
     logs_dir: Option<String>,
     #[arg(long, hide = true)]
     skip_cleanup: bool,
-    #[arg(long, hide = true)]
-    schema: Option<String>,
 }
 
 impl Obsolete {
@@ -183,7 +185,6 @@ impl Obsolete {
                 "each attempt has its own logs; `callboard log` names them",
             ),
             (self.skip_cleanup, "--skip-cleanup", "callboard does not clean up"),
-            (self.schema.is_some(), "--schema", "every report is checked"),
         ];
         let given = flags.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, why)| format!("`{flag}` has no effect: {why}")).collect()
@@ -210,6 +211,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
         gate_state_file: arguments.gate_state_file,
         memory: if arguments.memory { Memory::Applied } else { Memory::NotApplied },
+        report_schema: arguments.schema.as_deref().map(definition::report_schema).transpose()?,
     };
     let definition = definition::read(&workspace, &file, limits)?;
     if let Some(step) = &arguments.start_at_step {
@@ -248,8 +250,7 @@ mod tests {
 
     #[test]
     fn obsolete_flags_are_accepted_with_a_note() {
-        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup \
-                    --schema z";
+        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup";
         let command = Arguments::augment_args(clap::Command::new("run"));
         let matches = command.try_get_matches_from(line.split(' ')).unwrap();
         let arguments = Arguments::from_arg_matches(&matches).unwrap();
@@ -259,7 +260,6 @@ mod tests {
         `--state-file` has no effect: the state is in the store; `callboard show` names the view
         `--logs-dir` has no effect: each attempt has its own logs; `callboard log` names them
         `--skip-cleanup` has no effect: callboard does not clean up
-        `--schema` has no effect: every report is checked
         ");
     }
 }

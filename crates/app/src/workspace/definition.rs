@@ -6,10 +6,13 @@ use std::fs;
 use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use protocol::brief::Memory;
+use protocol::check::schema;
 use protocol::steps::{Definition, DefinitionSource, OnFailure};
 use protocol::{KindInfo, RunLocation};
+use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -26,6 +29,8 @@ pub(crate) struct Limits {
     /// The file with the conditions of `gates`.
     pub(crate) gate_state_file: Option<PathBuf>,
     pub(crate) memory: Memory,
+    /// The JSON Schema of reports.
+    pub(crate) report_schema: Option<Arc<Value>>,
 }
 
 /// Whether steps with `human_in_the_loop` wait for a person.
@@ -38,7 +43,15 @@ pub(crate) enum Approvals {
 /// Reads a workflow and its prompts. Prints warnings; fails with every problem.
 pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result<Definition, Failure> {
     let repo = &workspace.repo;
-    let Limits { max_attempts, max_iterations, on_failure, approvals, gate_state_file, memory } = limits;
+    let Limits {
+        max_attempts,
+        max_iterations,
+        on_failure,
+        approvals,
+        gate_state_file,
+        memory,
+        report_schema,
+    } = limits;
     let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
@@ -81,8 +94,28 @@ pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result
         on_failure,
         gate_state_file,
         memory,
+        report_schema,
     };
     Ok(source.into())
+}
+
+/// Reads the JSON Schema of reports.
+pub(crate) fn report_schema(file: &Path) -> Result<Arc<Value>, Failure> {
+    let name = format!("the schema `{}`", file.display());
+    let text = fs::read(file).map_err(|error| {
+        Failure::usage(format!("cannot read {name}"))
+            .because(Some(&error))
+            .hint("name a file with a JSON Schema; a relative path starts at the current directory")
+    })?;
+    let value = serde_json::from_slice(&text).map_err(|error| {
+        Failure::usage(format!("{name} is not JSON"))
+            .because(Some(&error))
+            .hint("correct it there, or leave out `--schema` to check reports by the built-in rules alone")
+    })?;
+    let Some(problem) = schema::problem(&value) else { return Ok(Arc::new(value)) };
+    let at = if problem.pointer.is_empty() { "its root" } else { &problem.pointer };
+    let message = format!("cannot check reports with {name}: {at}: {}", problem.message);
+    Err(Failure::usage(message).hint(format!("{}; `docs/workflow.md` lists the keywords", problem.repair)))
 }
 
 /// Returns the absolute path of the file with the conditions. It need not exist yet, but its directory must: the engine

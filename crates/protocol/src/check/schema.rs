@@ -1,12 +1,59 @@
-//! A value against a JSON Schema of draft 07, with the keywords that the schemas of the seeds have.
+//! A value against a JSON Schema of draft 07, with the keywords that the schemas of the seeds have, and a few that the
+//! schema of a report needs.
 
 use serde_json::{Map, Value};
 
 use super::{Violation, entry, kind, member, shortened};
 use crate::Stamp;
 
+/// What a schema may contain, inner schemas aside: the keywords that [`violations`] checks, and those that say nothing about
+/// a value. `format` is checked where it is `date-time`.
+const KEYWORDS: &str = r#"{
+    "type": ["object", "boolean"],
+    "properties": {
+        "type": { "type": ["string", "array"], "items": { "type": "string" } },
+        "enum": { "type": "array" }, "const": true, "format": { "type": "string" },
+        "required": { "type": "array", "items": { "type": "string" } },
+        "properties": { "type": "object" }, "additionalProperties": true, "items": { "type": ["object", "boolean"] },
+        "minLength": { "type": "integer" }, "maxLength": { "type": "integer" },
+        "minItems": { "type": "integer" }, "maxItems": { "type": "integer" },
+        "minimum": { "type": "number" }, "maximum": { "type": "number" },
+        "$schema": true, "$id": true, "$comment": true, "title": true, "description": true, "default": true,
+        "examples": true
+    },
+    "additionalProperties": false
+}"#;
+
+/// Returns why a value that a user wrote is not a schema of these keywords.
+pub fn problem(schema: &Value) -> Option<Violation> {
+    let keywords = serde_json::from_str(KEYWORDS).expect("BUG: the schema is JSON");
+    problem_at(&keywords, schema, "")
+}
+
+fn problem_at(keywords: &Value, schema: &Value, at: &str) -> Option<Violation> {
+    if let Some(mut violation) = violations(keywords, schema).into_iter().next() {
+        violation.pointer.insert_str(0, at);
+        if violation.rule == "unknown" {
+            violation.message = "callboard does not check this keyword".to_owned();
+        }
+        return Some(violation);
+    }
+    let unknown = types(&schema["type"]).into_iter().find(|name| !TYPES.contains(name));
+    if let Some(unknown) = unknown {
+        let (message, repair) =
+            (format!("`{unknown}` is not a type"), format!("use one of {}", TYPES.join(", ")));
+        return Some(Violation { rule: "word", pointer: member(at, "type"), message, repair });
+    }
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let at_properties = member(at, "properties");
+    let inner = properties.map(|(name, inner)| (inner, member(&at_properties, name)));
+    let named = |keyword: &'static str| Some((schema.get(keyword)?, member(at, keyword)));
+    let mut inner = inner.chain(named("additionalProperties")).chain(named("items"));
+    inner.find_map(|(inner, at)| problem_at(keywords, inner, &at))
+}
+
 /// Returns what of the value does not fit the schema.
-pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<Violation> {
+pub fn violations(schema: &Value, value: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     check(schema, value, String::new(), &mut found);
     found
@@ -16,13 +63,18 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     let mut add = |rule, message: String, repair: String| {
         found.push(Violation { rule, pointer: at.clone(), message, repair });
     };
-    if let Some(expected) = schema["type"].as_str().filter(|expected| !has_type(value, expected)) {
+    if *schema == Value::Bool(false) {
+        return add("unknown", "it is not allowed here".to_owned(), "leave it out".to_owned());
+    }
+    let expected = types(&schema["type"]);
+    if !expected.is_empty() && !expected.iter().any(|expected| has_type(value, expected)) {
+        let expected = expected.into_iter().map(article).collect::<Vec<_>>().join(" or ");
         let repair = if value.is_null() {
             "leave it out until it is known".to_owned()
         } else {
-            format!("write {}", article(expected))
+            format!("write {expected}")
         };
-        return add("type", format!("it is {}, not {}", kind(value), article(expected)), repair);
+        return add("type", format!("it is {}, not {expected}", kind(value)), repair);
     }
     let words = schema["enum"].as_array().cloned().or_else(|| Some(vec![schema.get("const")?.clone()]));
     if let Some(words) = words.filter(|words| !words.contains(value)) {
@@ -33,19 +85,53 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     if let Some(text) = value.as_str().filter(|text| is_time && text.parse::<Stamp>().is_err()) {
         add("time", format!("`{text}` is not a time"), "write it as 2025-01-06T10:00:00Z".to_owned());
     }
-    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    for name in required.filter(|name| value.get(name).is_none()) {
-        add("required", format!("`{name}` is missing"), "add it".to_owned());
+    if let Some((size, [least, most], what)) = size(value) {
+        if let Some(least) = schema[least].as_f64().filter(|least| size < *least) {
+            add("limit", format!("{what} is {size}"), format!("{least} is the least"));
+        }
+        if let Some(most) = schema[most].as_f64().filter(|most| size > *most) {
+            add("limit", format!("{what} is {size}"), format!("{most} is the most"));
+        }
     }
-    let none = Map::new();
-    let properties = schema["properties"].as_object().unwrap_or(&none);
-    for (name, member_value) in value.as_object().into_iter().flatten() {
-        if let Some(inner) = properties.get(name).or_else(|| schema.get("additionalProperties")) {
-            check(inner, member_value, member(&at, name), found);
+    if let Some(object) = value.as_object() {
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for name in required.filter(|name| !object.contains_key(*name)) {
+            add("required", format!("`{name}` is missing"), "add it".to_owned());
+        }
+        let none = Map::new();
+        let properties = schema["properties"].as_object().unwrap_or(&none);
+        for (name, member_value) in object {
+            if let Some(inner) = properties.get(name).or_else(|| schema.get("additionalProperties")) {
+                check(inner, member_value, member(&at, name), found);
+            }
         }
     }
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
         check(&schema["items"], item, entry(&at, index), found);
+    }
+}
+
+/// The names of the types.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// Returns the names in the keyword `type`: none, one or a list.
+fn types(keyword: &Value) -> Vec<&str> {
+    match keyword {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    }
+}
+
+/// Returns the size of a value, the keywords that limit it, and how a message names it.
+fn size(value: &Value) -> Option<(f64, [&'static str; 2], &'static str)> {
+    // A value of this length is larger than any report.
+    let count = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+    match value {
+        Value::String(text) => Some((count(text.chars().count()), ["minLength", "maxLength"], "its length")),
+        Value::Array(items) => Some((count(items.len()), ["minItems", "maxItems"], "its length")),
+        Value::Number(number) => Some((number.as_f64()?, ["minimum", "maximum"], "it")),
+        Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }
 }
 
@@ -67,6 +153,7 @@ fn article(expected: &str) -> String {
         "integer" => "a whole number".to_owned(),
         "array" => "a list".to_owned(),
         "object" => "an object".to_owned(),
+        "null" => "null".to_owned(),
         other => format!("a {other}"),
     }
 }
@@ -128,6 +215,71 @@ mod tests {
         let bad = json!({ "at": "soon", "list": [1, 1.5, "1"], "k/l": "c" });
         assert_eq!(rules(bad), ["required ", "time /at", "type /list/1", "type /list/2", "word /k~1l"]);
         assert_eq!(rules(json!({ "id": "y", "at": null })), ["word /id", "type /at"]);
+    }
+
+    #[test]
+    fn limits_types_and_unknown_fields_are_checked() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "logs": { "type": ["array", "null"], "items": { "minLength": 2, "maxLength": 3 }, "minItems": 1, "maxItems": 3 },
+                "score": { "minimum": 0, "maximum": 1.5 },
+            },
+            "additionalProperties": false,
+        });
+        assert_eq!(problem(&schema), None);
+        let rules = |value: Value| -> Vec<String> {
+            let found = violations(&schema, &value);
+            found
+                .into_iter()
+                .map(|found| format!("{} {}: {}, {}", found.rule, found.pointer, found.message, found.repair))
+                .collect()
+        };
+        assert_eq!(rules(json!({ "logs": ["ab", "äöü"], "score": 1.5 })), Vec::<String>::new());
+        assert_eq!(rules(json!({ "logs": null, "score": 0 })), Vec::<String>::new());
+        insta::assert_snapshot!(
+            [
+                rules(json!({ "logs": ["a", "abcd", "ab", "ab"], "score": -1, "more": 1 })),
+                rules(json!({ "logs": [], "score": 2 })),
+                rules(json!({ "logs": 1 })),
+            ]
+            .concat()
+            .join("\n"),
+            @"
+        limit /logs: its length is 4, 3 is the most
+        limit /logs/0: its length is 1, 2 is the least
+        limit /logs/1: its length is 4, 3 is the most
+        limit /score: it is -1, 0 is the least
+        unknown /more: it is not allowed here, leave it out
+        limit /logs: its length is 0, 1 is the least
+        limit /score: it is 2, 1.5 is the most
+        type /logs: it is a number, not a list or null, write a list or null
+        "
+        );
+    }
+
+    #[test]
+    fn a_schema_that_would_not_be_checked_whole_is_refused() {
+        let problem = |schema: Value| {
+            let found = problem(&schema).expect("BUG: it is refused");
+            format!("{}: {}, {}", found.pointer, found.message, found.repair)
+        };
+        let refused = [
+            json!([]),
+            json!({ "oneOf": [] }),
+            json!({ "properties": { "a": { "items": { "$ref": "#" } } } }),
+            json!({ "additionalProperties": { "minimum": "1" } }),
+            json!({ "type": "text" }),
+            json!({ "items": [{}] }),
+        ];
+        insta::assert_snapshot!(refused.map(problem).join("\n"), @"
+        : it is a list, not an object or a boolean, write an object or a boolean
+        /oneOf: callboard does not check this keyword, leave it out
+        /properties/a/items/$ref: callboard does not check this keyword, leave it out
+        /additionalProperties/minimum: it is a string, not a number, write a number
+        /type: `text` is not a type, use one of array, boolean, integer, null, number, object, string
+        /items: it is a list, not an object or a boolean, write an object or a boolean
+        ");
     }
 
     /// Returns the pointers to all values within a value.

@@ -21,6 +21,8 @@ pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
 pub enum Form {
     /// Nothing, except that a gate reports `gate_failure`.
     Plain,
+    /// As [`Self::Plain`], and the whole report matches the JSON Schema of the user.
+    Matching(Arc<Value>),
     /// What it produced, in `output`.
     WithOutput,
     /// Fields that only this step has.
@@ -44,7 +46,7 @@ impl Form {
     /// Returns the fields that only this step has, if there are any.
     pub fn fields(&self) -> Option<&ReportFields> {
         match self {
-            Self::Plain | Self::WithOutput => None,
+            Self::Plain | Self::Matching(_) | Self::WithOutput => None,
             Self::Fields(fields) => Some(fields),
         }
     }
@@ -65,10 +67,15 @@ pub fn instructions(expected: &Expected, form: &Form, report_path: &str) -> Stri
         "logs": [LOG],
     });
     let rule = match form {
-        Form::Plain => {
+        Form::Plain | Form::Matching(_) => {
             example["gate_failure"] = false.into();
-            "`gate_failure` is true only if you were asked to judge the work of others and it must be done again."
-                .to_owned()
+            let gate = "`gate_failure` is true only if you were asked to judge the work of others and it must be done again.";
+            match form {
+                Form::Matching(schema) => {
+                    format!("{gate}\n- The report matches this JSON Schema, too:\n\n{schema:#}")
+                }
+                Form::Plain | Form::WithOutput | Form::Fields(_) => gate.to_owned(),
+            }
         }
         Form::WithOutput => {
             example["output"] = OUTPUT.into();

@@ -63,7 +63,35 @@ pub enum MergeError {
 /// Fails if the last statement of the most trusted source is invalid: text in the output does not repair a broken file.
 /// Other invalid ones are ignored, because an agent that prints its instructions prints our example, too.
 pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Merged>, MergeError> {
-    let said: Vec<_> = statements.iter().map(|statement| Said::read(statement, expected)).collect();
+    let said = read_all(statements, expected);
+    let Some(fields) = merge_said(&said)? else { return Ok(None) };
+    let report = parse_object(fields, expected).expect("BUG: every field is from a valid report");
+    let sources =
+        Source::ALL.into_iter().filter(|source| said.iter().any(|said| said.is_valid_from(*source)));
+    Ok(Some(Merged { report, sources: sources.collect() }))
+}
+
+/// Merges statements, and returns their fields as they state them, for a schema that the user has for reports.
+pub fn merge_as_stated(
+    statements: &[Statement],
+    expected: &Expected,
+) -> Result<Option<Map<String, Value>>, MergeError> {
+    let said = read_all(statements, expected);
+    let mut merged = merge_said(&said)?;
+    if let Some(fields) = &mut merged
+        && said.iter().all(|said| said.gate_failure().is_none())
+    {
+        fields.shift_remove("gate_failure");
+    }
+    Ok(merged)
+}
+
+fn read_all(statements: &[Statement], expected: &Expected) -> Vec<Said> {
+    statements.iter().map(|statement| Said::read(statement, expected)).collect()
+}
+
+/// Returns the merged fields, or `None` if nothing was said.
+fn merge_said(said: &[Said]) -> Result<Option<Map<String, Value>>, MergeError> {
     let last = |source| said.iter().rev().find(|said| said.source == source);
     match Source::ALL.into_iter().find_map(last) {
         None => return Ok(None),
@@ -72,13 +100,10 @@ pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Mer
         }
         Some(Said { report: Ok(_), .. }) => {}
     }
-    let status = agreed_status(&said)?;
-    let mut fields = merged_fields(&said);
+    let status = agreed_status(said)?;
+    let mut fields = merged_fields(said);
     fields.insert("status".to_owned(), status.to_string().into());
-    let report = parse_object(fields, expected).expect("BUG: every field is from a valid report");
-    let sources =
-        Source::ALL.into_iter().filter(|source| said.iter().any(|said| said.is_valid_from(*source)));
-    Ok(Some(Merged { report, sources: sources.collect() }))
+    Ok(Some(fields))
 }
 
 /// A statement, parsed.

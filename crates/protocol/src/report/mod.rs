@@ -23,7 +23,7 @@ use crate::{RunId, Stamp, StepId};
 pub use copies::{CopyEdit, stand_for_report};
 pub use instructions::{Form, PLACEHOLDERS, ReportFields, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
-pub use merge::{MergeError, Merged, Source, Statement, merge};
+pub use merge::{MergeError, Merged, Source, Statement, merge, merge_as_stated};
 pub use parse::{InvalidReport, parse};
 
 /// The only schema of reports.

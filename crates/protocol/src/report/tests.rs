@@ -231,6 +231,17 @@ mod merging {
     }
 
     #[test]
+    fn a_schema_of_the_user_sees_what_was_stated_and_nothing_else() {
+        let stated = |fields: Value| {
+            let stated = merge_as_stated(&[statement(File, fields)], &expected()).unwrap().unwrap();
+            Value::Object(stated)
+        };
+        assert_eq!(stated(json!({})), minimal());
+        assert_eq!(stated(json!({"gate_failure": false}))["gate_failure"], false);
+        assert_eq!(stated(json!({"metrics": {"tests": 3}}))["metrics"]["tests"], 3);
+    }
+
+    #[test]
     fn a_later_report_replaces_only_what_it_states() {
         let agent =
             json!({"artifacts": ["a.md"], "logs": ["agent"], "metrics": {"tests": 3, "lines": 1}, "mood": 1});

@@ -40,6 +40,7 @@ fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
         max_iterations: NonZeroU32::new(3).unwrap(),
         on_failure,
         gate_state_file: None,
+        report_schema: None,
         memory: Default::default(),
     }
 }

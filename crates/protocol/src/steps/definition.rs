@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::phases::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
 use crate::brief::Memory;
+use crate::report::Form;
 
 /// The definition of a run, with an index of its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +43,9 @@ pub struct DefinitionSource {
     /// What happens to the memory updates of reports.
     #[serde(default)]
     pub memory: Memory,
+    /// The JSON Schema that every report of an agent must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_schema: Option<Arc<Value>>,
 }
 
 /// Executions of a gate if no limit is configured.
@@ -196,6 +202,11 @@ impl Definition {
 
     pub fn memory(&self) -> Memory {
         self.source.memory
+    }
+
+    /// Returns what the report of an agent must contain.
+    pub(super) fn report_form(&self) -> Form {
+        self.source.report_schema.clone().map_or(Form::Plain, Form::Matching)
     }
 
     pub fn max_iterations(&self) -> NonZeroU32 {

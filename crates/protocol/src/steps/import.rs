@@ -183,6 +183,7 @@ steps:
             max_iterations: crate::steps::DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
+            report_schema: None,
             memory: Default::default(),
         };
         source.into()

@@ -182,6 +182,7 @@ steps:
             max_iterations: NonZeroU32::MIN,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
+            report_schema: None,
             memory: Default::default(),
         });
         let run = RunId::new("f8c1a491").unwrap();

@@ -139,6 +139,7 @@ pub(super) fn brief(
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
         worktree,
         memory: definition.memory(),
+        form: definition.report_form(),
         ..Brief::new(&step.agent, items::prompt(definition, document, id), definition.max_attempts(id))
     }
 }

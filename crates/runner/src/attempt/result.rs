@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use protocol::check::schema;
 use protocol::entry::{Evidence, FailureKind};
-use protocol::report::{CopyEdit, Report, stand_for_report};
+use protocol::report::{CopyEdit, Form, Report, stand_for_report};
 use protocol::run::Ending;
 use protocol::{Machine, ParsedReport, Stamp};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use supervisor::adapter::ReportRule;
 use supervisor::copies;
-use supervisor::report::{Collected, collect};
+use supervisor::report::{Collected, collect, collect_as_stated};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use super::log_tail::{last_line, last_lines};
@@ -143,6 +144,25 @@ impl Classifier<'_> {
         };
         let (ending, kind, error) = self.failed(record, unfit);
         AttemptResult::failure(ending, kind, error, duration_ms)
+    }
+
+    /// Returns the report with relative artifacts. Fails if it does not match the schema of the user, or names an artifact
+    /// outside of the tree.
+    fn matching(&self, report: Report) -> Result<Report, String> {
+        if let Form::Matching(schema) = &self.spec.brief.form
+            && let Some(stated) = collect_as_stated(&self.spec.dir, &self.spec.expected)
+        {
+            let violations = schema::violations(schema, &Value::Object(stated));
+            let violations = violations.iter().map(|violation| {
+                let at = if violation.pointer.is_empty() { "the report" } else { &violation.pointer };
+                format!("{at}: {}, {}", violation.message, violation.repair)
+            });
+            let violations: Vec<_> = violations.collect();
+            if !violations.is_empty() {
+                return Err(format!("it does not match the schema: {}", violations.join("; ")));
+            }
+        }
+        self.spec.relative_artifacts(report)
     }
 
     /// Makes a report of the exit code of a plain command, with its last output lines and its duration. A gate that

@@ -13,6 +13,7 @@ pub use protocol::report::Source;
 use protocol::report::{self as content, Expected, InvalidReport, Report, Statement};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use serde_json::{Map, Value};
 
 use super::dir::AttemptDir;
 use super::kept::{self, KeptReport};
@@ -66,6 +67,11 @@ pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
         Ok(None) => Collected::Missing,
         Err(unfit) => Collected::Unfit(unfit.to_string()),
     }
+}
+
+/// Returns the merged fields as the sources state them, if their report is valid.
+pub fn collect_as_stated(dir: &AttemptDir, expected: &Expected) -> Option<Map<String, Value>> {
+    content::merge_as_stated(&statements(dir), expected).ok().flatten()
 }
 
 /// Returns what the sources said, in the order of time.

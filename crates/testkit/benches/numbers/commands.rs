@@ -58,6 +58,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::default(),
         gate_state_file: None,
+        report_schema: None,
         memory: Default::default(),
     }
     .into();

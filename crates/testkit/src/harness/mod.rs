@@ -81,6 +81,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         on_failure: OnFailure::Stop,
         gate_state_file: None,
         memory: Default::default(),
+        report_schema: None,
     }
 }
 

@@ -73,6 +73,7 @@ pub(super) fn run(
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
         memory: Memory::NotApplied,
+        report_schema: None,
     };
     let definition = definition::read(workspace, &workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();

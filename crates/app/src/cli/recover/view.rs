@@ -62,6 +62,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         approvals: Approvals::Asked,
         gate_state_file: None,
         memory: Default::default(),
+        report_schema: None,
     };
     let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();

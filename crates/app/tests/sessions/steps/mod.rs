@@ -8,6 +8,7 @@ mod foreign_runs;
 mod git_worktree;
 mod memory;
 mod people;
+mod report_schema;
 mod starting_again;
 mod step_checks;
 mod when;

@@ -60,6 +60,7 @@ impl Journal {
             max_iterations: DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
+            report_schema: None,
             memory: Default::default(),
         });
         let location = RunLocation {

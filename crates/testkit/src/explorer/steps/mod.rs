@@ -98,6 +98,7 @@ impl Shape {
             on_failure,
             gate_state_file: Some("/gates.json".to_owned()),
             memory: Default::default(),
+            report_schema: None,
         })
     }
 }
