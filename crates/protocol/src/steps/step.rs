@@ -7,7 +7,7 @@ use super::definition::Definition;
 use super::document::Document;
 use super::phases::Phase;
 use super::phases::items;
-use super::phases::loops::item_id;
+use super::phases::loops::{are_paired, item_id};
 use super::phases::when;
 use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
@@ -87,10 +87,8 @@ pub(super) fn brief(
     let number = definition.item_of(id).map(|(_, number)| number);
     let needs = || {
         worked_on(definition, step).map(|need| match number {
-            // An item builds on the same item of the step before.
-            Some(number) if document.items.contains_key(item_id(need, number).as_str()) => {
-                item_id(need, number)
-            }
+            // An item builds on the same item of a step that its loop is paired with.
+            Some(number) if are_paired(definition, step, definition.step(need)) => item_id(need, number),
             Some(_) | None => need.clone(),
         })
     };

@@ -113,3 +113,23 @@ fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
     let started = scene.agent_log().started();
     assert_eq!(started.len(), 3, "{started:?}");
 }
+
+/// Items were matched by their number, although nothing says that the loops belong together.
+#[test]
+fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
+    let scene = with(&[
+        "id: code, loop: {items: [a, b]}",
+        "id: review, needs: [code], loop: {with: code}",
+        "id: other, needs: [code], loop: {items: [x, y]}",
+    ]);
+    let deps = "do env | grep '^DEP_.*ARTIFACTS=' >\"$kit/$STEP_ID\"; hand_in COMPLETED did";
+    scene.plan(&[&format!("review.2 * {deps}"), &format!("other.2 * {deps}")]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let dependencies = |item: &str| {
+        let text = std::fs::read_to_string(scene.kit().join(item)).unwrap();
+        text.replace(&format!("{}/", scene.repo().display()), "")
+    };
+    assert_eq!(dependencies("review.2"), "DEP_CODE_2_ARTIFACTS=made/code.2.txt\n");
+    assert_eq!(dependencies("other.2"), "DEP_CODE_ARTIFACTS=made/code.1.txt,made/code.2.txt\n");
+}

@@ -71,7 +71,8 @@ pub(in crate::steps) fn needs(definition: &Definition, state: &State, id: &StepI
     step.needs.iter().map(|need| if in_item(need) { item_id(need, number) } else { need.clone() }).collect()
 }
 
-fn are_paired(definition: &Definition, one: &StepSpec, other: &StepSpec) -> bool {
+/// Returns whether both steps belong to one data loop.
+pub(in crate::steps) fn are_paired(definition: &Definition, one: &StepSpec, other: &StepSpec) -> bool {
     match (definition.leader(one), definition.leader(other)) {
         (Some(one), Some(other)) => one.id == other.id,
         (None, _) | (_, None) => false,
