@@ -141,9 +141,18 @@ pub struct RunLocation {
     /// Absolute path of the run's worktree, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
+    /// Absolute path of the directory for the state file, if it is not the repository. A run that is moved to another
+    /// repository does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<String>,
 }
 
 impl RunLocation {
+    /// Returns the location of a run that works in the repository itself.
+    pub fn new(run: RunId, repo_dir: String) -> Self {
+        Self { run, repo_dir, worktree: None, state_dir: None }
+    }
+
     /// The directories of all runs, relative to the repository, as a pattern for `info/exclude`.
     pub const EXCLUDED: &str = "/.agents/runs/";
 

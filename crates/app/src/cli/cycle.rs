@@ -138,6 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         script_steps: ScriptSteps::of_protocol(kind.info()),
         agents: Role::ALL.map(agent).to_vec(),
         replace: arguments.replace,
+        state_dir: None,
     };
     block_on(arguments.start.start(&workspace, new))
 }

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 
 use protocol::run::RunStatus;
 use protocol::{Kind, KindInfo, RunId};
-use runner::{ImportError, ImportTarget, Imported};
+use runner::{ImportError, ImportTarget, Imported, RunAtRevision};
+use store::AnyStore;
+use supervisor::git;
 
 use super::block_on;
 use crate::config::Flags;
@@ -24,8 +26,7 @@ use crate::control::views;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::definition;
-use crate::workspace::{self, LocationArgs, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace, definition, worktrees};
 
 /// Import a run: an archive that `export` wrote, the files of another program, or cycles from a dump of older formats
 ///
@@ -158,6 +159,7 @@ async fn import(
     let import_target = ImportTarget {
         name,
         repo_dir: workspace.repo_dir()?,
+        worktrees_dir: worktrees::dir(workspace)?,
         by: workspace::person(),
         now: workspace.clock.now(),
     };
@@ -176,6 +178,7 @@ async fn import(
     let imported = imported.map_err(|error| refused(file, &error))?;
     let set_aside = views::write(workspace, &store, &imported.run).await?;
     print(&imported, arguments.json);
+    note_missing_branch(workspace, &store, &imported).await?;
     for (view, backup) in set_aside.into_iter().flatten() {
         output::note(format_args!(
             "`{}` was not written by Callboard; its content was moved to `{}`",
@@ -184,6 +187,27 @@ async fn import(
         ));
     }
     Ok(Exit::Success)
+}
+
+/// Says so if a run that is not finished works on a branch that this repository does not have.
+async fn note_missing_branch(
+    workspace: &Workspace,
+    store: &AnyStore,
+    imported: &Imported,
+) -> Result<(), Failure> {
+    if matches!(imported.status, RunStatus::Finished(_)) {
+        return Ok(());
+    }
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, &imported.run, None).await?;
+    let Some(trees) = run_at.and_then(|run_at| run_at.spec.options.trees()) else { return Ok(()) };
+    let branch = trees.integration_branch();
+    if !git::has_branch(&workspace.repo, &branch).unwrap_or(true) {
+        output::note(format_args!(
+            "the run works on branch `{branch}`, which this repository does not have: fetch it before `resume`, or the work \
+             starts again at the commit that the run started from"
+        ));
+    }
+    Ok(())
 }
 
 fn print(imported: &Imported, json: bool) {

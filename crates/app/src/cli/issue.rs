@@ -128,6 +128,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         script_steps: ScriptSteps::of_protocol(info),
         agents: agents.map(|agent| (Issue::step_id(&agent.step()), agent.name().to_owned())).collect(),
         replace: arguments.replace,
+        state_dir: state_dir(),
     };
     block_on(arguments.start.start(&workspace, new))
 }
@@ -293,7 +294,6 @@ pub(super) fn definition(
         checks,
         timeout: None,
         prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
-        state_dir: state_dir(workspace)?,
         learnings: learnings(workspace)?,
     })
 }
@@ -312,10 +312,8 @@ fn rehearsed_check() -> CheckSpec {
     CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(60) }
 }
 
-/// Returns the directory of `issue-state.json`: the repository, or the workspace of GitHub Actions.
-fn state_dir(workspace: &Workspace) -> Result<String, Failure> {
-    match std::env::var("GITHUB_WORKSPACE") {
-        Ok(dir) if Path::new(&dir).is_absolute() => Ok(dir.trim_end_matches('/').to_owned()),
-        Ok(_) | Err(_) => workspace.repo_dir(),
-    }
+/// Returns the directory of `issue-state.json` in GitHub Actions; it is the repository elsewhere.
+pub(super) fn state_dir() -> Option<String> {
+    let dir = std::env::var("GITHUB_WORKSPACE").ok().filter(|dir| Path::new(dir).is_absolute())?;
+    Some(dir.trim_end_matches('/').to_owned())
 }

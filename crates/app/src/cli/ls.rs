@@ -214,8 +214,7 @@ fn find_deleted_dirs(listed: &mut [ListedRun]) {
         if !*repos.entry(&summary.repo_dir).or_insert_with(|| Path::new(&summary.repo_dir).is_dir()) {
             continue;
         }
-        let location =
-            RunLocation { run: row.run.clone(), repo_dir: summary.repo_dir.clone(), worktree: None };
+        let location = RunLocation::new(row.run.clone(), summary.repo_dir.clone());
         *deleted_dir = Some(location.run_dir()).filter(|directory| !Path::new(directory).exists());
     }
 }

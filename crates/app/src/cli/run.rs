@@ -237,6 +237,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         script_steps: ScriptSteps::of_workflow(workflow),
         agents: workflow.agent_steps().map(|step| (step.id.clone(), step.agent.clone())).collect(),
         replace: false,
+        state_dir: None,
     };
     block_on(start.start(&workspace, new))
 }

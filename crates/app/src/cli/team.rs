@@ -139,6 +139,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         script_steps: ScriptSteps::of_protocol(info),
         agents: agents.into(),
         replace: arguments.replace,
+        state_dir: None,
     };
     block_on(arguments.start.start(&workspace, new))
 }

@@ -96,7 +96,7 @@ impl Draft {
     /// The options of its run under this number.
     pub(crate) fn options(&self, cycle: &CycleId) -> RunOptions {
         RunOptions {
-            location: RunLocation { run: run_of(cycle), repo_dir: self.repo_dir.clone(), worktree: None },
+            location: RunLocation::new(run_of(cycle), self.repo_dir.clone()),
             workdir: self.workdir.clone(),
             profile: self.profile.clone(),
             env: self.env.clone(),

@@ -46,6 +46,8 @@ pub(crate) struct NewRun<'a, D> {
     pub(crate) agents: Vec<(StepId, String)>,
     /// Move files aside that other programs wrote where the views go.
     pub(crate) replace: bool,
+    /// The directory of the state file, if it is not the repository.
+    pub(crate) state_dir: Option<String>,
 }
 
 impl StartArgs {
@@ -55,8 +57,10 @@ impl StartArgs {
         workspace: &Workspace,
         new: NewRun<'_, D>,
     ) -> Result<Exit, Failure> {
-        let NewRun { kind, run, title, definition, worktrees, script_steps, agents, replace } = new;
-        let options = self.options(workspace, &run, worktrees, &script_steps)?;
+        let NewRun { kind, run, title, definition, worktrees, script_steps, agents, replace, state_dir } =
+            new;
+        let mut options = self.options(workspace, &run, worktrees, &script_steps)?;
+        options.location.state_dir = state_dir;
         let engine_config = engine_config(workspace, Overrides::default())?;
         let steps = || agents.iter().map(|(step, agent)| (step, agent.as_str()));
         require_role_names(&options.roles, steps())?;
@@ -86,7 +90,7 @@ impl StartArgs {
     ) -> Result<RunOptions, Failure> {
         let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, run, trees)).transpose()?;
         Ok(RunOptions {
-            location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
+            location: RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) },
             checks: if worktrees.is_some() { workspace.checks() } else { Vec::new() },
             worktrees,
             workdir: self.profiles.workdir(&workspace.repo)?,

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
 use protocol::run::RunStatus;
@@ -41,10 +41,7 @@ pub(crate) fn options(
     };
     let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
     let settings = &workspace.config.worktree;
-    let dir = match &settings.dir {
-        Some(dir) => dir.value.clone(),
-        None => default_dir(workspace)?,
-    };
+    let dir = dir(workspace)?;
     let TreesWanted { no_merge, integration, continue_branch, no_commit } = wanted;
     let options = WorktreeOptions {
         dir: dir.join(run.as_str()),
@@ -149,8 +146,16 @@ pub(crate) fn path(workspace: &Workspace, run: &RunId, options: &WorktreeOptions
     engine::profiles::utf8(&trees.path(None))
 }
 
+/// Returns the directory of the worktrees of all runs.
+pub(crate) fn dir(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    match &workspace.config.worktree.dir {
+        Some(dir) => Ok(dir.value.clone()),
+        None => default_dir(workspace),
+    }
+}
+
 /// Returns a directory outside of the checkout. Agents refuse to write below `.git`, so the store is no place for it.
-pub(crate) fn default_dir(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
+pub(crate) fn default_dir(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let directories = etcetera::choose_base_strategy().map_err(|error| {
         Failure::usage("cannot determine the home directory for worktrees")
             .because(Some(&error))

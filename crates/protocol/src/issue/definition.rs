@@ -44,8 +44,6 @@ pub struct Definition {
     /// Prompt templates of the repository, by agent. The others are built in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prompts: BTreeMap<String, String>,
-    /// The directory of `issue-state.json`.
-    pub state_dir: String,
     /// The content of `learnings.json` when the run started; null if there was none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub learnings: Value,

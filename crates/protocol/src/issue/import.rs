@@ -17,12 +17,7 @@ use crate::rules::{ImportRefusal, Move, Next, Outcome};
 pub(super) fn taken_over(document: &Document, found: &Value) -> Result<Document, String> {
     let mut taken = document.merged(found)?;
     if found.get("callboard").is_none() {
-        taken.engine = EngineData {
-            run: document.engine.run.clone(),
-            state_dir: document.engine.state_dir.clone(),
-            created_at: document.engine.created_at,
-            ..EngineData::default()
-        };
+        taken.engine = EngineData { created_at: document.engine.created_at, ..EngineData::default() };
         let finished = [
             (Step::Triage, taken.triage.completed),
             (Step::Analyst, taken.analysis.completed),
@@ -34,6 +29,9 @@ pub(super) fn taken_over(document: &Document, found: &Value) -> Result<Document,
             taken.engine.steps.entry(step.id()).or_default().status = StepState::Done;
         }
     }
+    // What another run says of its own name and directory is not followed.
+    (taken.engine.run, taken.engine.state_dir) =
+        (document.engine.run.clone(), document.engine.state_dir.clone());
     for (index, question) in taken.communication.questions.iter_mut().enumerate() {
         question.id.get_or_insert_with(|| format!("q{}", index + 1));
     }

@@ -57,8 +57,7 @@ impl Scene {
     }
 
     fn of(definition: Definition, slots: usize) -> Self {
-        let location =
-            RunLocation { run: RunId::new("test").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
+        let location = RunLocation::new(RunId::new("test").unwrap(), "/repo".to_owned());
         let document = Steps::open_document(&definition, &location, Stamp::from_micros(0));
         let mut run = Run::blank(Box::new(Typed::<Steps>::new(definition, document)));
         open(&mut run);

@@ -194,7 +194,7 @@ steps:
             report.gate_failure = *gate_failure;
             (step_id, (format!("/reports/{id}.json"), report))
         });
-        let location = RunLocation { run: run.clone(), repo_dir: "/repo".to_owned(), worktree: None };
+        let location = RunLocation::new(run.clone(), "/repo".to_owned());
         complete(&definition, &location, Stamp::from_micros(0), found, &reports.collect())
     }
 

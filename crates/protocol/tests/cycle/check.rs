@@ -49,8 +49,7 @@ fn each_rule_names_the_place() {
 
 fn imported(document: &Value) -> Run {
     let definition = Definition::new("imported");
-    let location =
-        RunLocation { run: RunId::new("c").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
+    let location = RunLocation::new(RunId::new("c").unwrap(), "/repo".to_owned());
     let at = Stamp::from_micros(0);
     let opened = Cycle::open_document(&definition, &location, at);
     let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, opened)));

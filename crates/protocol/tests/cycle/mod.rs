@@ -27,11 +27,8 @@ struct Driver {
 
 impl Driver {
     fn open(definition: Definition) -> Self {
-        let location = RunLocation {
-            run: RunId::new("cycle-v1-20260122T100000-abc123").unwrap(),
-            repo_dir: "/repo".to_owned(),
-            worktree: None,
-        };
+        let location =
+            RunLocation::new(RunId::new("cycle-v1-20260122T100000-abc123").unwrap(), "/repo".to_owned());
         let at: Stamp = "2026-01-22T02:00:00Z".parse().unwrap();
         let document = Cycle::open_document(&definition, &location, at);
         let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, document)));

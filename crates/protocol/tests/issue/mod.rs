@@ -32,13 +32,12 @@ fn definition() -> Definition {
         checks: Vec::new(),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),
-        state_dir: "/repo".to_owned(),
         learnings: serde_json::json!({ "patterns": ["use the switch"] }),
     }
 }
 
 fn location() -> RunLocation {
-    RunLocation { run: RunId::new("r1").unwrap(), repo_dir: "/repo".to_owned(), worktree: None }
+    RunLocation::new(RunId::new("r1").unwrap(), "/repo".to_owned())
 }
 
 fn at() -> Stamp {

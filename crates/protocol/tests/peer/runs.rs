@@ -46,11 +46,7 @@ fn definition(continues: Option<Continued>) -> Definition {
 
 impl Cycle {
     fn open(definition: Definition) -> Self {
-        let location = RunLocation {
-            run: RunId::new(definition.cycle.key()).unwrap(),
-            repo_dir: "/repo".to_owned(),
-            worktree: None,
-        };
+        let location = RunLocation::new(RunId::new(definition.cycle.key()).unwrap(), "/repo".to_owned());
         let at = Stamp::from_micros(0);
         let document = Peer::open_document(&definition, &location, at);
         let mut run = Run::blank(Box::new(Typed::<Peer>::new(definition, document)));

@@ -36,8 +36,7 @@ fn definition() -> Definition {
 impl TeamRun {
     /// A run before its first entry.
     fn blank(definition: Definition) -> Self {
-        let location =
-            RunLocation { run: RunId::new("r").unwrap(), repo_dir: "/repo".to_owned(), worktree: None };
+        let location = RunLocation::new(RunId::new("r").unwrap(), "/repo".to_owned());
         let at = 1_750_000_000_000_000;
         let document =
             <Team as protocol::Protocol>::open_document(&definition, &location, Stamp::from_micros(at));

@@ -66,11 +66,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
-            let location = RunLocation {
-                run: RunId::new(format!("bench-{number:05}"))?,
-                repo_dir: repo_dir.clone(),
-                worktree: None,
-            };
+            let location = RunLocation::new(RunId::new(format!("bench-{number:05}"))?, repo_dir.clone());
             let options = RunOptions {
                 location,
                 workdir: repo.scene().repo().to_owned(),

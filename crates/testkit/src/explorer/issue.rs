@@ -37,7 +37,6 @@ pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Cl
         checks: Vec::new(),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),
-        state_dir: "/repo".to_owned(),
         learnings: Value::Null,
     }
 }

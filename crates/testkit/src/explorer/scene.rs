@@ -127,11 +127,8 @@ impl<P: Explored> Scene<P> {
     /// Returns the run after its first entry, or after the two of an imported one.
     pub(super) fn open(&self) -> Result<Node, Failure> {
         guarded(|| {
-            let location = RunLocation {
-                run: RunId::new("explored").expect("BUG: the name is safe"),
-                repo_dir: "/repo".to_owned(),
-                worktree: None,
-            };
+            let location =
+                RunLocation::new(RunId::new("explored").expect("BUG: the name is safe"), "/repo".to_owned());
             let at = Stamp::from_micros(1_750_000_000_000_000);
             let machine = Typed::<P> {
                 definition: Arc::clone(&self.definition),

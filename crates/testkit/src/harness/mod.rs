@@ -113,8 +113,7 @@ pub fn spec(
     directory: &Path,
     profile: Option<AgentProfile>,
 ) -> RunSpec {
-    let location =
-        RunLocation { run: run.clone(), repo_dir: directory.display().to_string(), worktree: None };
+    let location = RunLocation::new(run.clone(), directory.display().to_string());
     let options = RunOptions {
         location,
         workdir: directory.to_owned(),

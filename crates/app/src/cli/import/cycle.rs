@@ -64,7 +64,7 @@ pub(crate) async fn import(
     };
     let profile = profiles.map(AgentFlags::profile).transpose()?.flatten();
     let options = RunOptions {
-        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree: None },
+        location: RunLocation::new(run.clone(), workspace.repo_dir()?),
         workdir: workspace.repo.clone(),
         profile,
         env: Vec::new(),

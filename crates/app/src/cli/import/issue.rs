@@ -9,7 +9,7 @@ use protocol::issue::{
     DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, TrackerSpec,
 };
 use protocol::run::RunStatus;
-use protocol::{KindOf, Outcome, RunId, RunLocation};
+use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
@@ -54,9 +54,9 @@ pub(super) fn run(
     };
     let options = RunOptions {
         location: RunLocation {
-            run: run.clone(),
-            repo_dir: workspace.repo_dir()?,
             worktree: Some(worktrees::path(workspace, &run, &worktrees)?),
+            state_dir: issue::state_dir(),
+            ..RunLocation::new(run.clone(), workspace.repo_dir()?)
         },
         workdir: workspace.repo.clone(),
         profile: None,

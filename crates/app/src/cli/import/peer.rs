@@ -185,7 +185,7 @@ impl Import<'_> {
             prompts: BTreeMap::new(),
         };
         let options = RunOptions {
-            location: RunLocation { run: run.clone(), repo_dir: self.workspace.repo_dir()?, worktree: None },
+            location: RunLocation::new(run.clone(), self.workspace.repo_dir()?),
             workdir: self.workspace.repo.clone(),
             // `resume` or the configuration chooses the agents.
             profile: None,

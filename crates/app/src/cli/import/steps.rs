@@ -80,7 +80,7 @@ pub(super) fn run(
     let worktrees =
         worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
-    let location = RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree };
+    let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
     let reports = reports(view, &run_id(view, &found)?, &definition);
     let Completed { document, lost, from_reports } = complete(&definition, &location, now, found, &reports);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use protocol::entry::{Input, RecoverySource};
 use protocol::run::RunStatus;
 use protocol::team::{Definition, Limits, ModeChoice, Salvaged, Store, Survey, Team};
-use protocol::{Kind as _, KindOf, Revision, RunId, RunLocation, StepId};
-use runner::{DocumentImportError, Journal, RunOptions, RunSpec, ViewImport};
+use protocol::{Kind as _, KindOf, Revision, RunId, RunLocation, StepId, View};
+use runner::{DocumentImportError, Journal, RunAtRevision, RunOptions, RunSpec, Summary, ViewImport};
 use serde_json::{Value, json};
 use store::{AnyStore, Digest};
 
@@ -210,9 +210,8 @@ impl Import<'_> {
         let worktrees = worktrees::options(workspace, &self.run, TreesWanted::default())?;
         let options = RunOptions {
             location: RunLocation {
-                run: self.run.clone(),
-                repo_dir: workspace.repo_dir()?,
                 worktree: Some(worktrees::path(workspace, &self.run, &worktrees)?),
+                ..RunLocation::new(self.run.clone(), workspace.repo_dir()?)
             },
             workdir: workspace.repo.clone(),
             profile: None,

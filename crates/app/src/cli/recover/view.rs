@@ -70,7 +70,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let options = RunOptions {
-        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()?, worktree },
+        location: RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) },
         workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),

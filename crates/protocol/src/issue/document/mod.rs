@@ -186,7 +186,7 @@ impl Document {
             },
             engine: EngineData {
                 run: location.run.to_string(),
-                state_dir: definition.state_dir.clone(),
+                state_dir: location.state_dir.as_ref().unwrap_or(&location.repo_dir).clone(),
                 created_at: Some(at),
                 ..EngineData::default()
             },

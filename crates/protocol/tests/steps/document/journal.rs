@@ -63,11 +63,7 @@ impl Journal {
             report_schema: None,
             memory: Default::default(),
         });
-        let location = RunLocation {
-            run: RunId::new("f8c1a491").unwrap(),
-            repo_dir: "/repo".to_owned(),
-            worktree: None,
-        };
+        let location = RunLocation::new(RunId::new("f8c1a491").unwrap(), "/repo".to_owned());
         let at = Stamp::from_micros(0);
         let document = Steps::open_document(&definition, &location, at);
         let blank = Typed::<Steps>::new(definition, document);

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Kinds, Revision, RunId, Stamp};
+use protocol::{Kinds, Revision, RunId, RunLocation, Stamp};
 use store::{
     AnyStore, Backend, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, WriteId,
 };
 use supervisor::AttemptDir;
+use supervisor::git::{self, RunTrees, WorktreeOptions};
 use tar::{Archive, EntryType};
 use tempfile::TempDir;
 
@@ -26,6 +27,8 @@ pub struct ImportTarget {
     /// Its new name, or `None` to keep its own.
     pub name: Option<RunId>,
     pub repo_dir: String,
+    /// The directory of the worktrees of all runs of the repository.
+    pub worktrees_dir: PathBuf,
     pub by: Author,
     pub now: Stamp,
 }
@@ -175,12 +178,34 @@ fn relocate(spec: &mut RunSpec, import_target: &ImportTarget) -> bool {
         Ok(inside) => Path::new(&import_target.repo_dir).join(inside),
         Err(_) => PathBuf::from(&import_target.repo_dir),
     };
-    // Its worktrees stay where they are; the imported run works in the repository.
-    options.worktrees = None;
-    options.location.worktree = None;
-    options.location.run = name;
+    let old_run = std::mem::replace(&mut options.location.run, name);
     options.location.repo_dir.clone_from(&import_target.repo_dir);
+    options.location.state_dir = None;
+    if let Some(worktrees) = &mut options.worktrees {
+        relocate_worktrees(worktrees, &old_run, &options.location, import_target);
+        let path = options.trees().map(|trees| trees.path(None).display().to_string());
+        options.location.worktree = path;
+    }
     true
+}
+
+/// Makes the worktrees in the directory of this repository. A run with another name gets a branch of its own, which starts
+/// where the old one is.
+fn relocate_worktrees(
+    worktrees: &mut WorktreeOptions,
+    old_run: &RunId,
+    location: &RunLocation,
+    import_target: &ImportTarget,
+) {
+    let repo = Path::new(&location.repo_dir);
+    worktrees.checkout = None;
+    worktrees.dir = import_target.worktrees_dir.join(location.run.as_str());
+    if worktrees.integration.is_none() && location.run != *old_run {
+        let old = RunTrees::new(old_run.clone(), repo.to_owned(), worktrees.clone());
+        if let Ok(tip) = git::commit_of(repo, &old.integration_branch()) {
+            worktrees.start = tip;
+        }
+    }
 }
 
 struct ArchiveImport<'a> {
