@@ -242,6 +242,10 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
                 draft.end_phase(role, Stage::Ep);
             }
         }
+        (step, Verdict::Blocked { raised }) => {
+            draft.raise(raised);
+            draft.make(Change::Repeated { step });
+        }
         (step, Verdict::Explored { raised }) => {
             draft.raise(raised);
             draft.make(Change::AsideDone { step });

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::decide::{AnsweredBy, Change, Request};
 use super::definition::{Definition, MergeMode};
-use super::document::{Document, Iteration, Status, StepRecordStatus};
+use super::document::{BlockerStatus, DecisionStatus, Document, Iteration, Status, StepRecordStatus};
 use super::state::{Stage, State};
 use super::step::{Item, Problems, Role, Step, Verdict};
 use super::{Cycle, brief, check, layout, report};
@@ -94,7 +94,13 @@ impl Present for Cycle {
         let record = document.step(step);
         // A step that was done in an earlier iteration has not begun in this one.
         let record = record.filter(|record| record.iteration == document.state.current_iteration);
-        let status = record.map_or(StepRecordStatus::Pending, |record| record.status);
+        let status = match (record, step) {
+            (Some(record), _) => record.status,
+            // Of a cycle that was imported or rebuilt, or of an earlier iteration.
+            (None, Step::Phase(role)) if has_completed(document, *role) => StepRecordStatus::Completed,
+            (None, Step::Answer(item)) if is_answered(document, *item) => StepRecordStatus::Completed,
+            (None, _) => StepRecordStatus::Pending,
+        };
         StepSummary {
             status: status.as_str(),
             kind: status.kind(),
@@ -187,6 +193,7 @@ impl Present for Cycle {
             Verdict::Measured => "reported the test run before coding",
             Verdict::Planned { .. } => "reported a plan",
             Verdict::Coded { .. } => "reported code",
+            Verdict::Blocked { .. } => "is blocked",
             Verdict::Merged => "merged the task",
             Verdict::Conflict => "reported a conflict",
             Verdict::Tested { problems: Problems::None } => "reported that the checks pass",
@@ -313,6 +320,26 @@ impl Present for Cycle {
             | Change::Stopped
             | Change::Reopened => false,
         }
+    }
+}
+
+/// Returns whether the document says that the phase of this iteration is completed.
+fn has_completed(document: &Document, role: Role) -> bool {
+    document.state.completed_phases.iter().any(|phase| phase == role.as_str())
+}
+
+fn is_answered(document: &Document, item: Item) -> bool {
+    let coordination = &document.state.coordination;
+    let id = item.id();
+    match item {
+        Item::Decision(_) => coordination
+            .pending_decisions
+            .iter()
+            .any(|decision| decision.id == id && decision.status != DecisionStatus::Pending),
+        Item::Blocker(_) => coordination
+            .blockers
+            .iter()
+            .any(|blocker| blocker.id == id && blocker.status != BlockerStatus::Open),
     }
 }
 

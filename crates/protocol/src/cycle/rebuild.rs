@@ -98,7 +98,7 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         .into_iter()
         .map(|role| {
             let is_done = done.contains(&role.as_str());
-            let completed = if is_done { current } else { current - 1 };
+            let completed = (1..=current).filter(|number| has_reported(files, role, *number)).count();
             let status = if is_done { "completed" } else { "idle" };
             (role.to_string(), json!({ "status": status, "iterations_completed": completed }))
         })
@@ -126,7 +126,12 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
     for task in tasks.into_iter().flatten().filter(|_| is_clean) {
         task["status"] = "completed".into();
     }
-    let mut missing = vec!["how many files each agent changed", "decisions and blockers"];
+    let mut missing = vec![
+        "how many files each agent changed, its last message, and when it worked",
+        "to whom tasks are assigned",
+        "when exactly iterations began and ended",
+        "decisions and blockers",
+    ];
     missing.extend(limit.is_none().then_some("the iteration limit"));
     missing.extend((!is_clean).then_some("the statuses of tasks"));
     lost.extend(missing.iter().map(|what| format!("{what}: no file has it")));

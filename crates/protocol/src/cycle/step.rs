@@ -250,6 +250,10 @@ pub enum Verdict {
         problems: Problems,
         raised: Vec<Raised>,
     },
+    /// The agent cannot go on before a person has answered, and hands over nothing else.
+    Blocked {
+        raised: Vec<Raised>,
+    },
     Merged,
     /// The branch conflicts with the others, or the checks failed on the merged tree.
     Conflict,

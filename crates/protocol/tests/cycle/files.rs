@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
 use protocol::cycle::document::TaskStatus;
-use protocol::cycle::{CycleState, Definition, MergeMode, Status, check, rebuild};
+use protocol::cycle::{CycleState, Definition, MergeMode, Role, Status, check, rebuild};
+use protocol::entry::Evidence;
 use protocol::report::CopyEdit;
+use protocol::run::{Ending, Fact, Request};
 use protocol::{ParsedReport, StepId};
 use serde_json::{Value, json};
 
@@ -59,6 +61,21 @@ fn a_cycle_is_rebuilt_from_its_files() {
     assert_eq!((found.status, found.iterations[0].resolved), (Status::Running, true));
     assert_eq!(found.iterations[0].agent_results.len(), 4);
     assert!(rebuilt.lost.iter().all(|lost| lost.ends_with(": no file has it")), "{:?}", rebuilt.lost);
+}
+
+/// An agent that a stop kept from working was said to have completed the iteration.
+#[test]
+fn a_stopped_iteration_is_rebuilt_without_the_agents_that_did_not_report() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    let attempt = driver.attempt("ep");
+    driver.request(Request::Stop).unwrap();
+    driver.absorb(Fact::Ended { attempt, ending: Ending::Stopped }, Evidence::default());
+    driver.extend("more", None).unwrap();
+    driver.report("ra", json!({ "specification": "FR-002" }));
+    let found = rebuild("c", &files(&driver)).document;
+    let completed = Role::ALL.map(|role| found["agents"][role.as_str()]["iterations_completed"].clone());
+    assert_eq!(completed, [2, 0, 0, 0]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use protocol::cycle::document::{AgentStatus, BlockerStatus, DecisionStatus, FeedbackKind, TaskStatus};
 use protocol::cycle::{DecisionMode, Definition, MergeMode, Overlap, Phase, Status};
 use protocol::entry::Evidence;
+use protocol::present::StatusKind;
 use protocol::run::{Ending, Fact, Refusal, Request, RunStatus, consider};
 use protocol::{Answer, Outcome};
 use serde_json::json;
@@ -242,6 +243,24 @@ fn auto_takes_the_recommended_option_and_says_so() {
     let made = driver.state().coordination.pending_decisions[0].clone();
     assert_eq!((made.chosen_option.as_deref(), made.made_by.as_deref()), (Some("Postgres"), Some("auto")));
     assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
+    let decision = driver.run.machine.step_summary(&protocol::StepId::new("decision.D1").unwrap());
+    assert_eq!(decision.kind, StatusKind::Succeeded, "it has no turn, and does not wait");
+}
+
+/// It had to invent what it could not know, or its attempts ran out and the blocker was lost.
+#[test]
+fn a_blocked_agent_reports_its_blocker_alone() {
+    for status in ["COMPLETED", "FAILED"] {
+        let mut driver = Driver::start(Definition::new("Add login"));
+        for number in 1..=2 {
+            driver.report("ra", json!({ "status": status, "blockers": [{ "description": "no access" }] }));
+            assert_eq!(driver.live(), Vec::<String>::new(), "{status}");
+            driver.answer(&format!("blocker.B{number}"), Answer::Resolve { text: None });
+            assert_eq!(driver.live(), ["ra"], "it is asked again");
+        }
+        assert_eq!(driver.state().requirements, None, "nothing was specified");
+        driver.good_iteration();
+    }
 }
 
 #[test]
@@ -397,6 +416,7 @@ fn a_second_stop_while_the_first_one_is_ending_changes_nothing() {
     let attempt = driver.attempt("ra");
     driver.absorb(Fact::Ended { attempt, ending: Ending::Stopped }, Evidence::default());
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
+    assert_eq!(driver.state().iterations[0].agent_results["ra"].status, "stopped");
     assert_eq!(driver.state().failure_reason.as_deref(), Some("manually stopped by user"));
     assert!(driver.request(Request::Stop).is_err(), "the run has ended");
 }

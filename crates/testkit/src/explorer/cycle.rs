@@ -94,6 +94,7 @@ impl Explored for Cycle {
                 if asks {
                     verdicts.push(Verdict::Specified { raised: decision(Role::Ep) });
                     verdicts.push(Verdict::Specified { raised: blocker(Role::Ra) });
+                    verdicts.push(Verdict::Blocked { raised: blocker(Role::Ra) });
                 }
                 verdicts
             }
@@ -154,7 +155,7 @@ impl Explored for Cycle {
                 set("specification", "FR-001".into());
                 raised.as_slice()
             }
-            Verdict::Explored { raised } => raised,
+            Verdict::Explored { raised } | Verdict::Blocked { raised } => raised,
             Verdict::Planned { tasks, completeness, raised } => {
                 let task =
                     |task: &PlannedTask| json!({ "id": task.id, "description": "do it", "files": [task.id] });
@@ -252,6 +253,7 @@ impl Explored for Cycle {
         match verdict {
             Verdict::Specified { raised } => and("specified", raised),
             Verdict::Explored { raised } => and("explored", raised),
+            Verdict::Blocked { raised } => and("nothing", raised),
             Verdict::Measured => "measured".to_owned(),
             Verdict::Planned { completeness: Completeness::Complete, raised, .. } => and("planned", raised),
             Verdict::Planned { completeness: Completeness::Incomplete, raised, .. } => {

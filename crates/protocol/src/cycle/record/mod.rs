@@ -220,6 +220,11 @@ impl Recorder<'_> {
             if exit != Exit::Reported {
                 agent.error = error;
             }
+            match exit {
+                Exit::Reported | Exit::WillRetry { .. } | Exit::Interrupted { .. } => {}
+                Exit::Exhausted => self.set_result(role, "failed", None),
+                Exit::Stopped | Exit::Released | Exit::Drained => self.set_result(role, "stopped", None),
+            }
         }
         if let (Exit::Reported, Some(report)) =
             (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))

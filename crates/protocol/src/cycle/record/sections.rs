@@ -10,8 +10,9 @@ use crate::cycle::layout;
 use crate::cycle::report::{
     self, AgentReport, CdFields, EpFields, RaFields, TestCounts, VasFields, count_tests, coverage, percent,
 };
-use crate::cycle::step::{Role, Step};
+use crate::cycle::step::{Role, Step, Verdict};
 use crate::report::Report;
+use crate::rules::ParsedReport;
 
 /// The version of a document that is written now, and the one it replaces.
 pub(super) struct Version {
@@ -35,6 +36,10 @@ impl Recorder<'_> {
                 | Step::FastForward,
                 _,
             ) => {}
+        }
+        if let ParsedReport::Verdict(Verdict::Blocked { .. }) = report::parse(self.document, step, report) {
+            self.document.state.agents.of_mut(role).last_message = report.logs.last().cloned();
+            return self.set_result(role, "partial", None);
         }
         let Ok(read) = report::read(self.document, step, report) else { return };
         let written = read.common().files_written.len();

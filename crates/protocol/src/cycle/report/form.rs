@@ -29,8 +29,9 @@ pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
     }
     let rules = format!(
         "{rules} `decisions` are choices that you must not make alone, each with its options; `blockers` are problems that you \
-         cannot solve. `needed_by` names the phase (`ra`, `ep`, `cd`, `vas`) that waits for the answer. Leave both empty if \
-         there is nothing to ask."
+         cannot solve. `needed_by` names the phase (`ra`, `ep`, `cd`, `vas`) that waits for the answer. With a blocker of your \
+         own you may leave out all other fields of this step: you are asked again after the answer. Leave both empty if there is \
+         nothing to ask."
     );
     Form::Fields(Arc::new(ReportFields {
         example: object(example),

@@ -109,7 +109,26 @@ fn typed<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
 
 /// Reads a report as the verdict of its step.
 pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> ParsedReport<Verdict> {
+    if report.status == Status::Failed
+        && let Ok(Some(verdict)) = blocked(step, report)
+    {
+        return ParsedReport::Verdict(verdict);
+    }
     ParsedReport::of(report, || verdict(document, step, report))
+}
+
+/// Returns the verdict of an agent that has a blocker of its own, whatever else it lacks.
+fn blocked(step: &Step, report: &Report) -> Result<Option<Verdict>, String> {
+    let (Some(read), Some(role)) = (fields(step, report)?, step.role()) else { return Ok(None) };
+    check_fields(&read)?;
+    let raised = raised(step, role, read.common());
+    let waits = |raised: &Raised| raised.kind == RaisedKind::Blocker && raised.needed_by == role;
+    Ok(match step {
+        _ if !raised.iter().any(waits) => None,
+        Step::Phase(_) | Step::Task(_) => Some(Verdict::Blocked { raised }),
+        Step::Explore => Some(Verdict::Explored { raised }),
+        Step::Baseline | Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => None,
+    })
 }
 
 fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict, String> {
@@ -125,6 +144,7 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
         Step::FastForward => return Ok(Verdict::FastForwarded),
         Step::Phase(_) | Step::Explore | Step::Task(_) | Step::Answer(_) => {}
     }
+    let blocked = blocked(step, report)?;
     let report = read(document, step, report)?;
     check_fields(&report)?;
     let role = step.role().unwrap_or(Role::Ra);
@@ -139,17 +159,21 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
             let has_text = fields.specification.as_ref().is_some_and(|text| !text.trim().is_empty());
             let is_known = document.state.requirements.is_some();
             let is_confirmed = fields.unchanged && is_known;
-            if !has_text && !is_confirmed {
-                return Err("Agent reported completion without the field `specification`".to_owned());
+            match blocked {
+                _ if has_text || is_confirmed => Verdict::Specified { raised },
+                Some(blocked) => blocked,
+                None => return Err("Agent reported completion without the field `specification`".to_owned()),
             }
-            Verdict::Specified { raised }
         }
         AgentReport::Ep(_) if *step == Step::Explore => Verdict::Explored { raised },
         AgentReport::Ep(fields) => {
             let tasks = match (&fields.tasks, &document.state.plan) {
                 (Some(tasks), plan) => merged(tasks, plan.as_ref())?,
                 (None, Some(plan)) if fields.unchanged => plan.tasks.clone(),
-                (None, _) => return Err("Agent reported completion without the field `tasks`".to_owned()),
+                (None, _) => {
+                    let missing = "Agent reported completion without the field `tasks`";
+                    return blocked.ok_or_else(|| missing.to_owned());
+                }
             };
             Verdict::Planned { tasks: planned_tasks(&tasks), completeness: completeness(true), raised }
         }
