@@ -19,6 +19,7 @@ use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::learnings;
+use crate::output;
 use crate::rehearsal::ScriptSteps;
 use crate::tracker::{self, Files};
 use crate::workspace::worktrees::{self, TreesWanted};
@@ -231,7 +232,14 @@ impl Arguments {
 
     /// Lets the work start from the branch of `--base`.
     fn set_base(&self, workspace: &Workspace, worktrees: &mut WorktreeOptions) -> Result<(), Failure> {
-        let Some(base) = &self.base else { return Ok(()) };
+        let Some(base) = &self.base else {
+            if worktrees.base.is_none() {
+                output::note(
+                    "HEAD is detached, so the pull request goes to the default branch; `--base BRANCH` chooses another",
+                );
+            }
+            return Ok(());
+        };
         let found = git::find_branch(&workspace.repo, base)
             .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
         worktrees.start = found.ok_or_else(|| {

@@ -1,29 +1,39 @@
 //! GitHub, through the program `gh` and the user's own login.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use protocol::issue::IssueData;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 
 use super::{NewPullRequest, PullRequest, Tracker};
+
+/// How long one call of `gh` may take. A run must not wait for a server that does not answer.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `gh` in a repository. Texts are passed on standard input, never in a shell line.
 #[derive(Debug)]
 pub(crate) struct Gh {
     repo: PathBuf,
+    program: PathBuf,
+    timeout: Duration,
 }
 
 impl Gh {
     pub(crate) fn new(repo: &Path) -> Self {
-        Self { repo: repo.to_owned() }
+        Self { repo: repo.to_owned(), program: PathBuf::from("gh"), timeout: TIMEOUT }
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let shown = format!("gh {}", arguments.iter().take(2).copied().collect::<Vec<_>>().join(" "));
-        let run = || -> io::Result<std::process::Output> {
-            let mut child = Command::new("gh")
+        let run = || -> io::Result<Output> {
+            let child = Command::new(&self.program)
                 .args(arguments)
                 .current_dir(&self.repo)
                 .env("GH_PROMPT_DISABLED", "1")
@@ -31,20 +41,16 @@ impl Gh {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()?;
-            if let Some(mut stdin) = child.stdin.take() {
-                match stdin.write_all(input.as_bytes()) {
-                    // It does not read its input; its exit code says the rest.
-                    Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-                    Ok(()) | Err(_) => {}
-                }
-            }
-            child.wait_with_output()
+            communicate(child, input, self.timeout)
         };
         let output = run().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 "the program `gh` is not on PATH; install it from https://cli.github.com and run `gh auth login`, or use \
                  `--tracker files`"
                     .to_owned()
+            }
+            io::ErrorKind::TimedOut => {
+                format!("`{shown}` did not end within {} s; check the network and `gh auth status`", self.timeout.as_secs())
             }
             _ => format!("cannot run `{shown}`: {error}"),
         })?;
@@ -59,6 +65,34 @@ impl Gh {
         let text = self.run(arguments, "")?;
         serde_json::from_str(&text).map_err(|error| format!("`gh {}` printed no JSON: {error}", arguments[0]))
     }
+}
+
+/// Writes the input of a process and reads its output until it ends. Kills it after the timeout.
+fn communicate(mut child: Child, input: &str, timeout: Duration) -> io::Result<Output> {
+    let (stdin, input) = (child.stdin.take(), input.to_owned());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    // A process that does not read its input has a reason, and its exit code tells it.
+    thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
+    let stdout = thread::spawn(move || read(stdout));
+    let stderr = thread::spawn(move || read(stderr));
+    let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let until = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    let wait = || poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&until));
+    if retry_on_intr(wait)? == 0 {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let status = child.wait()?;
+    let [stdout, stderr] = [stdout, stderr].map(|output| output.join().unwrap_or_default());
+    Ok(Output { status, stdout, stderr })
+}
+
+fn read(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read is missing in a message.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    bytes
 }
 
 impl Tracker for Gh {
@@ -118,5 +152,21 @@ impl Tracker for Gh {
 
     fn close(&self, number: u64) -> Result<(), String> {
         self.run(&["issue", "close", &number.to_string()], "").map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_the_reason() {
+        let (repo, program) = (PathBuf::from("/"), PathBuf::from("sleep"));
+        let gh = Gh { repo, program, timeout: Duration::from_millis(1) };
+        let error = gh.run(&["1000"], "").unwrap_err();
+        assert_eq!(error, "`gh 1000` did not end within 0 s; check the network and `gh auth status`");
+        let gh = Gh { program: PathBuf::from("cat"), ..gh };
+        let (gh, text) = (Gh { timeout: TIMEOUT, ..gh }, "x".repeat(200_000));
+        assert_eq!(gh.run(&[], &text), Ok(text), "more than a pipe holds");
     }
 }

@@ -54,12 +54,21 @@ pub struct Definition {
 pub struct IssueData {
     pub number: u64,
     pub title: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub body: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub labels: Vec<Label>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub url: String,
+}
+
+/// Reads null as the default.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A label: its name, or an object with its name.

@@ -76,12 +76,16 @@ fn record_step_change(document: &mut Document, change: &Change<IssueChange>, ent
     match change {
         Change::Started { attempt, counted_attempt, .. } => {
             let turns = attempt.turn.0;
-            *step_mut(document, &attempt.step) = StepRecord {
+            let record = step_mut(document, &attempt.step);
+            // The next attempt of a turn is told why the one before failed.
+            let error = record.error.take().filter(|_| record.turns == turns);
+            *record = StepRecord {
                 status: StepState::Running,
                 attempts: *counted_attempt,
                 turns,
                 started_at: Some(at),
-                ..StepRecord::default()
+                ended_at: None,
+                error,
             };
             let agent = Step::parse(&attempt.step).and_then(Step::current_agent);
             if let Some(agent) = agent {
@@ -329,7 +333,9 @@ fn record_transition(
         IssueChange::Entered(stage) => enter(document, *stage, entry.at),
         IssueChange::Asked(pending) => {
             document.engine.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
-            if let Input::Fact { fact: Fact::Ended { attempt, .. }, .. } = &entry.input {
+            if let Input::Fact { fact: Fact::Ended { attempt, .. }, .. } = &entry.input
+                && !is_settled_by_answer(&attempt.step, pending)
+            {
                 // The agent is asked again.
                 step_mut(document, &attempt.step).status = StepState::Pending;
             }
@@ -395,15 +401,14 @@ fn record_no_attempts_left(definition: &Definition, document: &mut Document, at:
     set_failed(document, exhaustion(definition), "failed_max_retries", at);
 }
 
+/// Returns whether the answer of a person replaces the step: triage that has stopped the run is not asked again.
+fn is_settled_by_answer(step: &StepId, pending: &[Pending]) -> bool {
+    Step::parse(step) == Some(Step::Triage) && pending == [Pending::Block]
+}
+
 fn enter(document: &mut Document, stage: Stage, at: Stamp) {
     document.engine.asked = 0;
     match stage {
-        Stage::Analyst => {
-            // A person may have overruled triage, which is not asked again.
-            if let Some(triage) = document.engine.steps.get_mut(&Step::Triage.id()) {
-                triage.status = StepState::Done;
-            }
-        }
         Stage::Announce => document.commit.completed = true,
         Stage::Done => {
             set_status(document, PipelineStatus::Completed);
@@ -411,6 +416,7 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
             record_outcome(document, "success", at);
         }
         Stage::Triage
+        | Stage::Analyst
         | Stage::Writer
         | Stage::Diff
         | Stage::Build

@@ -26,7 +26,8 @@ pub enum Role {
 pub struct Rights {
     pub reads: &'static [&'static str],
     pub updates: &'static [&'static str],
-    /// What the seed lets the agent update, but the engine computes. Ignored without a message.
+    /// What the seed lets the agent update, but the engine computes. Not taken, and named if it is more than the usual
+    /// bookkeeping.
     pub derived: &'static [&'static str],
 }
 
@@ -249,6 +250,11 @@ fn allowed(
         return None;
     }
     if derived.contains(&path) && !asks_for_block {
+        let is_usual = path == "pipeline.current_agent" || value == "in_progress";
+        if !is_usual {
+            let value = shortened(value);
+            refused.push(format!("`{}` may not change `{path}` to {value}: the engine sets it", role.name()));
+        }
         return None;
     }
     let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));

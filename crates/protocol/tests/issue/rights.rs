@@ -71,15 +71,21 @@ fn the_pipeline_belongs_to_the_engine() {
                 assert_eq!(refused.len(), 2, "{refused:?}");
             }
         }
-        let (report, _) =
-            restricted(agent.step(), json!({ "pipeline": { "status": "completed", "attempt": 1 } }));
+        let (report, refused) =
+            restricted(agent.step(), json!({ "pipeline": { "status": "completed", "attempt": 9 } }));
         assert!(!report.others.contains_key("pipeline"), "{agent:?}");
+        assert_eq!(refused.len(), 2, "{agent:?}: {refused:?}");
     }
-    // What the format lets them update, the engine computes.
-    for (step, field) in [(Step::Analyst, "current_agent"), (Step::Writer, "attempt")] {
-        let (report, refused) = restricted(step, json!({ "pipeline": { field: 9 } }));
+    // The bookkeeping that the format asks of them is not worth a word.
+    for (step, field, value) in
+        [(Step::Analyst, "current_agent", "writer"), (Step::Triage, "status", "in_progress")]
+    {
+        let (report, refused) = restricted(step, json!({ "pipeline": { field: value } }));
         assert!(report.others.is_empty() && refused.is_empty(), "{step}: {refused:?}");
     }
+    let (report, refused) =
+        restricted(Step::Writer, json!({ "writer": { "attempt": 9, "previous_feedback": "fine" } }));
+    assert!(report.others.is_empty() && refused.len() == 2, "{refused:?}");
 }
 
 #[test]
@@ -151,8 +157,9 @@ fn edits_of_the_private_copy_obey_the_same_rights() {
     assert_eq!(report.others["writer"]["summary"], "done");
     assert!(report.copy_edits.contains_key(FILE), "what is left stands for a report");
     assert!(!report.others.contains_key("analysis"));
-    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused.len(), 2, "{refused:?}");
     assert!(refused[0].starts_with("`writer` may not change `analysis"), "{refused:?}");
+    assert!(refused[1].starts_with("`writer` may not change `pipeline.attempt`"), "{refused:?}");
 }
 
 #[test]

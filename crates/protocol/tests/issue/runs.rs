@@ -1,7 +1,8 @@
 //! The transition table: which step follows which verdict.
 
 use protocol::issue::{
-    Addressee, Agent, Cause, Change, Definition, Issue, Pending, Stage, State, Step, TriageMode, Verdict,
+    Addressee, Agent, Cause, Change, Definition, Issue, IssueData, Pending, Stage, State, Step, TriageMode,
+    Verdict,
 };
 use protocol::{Event, Move, Next, Outcome, ParsedReport, Protocol as _};
 use serde_json::{Value, json};
@@ -263,4 +264,11 @@ fn a_missing_or_contradictory_result_does_not_advance_the_run() {
         { "to": "human", "question": "c" }, { "to": "human", "question": "d" }]);
     let parsed = read(Step::Writer, json!({ "communication": { "questions": four } }));
     assert!(matches!(&parsed, ParsedReport::Invalid(why) if why.contains("3 questions")), "{parsed:?}");
+}
+
+#[test]
+fn an_issue_without_a_text_is_read() {
+    let issue: IssueData =
+        serde_json::from_str(r#"{"number": 1, "title": "t", "body": null, "labels": null}"#).unwrap();
+    assert_eq!((issue.body.as_str(), issue.labels.len(), issue.url.as_str()), ("", 0, ""));
 }

@@ -189,6 +189,8 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
                         status: Status::Running,
                         attempts: *counted_attempt,
                         started_at: Some(entry.at),
+                        // The next attempt is told why the one before failed.
+                        error: step.error.take().filter(|_| *counted_attempt > 1),
                         ..StepDocument::default()
                     };
                     part

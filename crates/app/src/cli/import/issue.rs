@@ -18,7 +18,7 @@ use crate::cli::{block_on, recover};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::{self, Workspace, worktrees};
+use crate::workspace::{self, Workspace, definition, worktrees};
 
 /// Returns the state of an issue that the file contains; `None` if it is another file.
 pub(super) fn read(file: &Path) -> Option<Value> {
@@ -71,6 +71,7 @@ pub(super) fn run(
         ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new(), request: None };
     let status = block_on(async {
         let store = workspace.store().await?;
+        definition::exclude_views(&workspace.repo, KindOf::<Issue>::STATIC.info())?;
         let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
         let (by, now) = (workspace::person(), workspace.clock.now());
         let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);

@@ -119,7 +119,19 @@ fn issue_type(document: &Document) -> IssueType {
 fn plain_title(definition: &Definition) -> String {
     let title: String =
         definition.issue.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect()
+    title.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the words of the title that fit into the subject of a commit.
+fn subject(definition: &Definition) -> String {
+    const LENGTH: usize = 60;
+    let title = plain_title(definition);
+    if title.chars().count() <= LENGTH {
+        return title;
+    }
+    let start: String = title.chars().take(LENGTH).collect();
+    let words = start.rsplit_once(' ').map_or(start.as_str(), |(words, _)| words);
+    format!("{words} …")
 }
 
 fn commit_message(definition: &Definition, document: &Document) -> String {
@@ -129,7 +141,7 @@ fn commit_message(definition: &Definition, document: &Document) -> String {
         Closing::AtOnce => "Refs",
     };
     let kind = issue_type(document).commit_type();
-    format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", plain_title(definition), definition.issue.number)
+    format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", subject(definition), definition.issue.number)
 }
 
 fn title(definition: &Definition, document: &Document) -> String {
@@ -149,7 +161,8 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
         None => "not applicable",
     };
     let build = &document.build;
-    let test = document.writer.test_file.as_deref().unwrap_or("none");
+    let is_changed = |file: &&str| document.engine.changed_files.iter().any(|changed| changed == file);
+    let test = document.writer.test_file.as_deref().filter(is_changed).unwrap_or("none");
     format!(
         "{summary}\n\nCloses #{number}\n\n| stage | result |\n|---|---|\n| tests | {} |\n| lint | {} |\n| types | {} |\n\
          | review | APPROVED |\n| attempts | {} of {} |\n| test added | {test} |\n\n```\n{}\n```\n\nTo try it: `git fetch && git switch {}`\n\n\

@@ -30,6 +30,7 @@ pub(super) fn transition<P: Explored>(
     let mut violations = Vec::new();
     live_attempts(scene, before, transition, &mut violations);
     starts(transition, &mut violations);
+    retried_attempts(transition, &mut violations);
     finishes(transition, &mut violations);
     attempts(transition, &mut violations);
     match transition.input {
@@ -129,6 +130,19 @@ fn starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Viol
         {
             let what = format!("`{step}` has a turn, but is {step_status:?}");
             violations.push(Violation::new("a finished step has no turn", what));
+        }
+    }
+}
+
+/// Checks that an attempt after a failed one is told why that one failed.
+fn retried_attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    for change in &transition.entry.changes {
+        if let Change::Started { attempt, counted_attempt: counted_attempt @ 2.., .. } = change
+            && transition.after.machine.step_kind(&attempt.step) == StepKind::Agent
+            && transition.after.machine.brief(&attempt.step, *counted_attempt).last_error.is_none()
+        {
+            let what = format!("`{attempt}` does not know why the attempt before it failed");
+            violations.push(Violation::new("a retried agent is told why", what));
         }
     }
 }

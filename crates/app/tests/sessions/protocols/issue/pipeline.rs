@@ -108,6 +108,8 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
     assert_eq!((&pipeline["status"], &pipeline["blocked_reason"]), (&"blocked".into(), &"too large".into()));
     let inbox = issue.scene.callboard(&["inbox"]).run();
     assert!(inbox.stdout.contains("too large"), "{}", inbox.transcript());
+    let shown = issue.scene.callboard(&["show", "trial"]).run();
+    assert!(shown.stdout.contains("(done) triage"), "{}", shown.transcript());
     let [comment] = issue.tracked("comment-").try_into().unwrap();
     assert!(comment["body"].as_str().unwrap().contains("> too large"), "{comment}");
     let answered =
@@ -366,6 +368,7 @@ fn an_imported_state_continues_after_its_analysis() {
     std::fs::write(&file, state.to_string()).unwrap();
     let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert_eq!(issue.scene.git(&["status", "--porcelain"]), "", "its files are excluded from git");
     let shown = issue.scene.callboard(&["show", "issue-42"]).run().stdout;
     assert!(shown.contains("(done) triage") && shown.contains("(done) analyst"), "{shown}");
     let agent = issue.dir("issue-agent.sh").display().to_string();
@@ -380,6 +383,58 @@ fn an_imported_state_continues_after_its_analysis() {
     let again = issue.scene.callboard(&["import", "issue-state.json", "--as", "again"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(!again.transcript().contains("callboard resume"), "{}", again.transcript());
+}
+
+#[test]
+fn an_imported_approval_of_no_change_is_not_published() {
+    let issue = Issue::new();
+    let done = serde_json::json!({ "completed": true });
+    let state = serde_json::json!({
+        "version": "1.0",
+        "issue": { "number": 42, "title": "The light", "url": "", "type": "BUG_FIX", "original_body": "", "labels": [] },
+        "pipeline": { "status": "in_progress", "attempt": 1, "max_attempts": 3 },
+        "triage": { "completed": true, "should_proceed": true },
+        "analysis": done, "writer": done, "build": { "completed": true, "tests_passed": true },
+        "review": { "completed": true, "verdict": "APPROVED" },
+    });
+    let file = issue.dir("tracker/state.json");
+    std::fs::write(&file, state.to_string()).unwrap();
+    let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let resumed = issue.scene.callboard(&["resume", "issue-42"]).run();
+    assert_eq!(resumed.code, 1, "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("`agent/issue-42` changes nothing"), "{}", resumed.transcript());
+    assert_eq!((issue.commits().len(), issue.tracked("pull-request-").len()), (0, 0));
+}
+
+#[test]
+fn an_archive_continues_in_a_worktree_of_the_repository_that_imports_it() {
+    let there = Issue::new();
+    there.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+    assert_eq!(there.start(&["--exit-when-waiting"]).code, 4);
+    let archive = there.dir("trial.tar").display().to_string();
+    assert_eq!(there.scene.callboard(&["export", "trial", "-o", &archive]).run().code, 0);
+    let state = there.document();
+
+    let here = Issue::new();
+    let imported = here.scene.callboard(&["import", &archive]).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(imported.stderr.contains("works on branch `agent/issue-42`"), "{}", imported.transcript());
+    assert_eq!(here.document()["pipeline"]["status"], "blocked");
+    assert_eq!(there.document(), state, "the file of the other repository is not touched");
+    here.scene.git(&[
+        "fetch",
+        "--quiet",
+        there.scene.repo().to_str().unwrap(),
+        "agent/issue-42:agent/issue-42",
+    ]);
+    assert_eq!(here.scene.callboard(&["answer", "trial/person", "--text", "go on"]).run().code, 0);
+    let agent = here.dir("issue-agent.sh").display().to_string();
+    let resumed = here.scene.callboard(&["resume", "trial", "--wrapper", &agent]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(here.document()["pipeline"]["status"], "completed");
+    assert_eq!(here.scene.git(&["status", "--porcelain"]), "", "the checkout is left alone");
+    assert_eq!(here.scene.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
 }
 
 /// The two lines are those of the format, which are written for bash.
