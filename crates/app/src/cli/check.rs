@@ -15,9 +15,9 @@ use format::Format;
 
 /// Check workflow files and state files
 ///
-/// Reads a workflow and its prompts as `run` does. Checks the state file of a run (`run_state.json`) and the document of
-/// a peer cycle against the rules of their formats. Each problem is shown with its position, its rule and a hint. Nothing is
-/// run and nothing is written.
+/// Reads a workflow and its prompts as `run` does. Checks the state files of all protocols against the rules of their formats:
+/// `run_state.json`, peer cycles, `coordination/*.json`, `.workflow/.cycle/*.json` and `issue-state.json`. Each problem is
+/// shown with its position, its rule and a hint. Nothing is run and nothing is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 no errors (warnings are allowed), 2 errors
 

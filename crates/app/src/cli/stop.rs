@@ -10,10 +10,11 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::{LocationArgs, Workspace};
 
-/// Stop a run: end its agents; `resume` continues it
+/// Stop a run: end its agents
 ///
-/// Returns when no agent is left. Attempts that are stopped do not count towards the limit. A `peer` cycle fails when it is
-/// stopped; `callboard peer --continue` continues it in a new cycle.
+/// Returns when no agent is left. Attempts that are stopped do not count towards the limit. `resume` continues a workflow.
+/// A run of `team`, `cycle` or `issue` has failed when it is stopped, and `retry` continues it. A `peer` cycle has failed, too;
+/// `callboard peer --continue` continues it in a new cycle.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard stop f8c1a491 && callboard resume f8c1a491")]
 pub(super) struct Arguments {

@@ -244,9 +244,11 @@ fn unknown_format() -> Finding {
         column: 1,
         pointer: None,
         message: "the format of this file is unknown".to_owned(),
-        hint: "choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) \
-               or `peer` (a cycle, with `cycle_id` and `phases`)"
-            .to_owned(),
+        hint: format!(
+            "choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`), \
+             `peer` (a cycle, with `cycle_id` and `phases`), {}",
+            Format::names_of_others()
+        ),
     }
 }
 

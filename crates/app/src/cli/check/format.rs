@@ -29,6 +29,12 @@ impl Format {
         }
     }
 
+    /// Returns the names of the files of other protocols, for a hint.
+    pub(super) fn names_of_others() -> String {
+        let names: Vec<_> = others().map(|format| format!("`{}`", format.name)).collect();
+        format!("or {}", names.join(", "))
+    }
+
     /// Returns all formats that this program knows.
     fn all() -> impl Iterator<Item = Self> {
         let others = others().map(Self::Other);

@@ -1,5 +1,7 @@
 //! `callboard run WORKFLOW --start-at-step STEP`: the newest run of the workflow starts again at the step.
 
+use std::path::Path;
+
 use protocol::steps::{Definition, DefinitionSource, Steps};
 use protocol::{Protocol as _, RunId};
 use runner::RunAtRevision;
@@ -91,10 +93,28 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
     };
     let newest = rows.iter().filter(is_of_workflow).max_by_key(|row| row.created);
     newest.map(|row| row.run.clone()).ok_or_else(|| {
-        Failure::usage(format!("there is no run of workflow `{name}` to start again"))
+        let failure = Failure::usage(format!("there is no run of workflow `{name}` to start again"));
+        let failure = match foreign_run(&workspace.repo, &rows) {
+            Some(run) => failure.hint(format_args!(
+                "run `callboard import .agents/runs/{run}` first to take over that run of another program"
+            )),
+            None => failure,
+        };
+        failure
             .hint("leave out `--start-at-step` to start a new run")
             .hint("or name a run with `--run-id`; `callboard ls` lists them")
     })
+}
+
+/// Returns the newest run directory that has a state file, by its name. The store does not know it.
+fn foreign_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
+    let entries = std::fs::read_dir(repo.join(".agents/runs")).ok()?.flatten();
+    let written = entries.filter_map(|entry| {
+        let written = entry.path().join("run_state.json").metadata().ok()?.modified().ok()?;
+        Some((written, entry.file_name().into_string().ok()?))
+    });
+    let is_known = |name: &String| rows.iter().any(|row| row.run.as_str() == name);
+    written.filter(|(_, name)| !is_known(name)).max().map(|(_, name)| name)
 }
 
 /// Fails if the workflow or a prompt is not what the run was started with.

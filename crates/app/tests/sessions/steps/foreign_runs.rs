@@ -66,6 +66,12 @@ fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
     let (scene, document) = foreign();
     let looked = scene.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
     assert!(looked.stderr.contains("would import"), "{}", looked.transcript());
+    let unknown = scene.callboard(&["run", "workflows/delivery.yaml", "--start-at-step", "coding"]).run();
+    assert!(
+        unknown.stderr.contains("run `callboard import .agents/runs/f8c1a491` first"),
+        "{}",
+        unknown.transcript()
+    );
     let imported = import(&scene);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("workflows/delivery.yaml"), "{}", imported.transcript());

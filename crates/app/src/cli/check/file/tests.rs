@@ -200,7 +200,7 @@ fn json_of_an_unknown_format_is_an_error() {
     1 | {"version": 1}
       | ^
       |
-      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) or `peer` (a cycle, with `cycle_id` and `phases`)
+      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`), `peer` (a cycle, with `cycle_id` and `phases`), or `issue-state`, `cycle`, `pm_state`, `group_status`, `orchestrator_state`, `dev_to_qa`, `qa_to_techlead`, `techlead_to_dev`, `team_messages`
     "#);
 }
 
