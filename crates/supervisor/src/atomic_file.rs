@@ -36,8 +36,12 @@ pub fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Makes `path` a symbolic link to `target`, atomically.
 pub fn replace_link(path: &Path, target: &Path) -> io::Result<()> {
+    let link = |path: &Path| std::os::unix::fs::symlink(target, path);
+    match link(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        linked => return linked,
+    }
     let dir = path.parent().unwrap_or(Path::new("."));
-    let link = |temporary: &Path| std::os::unix::fs::symlink(target, temporary);
     tempfile::Builder::new().prefix(".link-").make_in(dir, link)?.persist(path)?;
     Ok(())
 }

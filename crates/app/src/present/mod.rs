@@ -32,6 +32,10 @@ pub(crate) fn step(run: &RunId, machine: &dyn Machine, name: &str) -> Result<Ste
     if let Some(found) = steps.iter().find(|step| step.as_str() == name) {
         return Ok(found.clone());
     }
+    // One that is listed only while it is open, such as a question.
+    if let Some(found) = StepId::new(name).ok().filter(|step| machine.has_step(step)) {
+        return Ok(found);
+    }
     let (one, many) = machine.kind().info().step;
     let failure = Failure::usage(format_args!("run `{run}` has no {one} `{name}`"));
     Err(match protocol::closest(name, steps.iter().map(StepId::as_str)) {

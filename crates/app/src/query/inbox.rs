@@ -1,6 +1,7 @@
 //! What waits for a person, across runs.
 
 use protocol::brief::Upstream;
+use protocol::present::Line;
 use protocol::run::RunStatus;
 use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, Stamp, StepId, Turn};
 use runner::{RunAtRevision, RunSpec};
@@ -82,7 +83,10 @@ impl InboxItem {
         item.since = Some(run_at.state.at);
         let steps = machine.steps().into_iter().map(|step| (machine.step_summary(&step), step));
         let errors = steps.filter_map(|(summary, step)| Some(format!("{step}: {}", summary.error?)));
-        item.question = errors.collect::<Vec<_>>().join("\n");
+        let errors: Vec<_> = errors.collect();
+        let text = |Line(parts): Line| parts.into_iter().map(|(_, text)| text).collect::<String>();
+        let result = || machine.result().into_iter().map(text).collect();
+        item.question = if errors.is_empty() { result() } else { errors }.join("\n");
         if machine.kind().info().retries {
             item.commands = vec![machine.retry_command(&item.run)];
         } else {

@@ -116,12 +116,13 @@ impl Brief {
     }
 }
 
-/// What an attempt does with the run's worktree.
+/// What an attempt does with its worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeUse {
     /// What it leaves there is its work.
     Changes,
-    /// What it leaves there is gone when an attempt that changes the worktree starts.
+    /// What it leaves there, commits included, is gone when it has ended. Without commits of the engine, the files are gone when
+    /// an attempt that changes the worktree starts.
     Reads,
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, GroupId, ModeChoice};
-use super::document::{self, Document};
+use super::document::{self, Document, GroupPart, Mailbox};
 use super::report::copies;
 use super::report::plan::{self, overlap};
 use super::report::verdicts;
 use super::state::{Blocked, Hold, Limit, Reason, Stage};
 use super::step::{PmStep, Role, Step};
-use crate::brief::{Brief, Worktree};
+use crate::StepId;
+use crate::brief::{Brief, TreeUse, Worktree};
 use crate::checks::CheckSpec;
 use crate::people::{AnswerOption, ItemKind, Question};
 use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
@@ -69,8 +70,20 @@ pub(super) fn brief(
         })
     });
     let worktree = match step {
-        Step::Group(id, Role::Developer | Role::Qa | Role::TechLead) => Some(worktree(document, id)),
-        Step::Group(_, Role::Merge | Role::Decision) | Step::Pm(_) => None,
+        // A person decides about what the branch changes.
+        Step::Group(id, Role::Developer | Role::Qa | Role::TechLead | Role::Decision) => {
+            Some(worktree(document, id))
+        }
+        // Of its own: groups are merged while the project manager replaces another one.
+        Step::Pm(PmStep::Plan | PmStep::Check) => Some(Worktree { name: manager(), branch: None }),
+        Step::Group(_, Role::Merge) | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => None,
+    };
+    let tree_use = match step {
+        Step::Group(_, Role::Developer) => TreeUse::Changes,
+        Step::Group(_, Role::Qa | Role::TechLead) | Step::Pm(PmStep::Plan | PmStep::Check) => TreeUse::Reads,
+        // They work in no tree, or run commands there.
+        Step::Group(_, Role::Merge | Role::Decision)
+        | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => TreeUse::Changes,
     };
     Brief {
         workflow: "team".to_owned(),
@@ -80,11 +93,17 @@ pub(super) fn brief(
         form: form(definition, document, step),
         iteration: shown.turn.0.max(1),
         worktree,
+        tree_use,
         branches_below: (agent == "project_manager").then_some(plan::BRANCHES),
         checks: if *step == Step::Pm(PmStep::Criteria) { criteria(document) } else { Vec::new() },
         copies: copies::of(document, step),
         ..Brief::new(agent, prompt.unwrap_or_default(), definition.limits.attempts)
     }
+}
+
+/// The name of the project manager's worktree. No group has it.
+fn manager() -> StepId {
+    StepId::new("pm").expect("BUG: it is a step id")
 }
 
 fn worktree(document: &Document, id: &GroupId) -> Worktree {
@@ -132,7 +151,8 @@ fn plan_task(definition: &Definition, document: &Document) -> String {
         "Split the whole request into tasks and groups. Do not leave anything out and do not ask the user. {mode} At most \
          {at_once} groups work at once; more go into later phases. A group is 10 to 30 minutes of work. Groups should change \
          different files; those that change the same file run one after the other. State success criteria that show that the \
-         request is fulfilled, with a command where one can show it. They cannot be changed later."
+         request is fulfilled, with a command where one can show it: a program and its arguments, which no shell reads; for \
+         operators write `sh -c '…'`. They cannot be changed later."
     )
 }
 
@@ -201,7 +221,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             let claimed = match group.claimed_complete {
                 true => {
                     "The group comes from an imported store that claims it is complete. Nothing has verified that: run its \
-                     tests, and compare the branch with its tasks.\n\n"
+                     tests, and compare the branch, as git has it, with its tasks and files.\n\n"
                 }
                 false => "",
             };
@@ -368,12 +388,16 @@ fn form(definition: &Definition, document: &Document, step: &Step) -> Form {
     }))
 }
 
-/// Returns the files that a rehearsed developer writes: those of the plan that are no patterns.
+/// Returns the files that a rehearsed developer writes: those of the plan that are no patterns, or else one of its own.
 fn rehearsed_files(document: &Document, step: &Step) -> BTreeMap<String, String> {
     let Step::Group(id, Role::Developer) = step else { return BTreeMap::new() };
     let files = document.planned(id).map(|group| group.files_affected.clone()).unwrap_or_default();
     let is_file = |file: &String| !file.contains(['*', '?', '[', '{']) && !file.ends_with('/');
-    files.into_iter().filter(is_file).map(|file| (file, format!("rehearsed by group {id}\n"))).collect()
+    let mut files: Vec<_> = files.into_iter().filter(is_file).collect();
+    if files.is_empty() {
+        files.push(format!("rehearsed-{id}.txt"));
+    }
+    files.into_iter().map(|file| (file, format!("rehearsed by group {id}\n"))).collect()
 }
 
 /// Returns a plan that is accepted: two groups, one in the mode `simple`, or a group that is split into one.
@@ -412,7 +436,13 @@ fn example_plan(definition: &Definition, document: &Document) -> Value {
                     "can_parallel": true, "depends_on": [], "complexity": "low", "estimated_effort_minutes": 10,
                 },
             ],
-            "execution_phases": [{ "phase_number": 1, "group_ids": ["A", "B"] }],
+            "execution_phases": match definition.limits.groups.get() {
+                1 => json!([
+                    { "phase_number": 1, "group_ids": ["A"] },
+                    { "phase_number": 2, "group_ids": ["B"] },
+                ]),
+                _ => json!([{ "phase_number": 1, "group_ids": ["A", "B"] }]),
+            },
             "success_criteria": [{ "id": "C1", "text": "Both parts are done", "tasks": ["T1", "T2"] }],
         }),
     }
@@ -429,7 +459,9 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
             let group = document.groups.get(id)?;
             let (Hold::Asks(limit) | Hold::Failed(limit)) = group.hold else { return None };
             let why = group.imported_because.as_deref().filter(|_| limit == Limit::Imported);
-            format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)))
+            let asked =
+                format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)));
+            std::iter::once(asked).chain(last_said(document, id, group)).collect::<Vec<_>>().join("\n")
         }
         Step::Pm(PmStep::Decision) => {
             let why = document.run.refusal.as_deref().unwrap_or("there were too many final checks");
@@ -438,6 +470,24 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
         Step::Pm(_) | Step::Group(..) => return None,
     };
     Some(Question { kind: ItemKind::LimitReached, text, options: options.collect() })
+}
+
+/// Returns what QA, the tech lead and the last failed attempt of a group said.
+fn last_said(document: &Document, id: &GroupId, group: &GroupPart) -> Vec<String> {
+    let mut messages = document.messages.iter().rev();
+    let failed =
+        messages.find(|message| message.mailbox == Mailbox::QaToDev && message.group.as_ref() == Some(id));
+    let findings = failed.map(|message| verdicts::texts(&message.body, "findings").join("; "));
+    let summary = failed.map(|message| verdicts::text(&message.body, &["summary", "subject"]));
+    let qa = findings
+        .filter(|text| !text.is_empty())
+        .or(summary)
+        .map(|text| format!("QA's last findings: {text}"));
+    let review = group.feedback.last();
+    let review = review.map(|entry| format!("the tech lead ({}): {}", entry.decision, entry.feedback));
+    let errors = group.steps.values().filter_map(|step| Some((step.ended_at?, step.error.as_ref()?)));
+    let error = errors.max_by_key(|(at, _)| *at).map(|(_, error)| format!("the last error: {error}"));
+    [qa, review, error].into_iter().flatten().collect()
 }
 
 fn limit_text(limit: Limit) -> &'static str {
@@ -456,7 +506,10 @@ pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
     match step {
         Step::Group(id, Role::Merge) => {
             let Worktree { name, branch } = worktree(document, id);
-            Some(Effect { name: "merge", arguments: json!({ "worktree": name, "branch": branch }) })
+            // The base branch may have the work of a group that an imported store claims to be complete.
+            let is_claimed = document.groups.get(id).is_some_and(|group| group.claimed_complete);
+            let arguments = json!({ "worktree": name, "branch": branch, "needs_commits": !is_claimed });
+            Some(Effect { name: "merge", arguments })
         }
         Step::Pm(PmStep::Merge) => Some(Effect { name: "fast-forward", arguments: json!({}) }),
         Step::Pm(_) | Step::Group(..) => None,

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::definition::GroupId;
 use super::document::Mailbox;
-use super::report::plan::first_cyclic;
-use crate::check::{Violation, entry, member, schema, shortened};
+use super::report::plan::{first_cyclic, is_ref_name};
+use crate::check::{Violation, artifact_path_problem, entry, member, schema, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
 /// The formats for `callboard check`.
@@ -72,6 +72,80 @@ impl Rules {
         }
     }
 
+    /// A group is in one list, and in that of the complete ones only if it is.
+    fn memberships(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+        let mut listed: BTreeMap<&str, &str> = BTreeMap::new();
+        for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
+            for (index, id) in items(value, list) {
+                let at = entry(&member("", list), index);
+                if !is_group(id) {
+                    let message = format!("{} is no group", shortened(id));
+                    self.add("membership", at, message, "name a group of the plan");
+                    continue;
+                }
+                if let Some(other) = id.as_str().and_then(|id| listed.insert(id, list)) {
+                    let message = format!("{} is in `{other}`, too", shortened(id));
+                    self.add("membership", at.clone(), message, "leave it in one list");
+                }
+                let group = items(value, "task_groups").find(|(_, group)| group["id"] == *id);
+                let status = group.and_then(|(_, group)| group["status"].as_str()).unwrap_or("complete");
+                if list == "completed_groups" && status != "complete" {
+                    let message = format!("{} is `{status}`, not complete", shortened(id));
+                    self.add("membership", at, message, "move it to the list of its status");
+                }
+            }
+        }
+    }
+
+    fn tasks(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+        let mut ids = BTreeSet::new();
+        for (index, task) in items(value, "all_tasks") {
+            let at = entry(&member("", "all_tasks"), index);
+            if let Some(id) = task["id"].as_str().filter(|id| !ids.insert(*id)) {
+                self.add("unique", member(&at, "id"), format!("there are two tasks `{id}`"), "rename one");
+            }
+            let group = task.get("group_id").filter(|group| !group.is_null() && **group != "");
+            if let Some(group) = group.filter(|group| !is_group(group)) {
+                let message = format!("{} is no group", shortened(group));
+                self.add("task_group", member(&at, "group_id"), message, "name a group of the plan");
+            }
+        }
+    }
+
+    fn phases(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+        let mut numbers = BTreeSet::new();
+        for (index, phase) in items(value, "execution_phases") {
+            let at = entry(&member("", "execution_phases"), index);
+            if let Some(number) = phase["phase_number"].as_i64().filter(|number| !numbers.insert(*number)) {
+                let message = format!("there are two phases {number}");
+                self.add("unique", member(&at, "phase_number"), message, "number them in their order");
+            }
+            for (position, id) in items(phase, "group_ids").filter(|(_, id)| !is_group(id)) {
+                let message = format!("{} is no group", shortened(id));
+                let at = entry(&member(&at, "group_ids"), position);
+                self.add("phase", at, message, "name a group of the plan");
+            }
+        }
+    }
+
+    /// Branches and files that could lead out of the repository.
+    fn group_files(&mut self, value: &Value) {
+        for (index, group) in items(value, "task_groups") {
+            let at = entry(&member("", "task_groups"), index);
+            if let Some(branch) = group["branch_name"].as_str().filter(|name| !is_ref_name(name)) {
+                let message = format!("`{branch}` is no safe name of a branch");
+                self.add("branch", member(&at, "branch_name"), message, "use `feature/group-<ID>-<slug>`");
+            }
+            for (position, file) in items(group, "files_affected") {
+                if let Some(why) = file.as_str().and_then(artifact_path_problem) {
+                    let message = format!("{} {why}", shortened(file));
+                    let at = entry(&member(&at, "files_affected"), position);
+                    self.add("path", at, message, "write it relative to the repository");
+                }
+            }
+        }
+    }
+
     fn into_file(self, summary: String) -> CheckedFile {
         CheckedFile { violations: self.0, warnings: Vec::new(), summary }
     }
@@ -119,13 +193,11 @@ fn pm_state(value: &Value) -> CheckedFile {
         let message = format!("group `{id}` depends on itself through others");
         rules.add("cycle", groups, message, "remove one of the dependencies");
     }
-    for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
-        let unknown = |id: &Value| !id.as_str().is_some_and(|id| needs.contains_key(id));
-        for (index, id) in items(value, list).filter(|(_, id)| unknown(id)) {
-            let message = format!("{} is no group", shortened(id));
-            rules.add("membership", entry(&member("", list), index), message, "name a group of the plan");
-        }
-    }
+    let is_group = |id: &Value| id.as_str().is_some_and(|id| needs.contains_key(id));
+    rules.memberships(value, is_group);
+    rules.tasks(value, is_group);
+    rules.phases(value, is_group);
+    rules.group_files(value);
     rules.into_file(format!("{} groups", needs.len()))
 }
 
@@ -165,7 +237,7 @@ fn messages(mailbox: Mailbox, value: &Value) -> CheckedFile {
     for (index, message) in items(value, "messages") {
         let at = entry(&member("", "messages"), index);
         match message["id"].as_str() {
-            None => rules.add("required", at, "the message has no `id`".to_owned(), "add one"),
+            None | Some("") => rules.add("required", at, "the message has no `id`".to_owned(), "add one"),
             Some(id) if !ids.insert(id) => {
                 let message = format!("there are two messages `{id}`");
                 rules.add("unique", member(&at, "id"), message, "rename one");
@@ -226,6 +298,25 @@ mod tests {
                 "membership /pending_groups/0: name a group of the plan",
             ]
         );
+        let pm = r#"{"session_id": "s", "mode": "simple", "original_requirements": "r", "iteration": 1,
+            "last_update": "2025-01-06T10:00:00Z",
+            "all_tasks": [{"id": "T", "group_id": "A"}, {"id": "T", "group_id": "Z"}, {"id": "U", "group_id": ""}],
+            "task_groups": [{"id": "A", "status": "in_progress", "branch_name": "-x", "files_affected": ["../a", "b/*"]}],
+            "execution_phases": [{"phase_number": 1, "group_ids": ["A"]}, {"phase_number": 1, "group_ids": ["Y"]}],
+            "completed_groups": ["A"], "in_progress_groups": ["A"]}"#;
+        assert_eq!(
+            rules("pm_state.json", pm),
+            [
+                "membership /completed_groups/0: move it to the list of its status",
+                "membership /in_progress_groups/0: leave it in one list",
+                "unique /all_tasks/1/id: rename one",
+                "task_group /all_tasks/1/group_id: name a group of the plan",
+                "unique /execution_phases/1/phase_number: number them in their order",
+                "phase /execution_phases/1/group_ids/0: name a group of the plan",
+                "branch /task_groups/0/branch_name: use `feature/group-<ID>-<slug>`",
+                "path /task_groups/0/files_affected/0: write it relative to the repository",
+            ]
+        );
         assert_eq!(
             rules(
                 "group_status.json",
@@ -252,10 +343,14 @@ mod tests {
             ["dev_to_qa.json", "qa_to_techlead.json", "techlead_to_dev.json", "qa_to_dev.json", "to_pm.json"]
         {
             assert_eq!(rules(name, "{}"), ["required : add a list"], "{name}");
-            let twice = r#"{"messages": [{}, {"id": "m"}, {"id": "m"}]}"#;
+            let twice = r#"{"messages": [{}, {"id": "m"}, {"id": "m"}, {"id": ""}]}"#;
             assert_eq!(
                 rules(name, twice),
-                ["required /messages/0: add one", "unique /messages/2/id: rename one"],
+                [
+                    "required /messages/0: add one",
+                    "unique /messages/2/id: rename one",
+                    "required /messages/3: add one",
+                ],
                 "{name}"
             );
         }

@@ -8,12 +8,14 @@ use super::check::FORMATS;
 use super::decide::Change;
 use super::definition::Definition;
 use super::document::{Document, RunWord, StepWord};
-use super::state::{Hold, Stage, State};
+use super::report::verdicts;
+use super::state::{Hold, Reason, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
 use crate::present::{FileFormat, Grid, GridRow, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
+use crate::report::Report;
 use crate::rules::{Never, StepStatus};
 use crate::{RunId, Stamp, StepId};
 
@@ -79,8 +81,8 @@ impl Present for Team {
         vec![format!(
             "{} mode, {} of {} groups merged, phase {}",
             document.plan.mode,
-            document.groups.values().filter(|group| group.stage == Stage::Complete).count(),
-            document.groups.len(),
+            document.counted().filter(|group| group.stage == Stage::Complete).count(),
+            document.counted().count(),
             document.current_phase(),
         )]
     }
@@ -158,6 +160,10 @@ impl Present for Team {
 
     fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to reopen it")
+    }
+
+    fn check_report(step: &StepId, report: &Report) -> Result<(), String> {
+        Step::parse(step).map_or(Ok(()), |step| verdicts::check(&step, report))
     }
 
     fn stalled(definition: &Definition, document: &Document, now: Stamp) -> Vec<(Step, String)> {
@@ -288,6 +294,17 @@ impl Present for Team {
             Change::FastForwarded => about == Some(Step::Pm(PmStep::Merge)),
             Change::Imported { .. } => false,
             Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
+        }
+    }
+
+    fn failure_reason(change: &Change, step: &StepId) -> Option<&'static str> {
+        let (Change::Moved { group, to, .. } | Change::Asked { group, to, .. }) = change else { return None };
+        let Some(Step::Group(of, role)) = Step::parse(step) else { return None };
+        match (role, to) {
+            _ if of != *group => None,
+            (Role::Qa, Stage::Develop(Reason::QaFailed)) => Some("the tests of the group fail"),
+            (Role::Merge, Stage::Develop(Reason::ChangesRequested)) => Some("the merge was refused"),
+            (Role::Developer | Role::Qa | Role::TechLead | Role::Merge | Role::Decision, _) => None,
         }
     }
 }

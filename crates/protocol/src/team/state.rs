@@ -304,15 +304,16 @@ impl State {
         self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
     }
 
-    /// Returns the failing criteria that no skipped group excuses.
+    /// Returns the failing criteria of which a group is not skipped. A group that was split counts by those that replace it.
     pub fn unexcused(&self) -> Vec<u16> {
-        let is_skipped = |id: &GroupId| self.groups.get(id).is_some_and(|group| group.hold == Hold::Skipped);
-        let excused = |index: &u16| {
-            self.criteria
-                .get(usize::from(*index))
-                .is_some_and(|criterion| criterion.groups.iter().any(is_skipped))
+        let is_excused = |index: &u16| {
+            let criterion = self.criteria.get(usize::from(*index));
+            let groups = criterion.into_iter().flat_map(|criterion| &criterion.groups);
+            let holds = groups.filter_map(|id| self.groups.get(id)).map(|group| group.hold);
+            let holds: Vec<_> = holds.filter(|hold| *hold != Hold::Split).collect();
+            !holds.is_empty() && holds.iter().all(|hold| *hold == Hold::Skipped)
         };
-        self.failing.iter().copied().filter(|index| !excused(index)).collect()
+        self.failing.iter().copied().filter(|index| !is_excused(index)).collect()
     }
 
     /// Returns the steps that the run needs now, without those that failed. `at_once` limits the groups at work.

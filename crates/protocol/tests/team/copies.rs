@@ -116,6 +116,32 @@ fn each_role_is_given_its_files() {
 }
 
 #[test]
+fn a_report_and_an_edit_with_different_verdicts_contradict_each_other() {
+    for (said, agrees) in [("READY_FOR_QA", true), ("BLOCKED", false)] {
+        let mut run = at_work("developer");
+        let patch = json!([{ "op": "replace", "path": "/A/status", "value": "waiting_qa" }]);
+        let edit = CopyEdit::Patch(serde_json::from_value(patch).unwrap());
+        let edits = BTreeMap::from([("coordination/group_status.json".to_owned(), edit)]);
+        let result = run.try_say("A.developer", json!({ "verdict": said }), edits);
+        assert_eq!(result.is_ok(), agrees, "{said}: {result:?}");
+        let why = "the report says `BLOCKED`, and the edited files say `READY_FOR_QA`";
+        assert!(agrees || result == Err(why.to_owned()));
+    }
+}
+
+#[test]
+fn only_a_developer_changes_the_tree() {
+    let run = one_group();
+    for step in ["pm.plan", "pm.check", "A.qa", "A.tech_lead", "A.developer"] {
+        let brief = run.state.run.machine.brief(&StepId::new(step).unwrap(), 1);
+        let changes = brief.tree_use == protocol::brief::TreeUse::Changes;
+        assert_eq!(changes, step == "A.developer", "{step}");
+        // Groups are merged into the integration branch while the project manager splits another one.
+        assert_eq!(brief.worktree.unwrap().name.as_str(), step.split_once('.').unwrap().0);
+    }
+}
+
+#[test]
 fn each_role_finishes_its_turn_by_an_edit() {
     let mut run = TeamRun::open(definition());
     edit(&mut run, "pm.plan", "pm_state.json", |state| {

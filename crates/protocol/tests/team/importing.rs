@@ -281,3 +281,17 @@ fn what_is_left_of_a_damaged_store_is_imported() {
         ["pm.plan"]
     );
 }
+
+#[test]
+fn a_merge_needs_commits_unless_the_work_of_a_claimed_group_may_be_there_already() {
+    let needs = |run: &TeamRun| {
+        let effect = run.state.run.machine.effect(&StepId::new("A.merge").unwrap()).unwrap();
+        effect.arguments["needs_commits"].as_bool()
+    };
+    assert_eq!(needs(&one_group()), Some(true));
+    let mut run = import(&Store::read(&examples()).store);
+    assert_eq!(needs(&run), Some(false));
+    start(&mut run);
+    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "it is not there" }));
+    assert_eq!(needs(&run), Some(true));
+}

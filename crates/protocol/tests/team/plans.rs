@@ -41,13 +41,62 @@ fn a_plan_is_refused_with_the_reasons() {
     refused(|plan| plan["success_criteria"][0]["tasks"] = json!([]), "criterion `C1` names no task");
     refused(|plan| plan["task_groups"][0]["branch_name"] = "feature/../x".into(), "cannot be the branch");
     refused(|plan| plan["mode"] = "simple".into(), "one group with the id `main`");
+    refused(|plan| plan["mode"] = "fast".into(), "`mode` is \"fast\": use");
+    refused(|plan| plan["task_groups"][1]["id"] = "a".into(), "`A` and `a` differ only in letter case");
+    for command in
+        ["cd x; make", "make && test", "make | grep ok", "make >log", "echo $(date)", "echo `date`"]
+    {
+        let reason = refusal(|plan| plan["success_criteria"][0]["command"] = command.into());
+        assert!(
+            reason.contains("no shell reads it: name a script, or write `sh -c '…'`"),
+            "{command}: {reason}"
+        );
+    }
+}
+
+#[test]
+fn a_command_may_quote_what_a_shell_would_read() {
+    let mut run = TeamRun::open(definition());
+    let mut plan = plan(&[("A", "a.txt", &[])]);
+    plan["success_criteria"][0]["command"] = r#"sh -c 'make && "test" | tee log' \; "a;b""#.into();
+    run.say("pm.plan", plan);
+    let command = &run.state.run.machine.brief(&StepId::new("pm.criteria").unwrap(), 1).checks[0].command;
+    assert_eq!(command, &["sh", "-c", r#"make && "test" | tee log"#, ";", "a;b"]);
+}
+
+#[test]
+fn a_pattern_overlaps_only_files_with_its_end() {
+    let at_once = |one: &str, other: &str| {
+        let mut run = TeamRun::open(definition());
+        run.say("pm.plan", plan(&[("A", one, &[]), ("B", other, &[])]));
+        run.active().len() == 2
+    };
+    for (one, other) in [("**/*.rs", "Doc.md"), ("src/*.rs", "docs/*.rs"), ("**/*.rs", "**/*.md")] {
+        assert!(at_once(one, other) && at_once(other, one), "{one} and {other}");
+    }
+    for (one, other) in
+        [("**/*.rs", "src/a.rs"), ("src/", "src/a.rs"), ("src/**", "src/a.rs"), ("src/**", "**/*.rs")]
+    {
+        assert!(!at_once(one, other) && !at_once(other, one), "{one} and {other}");
+    }
+}
+
+#[test]
+fn the_only_group_has_a_branch_like_every_other() {
+    let mut run = TeamRun::open(definition());
+    let mut plan = plan(&[("main", "a.txt", &[])]);
+    plan["mode"] = "simple".into();
+    run.say("pm.plan", plan);
+    assert_eq!(run.document().plan.groups[0].branch_name, "feature/group-main-group-main");
 }
 
 /// A rehearsal reports the example.
 #[test]
 fn the_example_of_a_plan_is_accepted_in_every_mode() {
-    for (mode, groups) in [(ModeChoice::Auto, 2), (ModeChoice::Parallel, 2), (ModeChoice::Simple, 1)] {
-        let mut run = TeamRun::open(Definition { mode, ..definition() });
+    let modes = [(ModeChoice::Auto, 2), (ModeChoice::Parallel, 2), (ModeChoice::Simple, 1)];
+    for ((mode, groups), at_once) in modes.into_iter().flat_map(|mode| [(mode, 1), (mode, 4)]) {
+        let limits = Limits { groups: std::num::NonZeroU8::new(at_once).unwrap(), ..Limits::default() };
+        let mut run = TeamRun::open(Definition { mode, limits, ..definition() });
         let form = run.state.run.machine.brief(&StepId::new("pm.plan").unwrap(), 1).form;
         let example = form.fields().unwrap().example.clone().into();
         run.say("pm.plan", example);

@@ -1,7 +1,7 @@
 //! What happens to a group, step by step. `docs/protocols/team/group.txt` has every pair of a status and an event.
 
 use protocol::run::RunStatus;
-use protocol::{Outcome, StepId};
+use protocol::{Kind as _, KindOf, Outcome, StepId};
 use serde_json::json;
 
 use super::*;
@@ -52,13 +52,17 @@ fn a_developer_without_attempts_left_is_blocked() {
 }
 
 /// Lets QA fail until a person is asked.
-fn until_asked() -> TeamRun {
-    let mut run = one_group();
+fn until_qa_is_asked(run: &mut TeamRun) {
     for _ in 0..3 {
         run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
         run.say("A.qa", json!({ "verdict": "FAIL" }));
     }
     run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+}
+
+fn until_asked() -> TeamRun {
+    let mut run = one_group();
+    until_qa_is_asked(&mut run);
     assert_eq!((run.status("A").as_str(), run.active()), ("waiting_qa", vec!["A.decision".to_owned()]));
     run
 }
@@ -68,15 +72,58 @@ fn a_turn_beyond_the_limit_asks_once_and_continue_gives_one_more() {
     let mut run = until_asked();
     run.answer("A.decision", "continue").unwrap();
     assert_eq!(run.active(), ["A.qa"]);
+    // It is not listed any more, and a second answer can name the first.
+    let decision = StepId::new("A.decision").unwrap();
+    assert!(!run.state.run.machine.steps().contains(&decision) && run.state.run.machine.has_step(&decision));
     run.say("A.qa", json!({ "verdict": "FAIL" }));
     run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(run.active(), ["A.decision"]);
 }
 
-/// What a person is asked about group A, which must be all that the run does.
+/// The first line of what a person is asked about group A, which must be all that the run does.
 fn asked(run: &TeamRun) -> String {
     assert_eq!(run.active(), ["A.decision"]);
-    run.state.run.machine.question(&StepId::new("A.decision").unwrap()).unwrap().text
+    let question = run.state.run.machine.question(&StepId::new("A.decision").unwrap()).unwrap();
+    question.text.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_question_about_a_group_has_its_branch_and_what_was_said_last() {
+    let mut run = one_group();
+    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.say("A.qa", json!({ "verdict": "FAIL", "findings": ["login fails", "logout fails"] }));
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "no tests" }));
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.exhaust("A.tech_lead");
+    let decision = StepId::new("A.decision").unwrap();
+    let text = run.state.run.machine.question(&decision).unwrap().text;
+    let said = "QA's last findings: login fails; logout fails\n\
+                the tech lead (changes_requested): no tests\n\
+                the last error: it crashed";
+    assert!(text.ends_with(said), "{text}");
+    let worktree = run.state.run.machine.brief(&decision, 1).worktree.unwrap();
+    assert_eq!(worktree.branch.as_deref(), Some("feature/group-A-group-a"));
+}
+
+#[test]
+fn what_git_knows_is_refreshed_by_every_role_and_by_the_merge() {
+    let mut run = one_group();
+    let git = |file: &str| json!({ "files": [file], "commits": [format!("abc {file}")] });
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("a.txt") }));
+    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good", "git": git("b.txt") }));
+    assert_eq!(run.file("group_status.json")["A"]["files_modified"], json!(["b.txt"]));
+    let nothing = json!({ "files": [], "commits": [] });
+    run.say("A.merge", json!({ "gate_failure": true, "git": git("c.txt"), "logs": ["conflict"] }));
+    assert_eq!(run.file("group_status.json")["A"]["commits"], json!(["abc c.txt"]));
+    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("d.txt") }));
+    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.say("A.merge", json!({ "git": nothing }));
+    assert_eq!(
+        run.file("group_status.json")["A"]["files_modified"],
+        json!(["d.txt"]),
+        "it is merged already"
+    );
 }
 
 #[test]
@@ -114,6 +161,13 @@ fn a_person_may_skip_fail_or_split_a_group() {
     assert_eq!(run.file("group_status.json")["A"]["closed"], "skipped");
     assert_eq!(run.active(), ["pm.criteria"]);
 
+    let mut run = one_group();
+    run.say("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
+    run.exhaust("A.tech_lead");
+    run.answer("A.decision", "skip").unwrap();
+    let blocker = &run.file("group_status.json")["A"]["blockers"][0];
+    assert_eq!(blocker["resolution"], "settled by the skip of the group: because");
+
     let mut run = until_asked();
     run.answer("A.decision", "fail").unwrap();
     assert_eq!(run.state.run.status, RunStatus::Finished(Outcome::Failed));
@@ -128,6 +182,50 @@ fn a_person_may_skip_fail_or_split_a_group() {
     run.say("pm.plan", two);
     assert_eq!(run.active(), ["A1.developer"]);
     assert_eq!(run.file("group_status.json")["A"]["closed"], "split");
+}
+
+#[test]
+fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups() {
+    for (tasks, accepted) in [(json!(["TA"]), true), (json!(["TA", "TB"]), false)] {
+        let mut run = TeamRun::open(definition());
+        let mut planned = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
+        planned["success_criteria"][0]["tasks"] = tasks;
+        run.say("pm.plan", planned);
+        run.say("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+        run.say("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+        run.say("B.merge", json!({}));
+        until_qa_is_asked(&mut run);
+        run.answer("A.decision", "skip").unwrap();
+        run.say("pm.criteria", criteria(1));
+        run.say("pm.check", json!({ "verdict": "BAZINGA" }));
+        assert_eq!(run.active() == ["pm.merge"], accepted);
+    }
+}
+
+#[test]
+fn groups_that_replace_another_wait_for_groups_at_work_that_change_the_same_files() {
+    let mut run = TeamRun::open(definition());
+    run.say("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]));
+    until_qa_is_asked(&mut run);
+    run.answer("A.decision", "split").unwrap();
+    let replaced = json!({ "verdict": "PLANNING_COMPLETE", "task_groups": [
+        { "id": "A1", "name": "one", "tasks": ["TA"], "files_affected": ["b.txt"] },
+    ] });
+    run.say("pm.plan", replaced);
+    assert_eq!(run.active(), ["B.developer"]);
+    let rows = run.state.run.machine.grid().unwrap().rows;
+    let note = rows.iter().find(|row| row.name == "A1").unwrap().note.clone();
+    assert_eq!(note.as_deref(), Some("pending: waits for B: both change b.txt"));
+    let state = run.file("pm_state.json");
+    assert_eq!((&state["in_progress_groups"], &state["pending_groups"]), (&json!(["B"]), &json!(["A1"])));
+    assert_eq!(
+        run.state.run.machine.about()[0],
+        "parallel mode, 0 of 2 groups merged, phase developer_working"
+    );
+    run.say("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.say("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.say("B.merge", json!({}));
+    assert_eq!(run.active(), ["A1.developer"]);
 }
 
 #[test]
@@ -167,6 +265,9 @@ fn a_word_of_another_role_costs_an_attempt_and_moves_nothing() {
     for verdict in ["PASS", "approved", "READY_FOR_QA or BLOCKED", "", "done"] {
         let refused = run.try_say("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
         assert!(refused.is_err(), "{verdict} should be refused");
+        let report = run.report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
+        let at_once = KindOf::<Team>::STATIC.check_report(&report.step_id, &report);
+        assert!(at_once.is_err(), "`callboard report` refuses {verdict}");
     }
     assert_eq!(run.status("A"), "dev_working");
 }
@@ -266,4 +367,20 @@ fn every_idle_group_says_why() {
     assert_eq!(notes(&run), ["A: waiting_qa: the run is paused or stopped"]);
     let now = Stamp::from_micros(run.at + 3_600_000_000);
     assert_eq!(run.state.run.machine.stalled(now), [], "a paused run is not expected to go on");
+}
+
+#[test]
+fn completion_is_refused_while_a_blocker_is_unresolved() {
+    let mut run = one_group();
+    let check = StepId::new("pm.check").unwrap();
+    let refused = |run: &TeamRun| {
+        let report = run.report("pm.check", json!({ "verdict": "BAZINGA" }), BTreeMap::new());
+        match run.state.run.machine.parse_report(&check, &report) {
+            ParsedReport::Verdict(_) => None,
+            ParsedReport::Failed(why) | ParsedReport::Invalid(why) => Some(why),
+        }
+    };
+    assert_eq!(refused(&run), None);
+    run.say("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
+    assert_eq!(refused(&run).as_deref(), Some("completion is refused: blockers are unresolved in A"));
 }

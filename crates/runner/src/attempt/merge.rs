@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
 
 use super::effect::{EffectOrder, PerformEffect};
+use super::spec::GIT_FIELD;
 use crate::error_chain::with_causes;
 
 /// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict, or a red
-/// check of the merged tree, is a failed gate.
+/// check of the merged tree, is a failed gate; so is a branch without commits if the argument `needs_commits` is true.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
@@ -40,18 +41,29 @@ impl PerformEffect for Merge {
         let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
         let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
         kill_checks(order)?;
+        // Afterwards the integration branch has them, too.
+        let git = trees.branch_changes(&worktree).ok().map(|changes| changes.facts());
         let mut results = Vec::new();
         let accept = |tree: &Path| {
             results = order.check(tree)?;
             Ok(results.iter().all(CheckResult::passed))
         };
         let result = trees.merge(&worktree, &order.key(), accept).map_err(|error| with_causes(&error))?;
-        Ok(match result {
+        let mut report = match result {
             Merged::Commit(commit) => with_checks(merged(&commit), &results),
+            Merged::Nothing if order.arguments["needs_commits"] == true => fields(json!({
+                "gate_failure": true,
+                "logs": [format!(
+                    "there is nothing to merge: the branch `{}` has no commits; make the changes there and commit them",
+                    trees.branch(&worktree)
+                )],
+            })),
             Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
             Merged::Conflict(conflict) => conflicting(trees, &conflict),
             Merged::Refused => with_checks(red(trees, &results), &results),
-        })
+        };
+        report.extend(git.map(|git| (GIT_FIELD.to_owned(), git)));
+        Ok(report)
     }
 }
 

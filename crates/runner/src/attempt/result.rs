@@ -59,6 +59,14 @@ pub(crate) struct Classifier<'a> {
 impl Classifier<'_> {
     /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
     pub(crate) fn classify(&self, end: &AttemptOutcome) -> AttemptResult {
+        let mut result = self.result(end);
+        if let AttemptOutcome::Ended(_, note) = end {
+            result.evidence.refused.extend(note.clone());
+        }
+        result
+    }
+
+    fn result(&self, end: &AttemptOutcome) -> AttemptResult {
         let over = match end {
             AttemptOutcome::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
@@ -79,7 +87,7 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            AttemptOutcome::Ended(AttemptEnd::Voided) => {
+            AttemptOutcome::Ended(AttemptEnd::Voided, _) => {
                 return AttemptResult::failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
@@ -87,13 +95,13 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            AttemptOutcome::Ended(AttemptEnd::Vanished) => None,
-            AttemptOutcome::Ended(AttemptEnd::Exit(record)) => Some(record),
+            AttemptOutcome::Ended(AttemptEnd::Vanished, _) => None,
+            AttemptOutcome::Ended(AttemptEnd::Exit(record), _) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
         let edits = copies::edits(&self.spec.dir);
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
-            Collected::Valid(report, _) => match self.spec.relative_artifacts(*report) {
+            Collected::Valid(report, _) => match self.matching(*report) {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
                     let notes = self.spec.remember(&report);

@@ -13,7 +13,7 @@ use supervisor::adapter::{
 };
 use supervisor::checks::Stop;
 use supervisor::copies::{self, CopyError};
-use supervisor::git::{BranchChanges, RunTrees, TreeError};
+use supervisor::git::{RunTrees, TreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::memory;
@@ -23,7 +23,7 @@ use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
 /// The field of a report that has what git knows.
-const GIT_FIELD: &str = "git";
+pub(super) const GIT_FIELD: &str = "git";
 
 /// Everything that one attempt needs, before anything is written to disk.
 #[derive(Debug)]
@@ -148,9 +148,10 @@ impl AttemptSpec {
             return Ok(Vec::new());
         };
         trees.prepare(self.brief.worktree.as_ref())?;
+        let worktree = self.brief.worktree.as_ref();
         match self.brief.tree_use {
-            TreeUse::Reads => trees.keep_work()?,
-            TreeUse::Changes => trees.restore_work()?,
+            TreeUse::Reads => trees.keep_work(worktree)?,
+            TreeUse::Changes => drop(trees.restore_work(worktree)?),
         }
         if let Some(reset) = &self.brief.reset {
             trees.reset_work(reset)?;
@@ -158,15 +159,19 @@ impl AttemptSpec {
         trees.identity()
     }
 
-    /// Compares the private copies and takes them out of the worktree, then commits what else an agent has left there.
-    /// Checks judge a tree and contribute nothing to it. May block.
-    pub(super) fn commit_tree(&self) -> Result<(), NotCommitted> {
-        let Some(trees) = &self.trees else { return Ok(()) };
+    /// Compares the private copies and takes them out of the worktree, then commits what else an agent has left there, or
+    /// removes it if the step only reads.
+    /// Checks judge a tree and contribute nothing to it. Returns a sentence about what was done besides. May block.
+    pub(super) fn commit_tree(&self) -> Result<Option<String>, NotCommitted> {
+        let Some(trees) = &self.trees else { return Ok(None) };
         let worktree = self.brief.worktree.as_ref();
         copies::collect(&self.dir, &trees.path(worktree))?;
         trees.discard_copies(worktree, &self.attempt)?;
         if self.kind == StepKind::Command {
-            return Ok(());
+            return Ok(None);
+        }
+        if self.brief.tree_use == TreeUse::Reads && trees.commits() {
+            return Ok(trees.restore_work(worktree)?);
         }
         Ok(trees.commit(worktree, &self.attempt)?)
     }
@@ -196,9 +201,7 @@ impl AttemptSpec {
         let Some(trees) = &self.trees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
         let facts = match (named, self.brief.branches_below) {
-            (Some(worktree), _) => trees.branch_changes(worktree).map(
-                |BranchChanges { commits, files }| serde_json::json!({ "commits": commits, "files": files }),
-            ),
+            (Some(worktree), _) => trees.branch_changes(worktree).map(|changes| changes.facts()),
             (None, Some(name)) => {
                 trees.branches_below(name).map(|branches| serde_json::json!({ "branches": branches }))
             }

@@ -22,7 +22,8 @@ use crate::error_chain::with_causes;
 /// can start it.
 #[derive(Debug)]
 pub(crate) enum AttemptOutcome {
-    Ended(AttemptEnd),
+    /// With what was done to its worktree besides.
+    Ended(AttemptEnd, Option<String>),
     /// Its shim ended before it claimed the attempt.
     Unclaimed,
     /// The attempt could not be prepared, or no shim could be spawned.
@@ -190,7 +191,7 @@ impl AttemptTask {
                     HandleEvent::Ended(AttemptEnd::Voided) => {
                         // No agent has worked in the worktree, and its setup may have been stopped.
                         self.discard_copies().await;
-                        return Ok(AttemptOutcome::Ended(AttemptEnd::Voided));
+                        return Ok(AttemptOutcome::Ended(AttemptEnd::Voided, None));
                     }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
@@ -214,7 +215,7 @@ impl AttemptTask {
     /// Starts the attempt. Returns its end if it cannot be started.
     async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<AttemptOutcome>, WatchFailed> {
         if self.kill_unclaimed().await? {
-            return Ok(Some(AttemptOutcome::Ended(AttemptEnd::Vanished)));
+            return Ok(Some(AttemptOutcome::Ended(AttemptEnd::Vanished, None)));
         }
         let started = match self.prepare_tree(handle).await? {
             // Its claim is void.
@@ -265,7 +266,7 @@ impl AttemptTask {
     /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
     async fn commit_tree(&self, end: AttemptEnd) -> AttemptOutcome {
         match self.run_blocking(AttemptSpec::commit_tree).await {
-            Ok(()) => AttemptOutcome::Ended(end),
+            Ok(note) => AttemptOutcome::Ended(end, note),
             Err(error) => AttemptOutcome::NotCommitted(with_causes(&error)),
         }
     }

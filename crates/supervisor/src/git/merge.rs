@@ -51,6 +51,13 @@ pub struct BranchChanges {
     pub files: Vec<String>,
 }
 
+impl BranchChanges {
+    /// Returns the changes as a field of a report.
+    pub fn facts(&self) -> serde_json::Value {
+        serde_json::json!({ "commits": self.commits, "files": self.files })
+    }
+}
+
 impl RunTrees {
     /// Returns what the branch of a worktree changes.
     pub fn branch_changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {

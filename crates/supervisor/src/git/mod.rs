@@ -12,6 +12,7 @@ mod command;
 mod copies;
 mod merge;
 mod publish;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod tree_hash;

@@ -1,12 +1,10 @@
 //! The work of a run as a whole: what it changes, its one commit, and its push.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use protocol::brief::TreeReset;
 
-use super::command::TreeLock;
 use super::merge::EFFECT;
 use super::tree_hash::stored_tree;
 use super::trees::Tree;
@@ -66,42 +64,11 @@ impl RunTrees {
         if fs::read_to_string(&done).is_ok_and(|known| known == number) {
             return Ok(());
         }
-        self.return_to(tree, &lock)?;
-        replace_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
-    }
-
-    /// Records the files of the integration branch's worktree for [`Self::restore_work`], unless an earlier attempt has.
-    pub fn keep_work(&self) -> Result<(), TreeError> {
-        let lock = self.lock(Tree::Integration)?;
-        let kept = self.state_file(Tree::Integration, "kept");
-        if kept.exists() {
-            return Ok(());
+        // A run that was imported from another repository has left it there.
+        if self.repo_git().run(["cat-file", "-e", tree]).is_ok() {
+            return_to(&Git::locked(&self.tree_path(Tree::Integration), &lock), tree)?;
         }
-        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
-        let tree = stored_tree(git.dir())?;
-        replace_file(&kept, tree.as_bytes()).map_err(|source| TreeError::Io { path: kept, source })
-    }
-
-    /// Returns the files to those of the last [`Self::keep_work`]: what attempts have left since that only read is gone.
-    pub fn restore_work(&self) -> Result<(), TreeError> {
-        let kept = self.state_file(Tree::Integration, "kept");
-        let failed = |source| TreeError::Io { path: kept.clone(), source };
-        let tree = match fs::read_to_string(&kept) {
-            Ok(tree) => tree,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
-        let lock = self.lock(Tree::Integration)?;
-        self.return_to(&tree, &lock)?;
-        fs::remove_file(&kept).map_err(failed)
-    }
-
-    fn return_to(&self, tree: &str, lock: &TreeLock) -> Result<(), TreeError> {
-        let git = Git::locked(&self.tree_path(Tree::Integration), lock);
-        git.run(["add", "--all"])?;
-        git.run(["read-tree", "--reset", "-u", tree])?;
-        git.run(["reset", "--quiet"])?;
-        Ok(())
+        replace_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
@@ -115,6 +82,10 @@ impl RunTrees {
             Some(tree) => git.run(["read-tree", tree])?,
             None => git.run(["add", "--all"])?,
         };
+        let from = git.run(["merge-base", &self.options.start, "HEAD"])?;
+        if git.run(["write-tree"])? == git.run(["rev-parse", &format!("{from}^{{tree}}")])? {
+            return Err(TreeError::NoChange { branch: self.integration_branch() });
+        }
         let trailer = format!("{EFFECT}: {key}");
         let message = format!("{}\n\n{trailer}\n", message.trim_end());
         // An agent that has committed by itself leaves nothing to commit.
@@ -154,6 +125,14 @@ impl RunTrees {
         repo.run(["push", "--quiet", &remote, &format!("{reference}:{reference}")])?;
         Ok(Push::Done { remote })
     }
+}
+
+/// Returns the files of a worktree to those of a tree. Ignored files stay.
+pub(super) fn return_to(git: &Git, tree: &str) -> Result<(), TreeError> {
+    git.run(["add", "--all"])?;
+    git.run(["read-tree", "--reset", "-u", tree])?;
+    git.run(["reset", "--quiet"])?;
+    Ok(())
 }
 
 /// Returns the commit of a branch on the remote; `None` if there is no remote or no such branch.

@@ -61,6 +61,11 @@ fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
+fn sh(dir: &Path, script: &str) {
+    let output = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
@@ -138,6 +143,76 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         assert!(matches!(result, Merged::Commit(_)), "{strategy:?}: {result:?}");
         assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
         assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
+    }
+}
+
+#[test]
+fn commits_that_an_attempt_made_beside_its_branch_are_merged_if_they_are_based_on_it() {
+    let commit = "echo new >new.txt && git add . && git commit -q -m new";
+    let ways = [
+        (format!("git checkout -q -b other && {commit}"), "instead of branch `other`, and has its commits"),
+        (format!("git checkout -q --detach && {commit}"), "instead of a detached HEAD, and has its commits"),
+        (format!("git branch -m renamed && {commit}"), "instead of branch `renamed`, and has its commits"),
+        ("git checkout -q -b other && echo new >new.txt".to_owned(), "instead of branch `other`"),
+    ];
+    for (way, noted) in ways {
+        let scratch = Scratch::new();
+        let trees = scratch.trees(MergeStrategy::Merge, &[]);
+        let tree = trees.prepare(Some(&worktree("a"))).unwrap();
+        sh(&tree, &way);
+        let note = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+        assert!(note.as_ref().is_some_and(|note| note.contains(noted)), "{way}: {note:?}");
+        assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a", "{way}");
+        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "{way}");
+        assert_eq!(scratch.git(&["show", "callboard/trial:new.txt"]), "new", "{way}");
+        assert_eq!(trees.commit(Some(&worktree("a")), &attempt("a")).unwrap(), None, "once");
+    }
+}
+
+#[test]
+fn work_that_is_not_based_on_its_branch_or_is_deleted_fails_the_attempt() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = work(&trees, "a", "head\nbody of a\n");
+    sh(&tree, "git checkout -q -b other HEAD~1 && echo new >new.txt && git add . && git commit -q -m new");
+    let refused = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap_err();
+    assert!(refused.to_string().contains("is not based on its branch `callboard/trial@a`"), "{refused}");
+    assert_eq!(git(&tree, &["branch", "--show-current"]), "other", "its work is left to the next attempt");
+    sh(&tree, "git checkout -q --detach HEAD~1");
+    let looked = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+    assert_eq!(
+        looked.as_deref(),
+        Some("branch `callboard/trial@a` is checked out again instead of a detached HEAD")
+    );
+    assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
+    fs::remove_dir_all(&tree).unwrap();
+    let deleted = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap_err();
+    assert!(matches!(deleted, TreeError::Deleted { .. }), "{deleted}");
+}
+
+#[test]
+fn what_a_step_that_only_reads_leaves_is_neither_committed_nor_merged() {
+    let ways = [
+        "echo x >left.txt; echo x >page.txt",
+        "echo x >left.txt; git add .; git commit -q -m left",
+        "git checkout -q -b other; echo x >left.txt; git add .; git commit -q -m left; git branch -D callboard/trial@a",
+        "git checkout -q --detach HEAD~1; echo x >left.txt",
+        "rm -rf \"$PWD\"",
+    ];
+    for way in ways {
+        let scratch = Scratch::new();
+        let trees = scratch.trees(MergeStrategy::Merge, &[]);
+        let tree = work(&trees, "a", "head\nbody of a\n");
+        let before = git(&tree, &["rev-parse", "HEAD"]);
+        trees.keep_work(Some(&worktree("a"))).unwrap();
+        sh(&tree, way);
+        let note = trees.restore_work(Some(&worktree("a"))).unwrap();
+        assert_eq!(note.is_some(), !way.starts_with("rm"), "{way}: {note:?}");
+        assert_eq!(git(&tree, &["status", "--porcelain", "--branch"]), "## callboard/trial@a", "{way}");
+        assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "{way}");
+        assert_eq!(trees.restore_work(Some(&worktree("a"))).unwrap(), None, "once");
+        merge(&trees, "a");
+        assert_eq!(scratch.git(&["ls-tree", "--name-only", "callboard/trial"]), "page.txt", "{way}");
     }
 }
 
@@ -226,19 +301,21 @@ fn a_stopped_setup_command_ends_with_what_it_has_started_and_runs_again() {
 
 #[test]
 fn a_worktree_is_removed_only_when_clean_and_merged() {
-    let scratch = Scratch::new();
-    let trees = scratch.trees(MergeStrategy::Merge, &[]);
-    let (merged, open) = (work(&trees, "a", "head\nbody of a\n"), work(&trees, "b", "head\nbody of b\n"));
-    merge(&trees, "a");
-    let locked = fs::read_to_string(scratch.repo().join(".git/worktrees/step-a/locked")).unwrap();
-    assert_eq!(run_of_lock(&locked), Some("trial"));
-    fs::write(trees.path(None).join("page.txt"), "not committed\n").unwrap();
-    assert_eq!(trees.remove().unwrap(), [open.clone(), trees.path(None)]);
-    assert!(!merged.exists() && open.exists() && trees.path(None).exists());
-    let branches = scratch.git(&["branch", "--format=%(refname:short)"]);
-    assert_eq!(branches, "callboard/trial\ncallboard/trial@b\nmain");
-    let again = trees.prepare(Some(&worktree("a"))).unwrap();
-    assert_eq!(fs::read_to_string(again.join("page.txt")).unwrap(), "head\nbody of a\n");
+    for strategy in [MergeStrategy::Merge, MergeStrategy::Rebase] {
+        let scratch = Scratch::new();
+        let trees = scratch.trees(strategy, &[]);
+        let (merged, open) = (work(&trees, "a", "head\nbody of a\n"), work(&trees, "b", "head\nbody of b\n"));
+        merge(&trees, "a");
+        let locked = fs::read_to_string(scratch.repo().join(".git/worktrees/step-a/locked")).unwrap();
+        assert_eq!(run_of_lock(&locked), Some("trial"));
+        fs::write(trees.path(None).join("page.txt"), "not committed\n").unwrap();
+        assert_eq!(trees.remove().unwrap(), [open.clone(), trees.path(None)], "{strategy:?}");
+        assert!(!merged.exists() && open.exists() && trees.path(None).exists());
+        let branches = scratch.git(&["branch", "--format=%(refname:short)"]);
+        assert_eq!(branches, "callboard/trial\ncallboard/trial@b\nmain");
+        let again = trees.prepare(Some(&worktree("a"))).unwrap();
+        assert_eq!(fs::read_to_string(again.join("page.txt")).unwrap(), "head\nbody of a\n");
+    }
 }
 
 #[test]

@@ -73,6 +73,15 @@ pub enum TreeError {
     SetupStopped,
     #[error("`{}` still has conflict markers: {files}", tree.display())]
     Markers { tree: PathBuf, files: String },
+    #[error("branch `{branch}` changes nothing, so there is nothing to commit")]
+    NoChange { branch: String },
+    #[error(
+        "the work in `{}` is not based on its branch `{branch}`: check it out, bring the work there, and commit it",
+        tree.display()
+    )]
+    NotOnBranch { tree: PathBuf, branch: String },
+    #[error("the worktree `{}` was deleted, with everything that was not committed there", tree.display())]
+    Deleted { tree: PathBuf },
     #[error("cannot check the merged tree")]
     Check(#[from] CheckError),
 }
@@ -135,6 +144,10 @@ impl RunTrees {
         worktree.branch.clone().unwrap_or_else(named)
     }
 
+    pub(super) fn branch_of(&self, worktree: Option<&Worktree>) -> String {
+        worktree.map_or_else(|| self.integration_branch(), |worktree| self.branch(worktree))
+    }
+
     /// Returns the directory of a worktree, or of the integration branch's. It need not exist.
     pub fn path(&self, worktree: Option<&Worktree>) -> PathBuf {
         self.tree_path(worktree.into())
@@ -192,7 +205,13 @@ impl RunTrees {
         self.ensure(Tree::Integration, &lock, &self.integration_branch(), &self.options.start).map(drop)
     }
 
-    fn ensure(&self, tree: Tree<'_>, lock: &TreeLock, branch: &str, start: &str) -> Result<Git, TreeError> {
+    pub(super) fn ensure(
+        &self,
+        tree: Tree<'_>,
+        lock: &TreeLock,
+        branch: &str,
+        start: &str,
+    ) -> Result<Git, TreeError> {
         self.add(tree, lock, |repo| {
             if !repo.has_branch(branch)? {
                 repo.run(["branch", "--no-track", branch, start])?;
@@ -275,22 +294,71 @@ impl RunTrees {
         fs::write(&done, "").map_err(|source| TreeError::Io { path: done, source })
     }
 
-    /// Commits what an attempt has left uncommitted in its worktree.
-    pub fn commit(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
+    /// Commits what an attempt has left on the branch of its worktree: commits that it has made elsewhere on top of the branch,
+    /// and what is not committed. Returns a sentence if the branch had to be checked out again.
+    pub fn commit(
+        &self,
+        worktree: Option<&Worktree>,
+        attempt: &AttemptId,
+    ) -> Result<Option<String>, TreeError> {
         let tree = worktree.into();
         let path = self.tree_path(tree);
-        if self.options.no_commit || !path.join(".git").exists() {
-            return Ok(());
+        if self.options.no_commit {
+            return Ok(None);
+        }
+        if !path.join(".git").exists() {
+            return Err(TreeError::Deleted { tree: path });
         }
         let lock = self.lock(tree)?;
         let git = Git::locked(&path, &lock);
+        let branch = self.branch_of(worktree);
+        let note = self.return_to_branch(&git, &branch)?;
+        self.commit_files(tree, &git, attempt)?;
+        Ok(note)
+    }
+
+    /// Checks out the branch of a worktree if something else is checked out there. The branch gets the commits that were made on
+    /// top of it. Fails if others were made.
+    fn return_to_branch(&self, git: &Git, branch: &str) -> Result<Option<String>, TreeError> {
+        let reference = format!("refs/heads/{branch}");
+        let found = git.check(["symbolic-ref", "--quiet", "HEAD"])?;
+        if found.as_ref() == Some(&reference) {
+            return Ok(None);
+        }
+        let head = git.commit_id("HEAD")?;
+        let not_on_branch =
+            || TreeError::NotOnBranch { tree: git.dir().to_owned(), branch: branch.to_owned() };
+        // An agent may have renamed the branch.
+        let old = if git.has_branch(branch)? { Some(git.commit_id(&reference)?) } else { None };
+        let from = old.as_ref().unwrap_or(&self.options.start);
+        let found = found.map_or("a detached HEAD".to_owned(), |found| {
+            format!("branch `{}`", found.trim_start_matches("refs/heads/"))
+        });
+        let mut note = format!("branch `{branch}` is checked out again instead of {found}");
+        if git.is_ancestor(from, &head)? {
+            // Compared and set. Git takes an empty old value for a branch that must not exist.
+            git.run(["update-ref", &reference, &head, old.as_deref().unwrap_or_default()])?;
+            git.run(["symbolic-ref", "HEAD", &reference])?;
+            if old.as_ref() != Some(&head) {
+                note.push_str(&format!(", and has its commits up to {}", &head[..head.len().min(10)]));
+            }
+        } else if git.is_ancestor(&head, from)? || git.is_ancestor(&head, &self.integration_branch())? {
+            // Only looked at. Git refuses if that would overwrite what is not committed.
+            git.check(["checkout", "--quiet", branch])?.ok_or_else(not_on_branch)?;
+        } else {
+            return Err(not_on_branch());
+        }
+        Ok(Some(note))
+    }
+
+    fn commit_files(&self, tree: Tree<'_>, git: &Git, attempt: &AttemptId) -> Result<(), TreeError> {
         let is_merging = git.check(["rev-parse", "--quiet", "--verify", "MERGE_HEAD"])?.is_some();
         if !is_merging && git.run(["status", "--porcelain"])?.is_empty() {
             return Ok(());
         }
-        self.check_markers(&git)?;
+        self.check_markers(git)?;
         git.run(["add", "--all"])?;
-        self.unstage_copies(tree, &git)?;
+        self.unstage_copies(tree, git)?;
         if !is_merging && git.check(["diff", "--cached", "--quiet"])?.is_some() {
             return Ok(());
         }
@@ -354,7 +422,7 @@ impl RunTrees {
         let repo_lock = self.lock_repo()?;
         let (git, repo) = (Git::locked(path, &lock), Git::locked(&self.repo, &repo_lock));
         let is_clean = git.run(["status", "--porcelain"])?.is_empty();
-        if !is_clean || !git.is_ancestor("HEAD", &self.integration_branch())? {
+        if !is_clean || !self.is_integrated(&git, "HEAD")? {
             return Ok(false);
         }
         let text = path.to_string_lossy();
@@ -368,6 +436,18 @@ impl RunTrees {
         Ok(true)
     }
 
+    /// Returns whether the integration branch has the commits up to this one: themselves, or the same changes after a rebase.
+    fn is_integrated(&self, git: &Git, commit: &str) -> Result<bool, TreeError> {
+        let integration = self.integration_branch();
+        Ok(match self.options.strategy {
+            MergeStrategy::Merge => git.is_ancestor(commit, &integration)?,
+            MergeStrategy::Rebase => {
+                git.is_ancestor(commit, &integration)?
+                    || !git.run(["cherry", &integration, commit])?.lines().any(|line| line.starts_with('+'))
+            }
+        })
+    }
+
     /// Removes the branch of a worktree that was removed, if the integration branch has its commits.
     fn remove_branch(&self, tree: Tree<'_>) -> Result<(), TreeError> {
         let file = self.state_file(tree, BRANCH);
@@ -377,7 +457,7 @@ impl RunTrees {
         if repo.has_branch(&branch)? {
             // `-d` asks whether HEAD of the main repository has it; we ask for the integration branch.
             let commit = repo.commit_id(&branch)?;
-            if repo.is_ancestor(&commit, &self.integration_branch())? {
+            if self.is_integrated(&repo, &commit)? {
                 repo.run(["update-ref", "-d", &format!("refs/heads/{branch}"), &commit])?;
             }
         }

@@ -166,6 +166,11 @@ impl Import<'_> {
             );
             return if is_same { Ok(Outcome::Exists) } else { Err(self.other_run()) };
         }
+        if let Some(store) = &store
+            && let Some(run) = self.writer(store).await?
+        {
+            return Err(self.of_run(&run));
+        }
         let spec = self.spec()?;
         if let Some(store) = store.as_ref().filter(|_| !dry_run) {
             view_paths::claim(workspace, store, kind, &spec, true).await?;
@@ -185,6 +190,37 @@ impl Import<'_> {
         let Some(store) = target else { return Ok(Outcome::DryRun(status)) };
         self.write_views(store).await?;
         Ok(Outcome::Imported(status))
+    }
+
+    /// Returns the run of the store that has this session: its views are the files, or it was made from them.
+    async fn writer(&self, store: &AnyStore) -> Result<Option<RunId>, Failure> {
+        let Some(session) = &self.survey.session_id else { return Ok(None) };
+        let (workspace, repo_dir) = (self.workspace, self.workspace.repo_dir()?);
+        for row in store.runs().await? {
+            let is_here = Summary::decode(&row.summary).is_some_and(|summary| summary.repo_dir == repo_dir);
+            if row.protocol != KindOf::<Team>::STATIC.info().name || !is_here {
+                continue;
+            }
+            let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await?
+            else {
+                continue;
+            };
+            let has_session = |view: &View| {
+                let file: Option<Value> = serde_json::from_str(&view.body).ok();
+                file.is_some_and(|file| file["session_id"] == **session)
+            };
+            if run_at.machine().document().views().iter().any(has_session) {
+                return Ok(Some(row.run));
+            }
+        }
+        Ok(None)
+    }
+
+    fn of_run(&self, run: &RunId) -> Failure {
+        Failure::new(Exit::Refused, format!("the store has run `{run}` with this session"))
+            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .hint(format_args!("run `callboard resume {run}` to continue it, which writes its files again"))
+            .hint(format_args!("run `callboard export {run} --documents DIR` for its files"))
     }
 
     async fn write_views(&self, store: &AnyStore) -> Result<(), Failure> {

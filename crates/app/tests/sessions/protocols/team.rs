@@ -18,6 +18,11 @@ fn a_team_is_rehearsed_without_a_script() {
     let session = scene.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(file(&scene, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
+    for dry_run in [&["--dry-run"][..], &[]] {
+        let imported = scene.callboard(&[&["import", "coordination/"], dry_run].concat()).run();
+        assert_eq!(imported.code, 3, "{}", imported.transcript());
+        assert!(imported.stderr.contains("the store has run `trial`"), "{}", imported.transcript());
+    }
 }
 
 #[test]
@@ -284,6 +289,39 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     let branches = scene.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
     assert_eq!(branches.trim(), "feature/group-A-first");
     assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
+}
+
+/// The developer of A commits on another branch, that of B changes nothing at first. Those who only read leave files.
+const STRAYING_AGENTS: &str = r#"
+verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+case $CALLBOARD_ATTEMPT in
+pm.plan*) echo x >left-by-plan.txt; verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
+  "task_groups": [
+    {"id": "A", "name": "First", "tasks": ["T1"], "files_affected": ["a.txt"]},
+    {"id": "B", "name": "Second", "tasks": ["T2"], "files_affected": ["b.txt"]}]' ;;
+A.developer*) git checkout -q -b other; echo a >a.txt; git add a.txt; git commit -q -m a; verdict READY_FOR_REVIEW ;;
+B.developer#1.*) verdict READY_FOR_REVIEW ;;
+B.developer*) grep -q 'has no commits' "$PROMPT_PATH" || exit 1; echo b >b.txt; verdict READY_FOR_REVIEW ;;
+*.tech_lead*) echo x >left-by-lead.txt; git add left-by-lead.txt; git commit -q -m lead; verdict approved ;;
+pm.check*) echo x >left-by-check.txt; verdict BAZINGA ;;
+esac
+"#;
+
+#[test]
+fn what_is_merged_is_what_the_developers_left() {
+    let scene = scene();
+    std::fs::write(scene.kit().join("team.sh"), STRAYING_AGENTS).unwrap();
+    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let session = scene.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let files = [scene.git(&["show", "main:a.txt"]), scene.git(&["show", "main:b.txt"])];
+    assert_eq!(files, ["a\n", "b\n"]);
+    assert_eq!(file(&scene, "group_status.json")["B"]["iterations"]["developer"], 2);
+    let merged = scene.git(&["ls-tree", "--name-only", "main"]);
+    assert!(!merged.contains("left-by"), "{merged}");
+    let log = scene.callboard(&["log", "trial"]).run().stdout;
+    assert!(log.contains("its step only reads; what it left was removed: left-by-lead.txt"), "{log}");
+    assert!(log.contains("is checked out again instead of branch `other`"), "{log}");
 }
 
 /// Four developers rewrite `group_status.json` a hundred times each, at the same time. The tech lead never answers.

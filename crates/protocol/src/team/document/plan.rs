@@ -1,8 +1,10 @@
 //! `pm_state.json`: the plan, with everything that follows from the groups.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::super::report::plan::PlanGroup;
+use super::super::report::plan::{PlanGroup, must_not_overlap, overlap};
 use super::super::state::Stage;
 use super::{Document, GroupPart};
 use crate::team::definition::GroupId;
@@ -39,6 +41,16 @@ impl PlanStatus {
 
 impl Document {
     pub(in crate::team) fn plan_status(&self, id: &GroupId) -> PlanStatus {
+        if let Some(new) = self.plan.replaced.get(id) {
+            // As far as those are that replace it.
+            let all: Vec<_> = new.iter().map(|id| self.plan_status(id)).collect();
+            let is_idle = all.iter().all(|status| *status <= PlanStatus::Assigned);
+            return match all.iter().all(|status| *status == PlanStatus::Complete) {
+                true => PlanStatus::Complete,
+                false if is_idle => PlanStatus::Pending,
+                false => PlanStatus::InProgress,
+            };
+        }
         match self.groups.get(id) {
             None => PlanStatus::Pending,
             Some(group) if group.stage == Stage::Complete => PlanStatus::Complete,
@@ -76,6 +88,44 @@ impl Document {
             why.push(format!("waits for the end of phase {}", open + 1));
         }
         why
+    }
+
+    /// Returns the open groups that a group must not work at the same time as when it replaces another one, with the files that
+    /// both change. Those that wait for the replaced group wait for this one, too.
+    pub(in crate::team) fn overlaps_of_new(
+        &self,
+        old: &GroupId,
+        new: &PlanGroup,
+    ) -> BTreeMap<GroupId, Vec<String>> {
+        let phase = self.plan.phases.iter().find(|phase| phase.contains(old));
+        let others = self.plan.groups.iter().filter(|other| {
+            other.id != *old
+                && phase.is_none_or(|phase| phase.contains(&other.id))
+                && self.groups.get(&other.id).is_some_and(|group| !group.is_done())
+                && must_not_overlap(other, new)
+                && !self.comes_after(&other.id, old)
+        });
+        others.map(|other| (other.id.clone(), overlap(&new.files_affected, &other.files_affected))).collect()
+    }
+
+    /// Returns whether a group waits for another one, directly or through others.
+    fn comes_after(&self, id: &GroupId, other: &GroupId) -> bool {
+        let direct = |id: &GroupId| -> Vec<GroupId> {
+            let depends_on = self.planned(id).into_iter().flat_map(|group| &group.depends_on);
+            let overlaps = self.plan.overlaps.get(id).into_iter().flat_map(BTreeMap::keys);
+            let named: Vec<_> = depends_on.chain(overlaps).cloned().collect();
+            named.iter().flat_map(|id| self.current(id)).collect()
+        };
+        let (mut open, mut seen) = (direct(id), BTreeSet::new());
+        while let Some(next) = open.pop() {
+            if next == *other {
+                return true;
+            }
+            if seen.insert(next.clone()) {
+                open.extend(direct(&next));
+            }
+        }
+        false
     }
 
     /// Returns the group, or those that replace it.
@@ -117,7 +167,10 @@ impl Document {
         let phases: Vec<Value> =
             self.plan.phases.iter().enumerate().map(|(index, ids)| self.phase(index, ids)).collect();
         let with = |wanted: &[PlanStatus]| -> Vec<&GroupId> {
-            self.plan.groups.iter().map(|group| &group.id).filter(|id| wanted.contains(&status(id))).collect()
+            let ids = self.plan.groups.iter().map(|group| &group.id);
+            // Those that replace a group are listed instead of it.
+            let ids = ids.filter(|id| !self.plan.replaced.contains_key(*id));
+            ids.filter(|id| wanted.contains(&status(id))).collect()
         };
         let mut state = json!({
             "session_id": self.run.session_id,
@@ -162,8 +215,16 @@ impl Document {
         })
     }
 
+    /// Returns the groups with an unresolved blocker, without those that a person has closed.
+    pub(in crate::team) fn blocked_groups(&self) -> Vec<String> {
+        let open = self.groups.iter().filter(|(_, group)| !group.hold.is_closed());
+        open.filter(|(_, group)| group.open_blockers().next().is_some())
+            .map(|(id, _)| id.to_string())
+            .collect()
+    }
+
     /// Groups that count: a group that was split is counted by those that replace it.
-    fn counted(&self) -> impl Iterator<Item = &GroupPart> {
+    pub(in crate::team) fn counted(&self) -> impl Iterator<Item = &GroupPart> {
         self.groups.values().filter(|group| group.hold != super::Hold::Split)
     }
 

@@ -248,7 +248,9 @@ impl Recorder<'_> {
         match transition {
             TeamChange::Planned { .. } => self.plan(None),
             TeamChange::Replaced { group, .. } => {
-                self.group(group).hold = Hold::Split;
+                let part = self.group(group);
+                part.hold = Hold::Split;
+                part.resolve_blockers("settled by the split of the group");
                 self.plan(Some(group));
             }
             TeamChange::Moved { group: id, to, .. } => self.moved(id, *to),
@@ -301,9 +303,10 @@ impl Recorder<'_> {
             group.blockers.push(Blocker::new(description));
         }
         (group.stage, group.started, group.hold) = (to, false, Hold::Open);
-        if to == Stage::Complete {
-            group.end_time = Some(at);
-            group.claimed_complete = false;
+        match to {
+            Stage::Complete => (group.end_time, group.claimed_complete) = (Some(at), false),
+            Stage::Develop(_) => group.claimed_complete = false,
+            Stage::Test | Stage::Review | Stage::Unblock(_) | Stage::Merge => {}
         }
     }
 
@@ -319,6 +322,9 @@ impl Recorder<'_> {
         }
         let group = self.group(id);
         group.hold = group.hold.after(choice);
+        if group.hold == Hold::Skipped {
+            group.resolve_blockers(&format!("settled by the skip of the group: {reason}"));
+        }
         if group.hold.is_closed() {
             group.closed_because = Some(reason);
         }
@@ -339,12 +345,16 @@ impl Recorder<'_> {
         self.touched.insert(plan_part());
         let is_first = self.document.plan.groups.is_empty();
         let at = self.at;
+        let mut overlaps = plan.overlaps();
+        for (old, new) in split.into_iter().flat_map(|old| plan.groups.iter().map(move |new| (old, new))) {
+            overlaps.entry(new.id.clone()).or_default().extend(self.document.overlaps_of_new(old, new));
+        }
         for group in &plan.groups {
             self.document.groups.insert(group.id.clone(), GroupPart::new(at));
             self.touched.insert(group_part(&group.id));
         }
         let shown = &mut self.document.plan;
-        shown.overlaps.extend(plan.overlaps());
+        shown.overlaps.extend(overlaps);
         if let Some(old) = split {
             let new: Vec<_> = plan.groups.iter().map(|group| group.id.clone()).collect();
             if let Some(phase) = shown.phases.iter_mut().find(|phase| phase.contains(old)) {

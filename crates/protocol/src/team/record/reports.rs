@@ -17,6 +17,13 @@ impl Recorder<'_> {
     /// Records what a report or an answer says, whatever follows from it.
     pub(super) fn says(&mut self, verdict: &Verdict) {
         let Some((step, fields)) = self.reported.clone() else { return };
+        if let (Step::Group(id, role), Some(Value::Object(git))) = (&step, fields.get("git")) {
+            let is_known = !texts(git, "commits").is_empty();
+            // After an import, and after merges of others, a developer need not have reported.
+            if *role != Role::Developer && is_known {
+                changed_files(self.group(id), &fields);
+            }
+        }
         match (&step, verdict) {
             (Step::Group(id, Role::Developer), Verdict::Developer(verdict)) => {
                 self.developer(id, *verdict, &fields);
@@ -155,7 +162,10 @@ impl Recorder<'_> {
         let (name, branch) = self.named(id);
         let logs =
             self.evidence.and_then(|evidence| evidence.report.as_ref()).map(|report| report.logs.clone());
-        let logs = logs.unwrap_or_default().join("\n\n");
+        let logs = logs.unwrap_or_default();
+        // The last line says what to do.
+        let repair = logs.last().cloned().unwrap_or_default();
+        let logs = logs.join("\n\n");
         match verdict {
             MergeVerdict::Merged => {
                 let body = json!({
@@ -167,12 +177,12 @@ impl Recorder<'_> {
                 self.group(id).sent_back += 1;
                 let issue = json!({
                     "priority": "critical", "title": "The merge was refused", "location": branch,
-                    "description": logs, "fix_suggestion": "Merge the integration branch into yours and resolve it.",
+                    "description": logs, "fix_suggestion": repair,
                 });
                 let body = json!({
                     "subject": format!("{name}: the merge was refused"), "decision": "changes_requested",
                     "feedback": logs, "issues": [issue],
-                    "actionable_items": ["Merge the integration branch, resolve it, run the checks, commit"],
+                    "actionable_items": [repair],
                 });
                 self.send(Mailbox::TechleadToDev, id, body);
             }

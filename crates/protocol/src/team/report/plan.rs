@@ -174,6 +174,9 @@ fn mode(
     if !is_first {
         return Mode::Parallel;
     }
+    if let Some(unknown) = members.get("mode").filter(|mode| stated.is_none() && !mode.is_null()) {
+        problems.push(format!("`mode` is {unknown}: use \"simple\" or \"parallel\""));
+    }
     match (setting.mode, mode) {
         (ModeChoice::Simple, Mode::Parallel) => {
             problems.push("the user chose the mode `simple`: plan one group with the id `main`".to_owned());
@@ -204,7 +207,7 @@ fn free_name(name: &str, taken: &[String]) -> String {
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
-/// Returns `feature/group-A-jwt-auth`, or `feature/jwt-auth` for the only group.
+/// Returns `feature/group-A-jwt-auth`.
 pub(in crate::team) fn branch_name(id: &GroupId, name: &str) -> String {
     let words: Vec<String> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -212,14 +215,13 @@ pub(in crate::team) fn branch_name(id: &GroupId, name: &str) -> String {
         .map(str::to_lowercase)
         .collect();
     let slug: String = words.join("-").chars().take(40).collect();
-    match (id.as_str(), slug.trim_end_matches('-')) {
-        ("main", slug) if !slug.is_empty() => format!("feature/{slug}"),
-        (id, "") => format!("feature/group-{id}"),
-        (id, slug) => format!("feature/group-{id}-{slug}"),
+    match slug.trim_end_matches('-') {
+        "" => format!("{BRANCHES}/group-{id}"),
+        slug => format!("{BRANCHES}/group-{id}-{slug}"),
     }
 }
 
-fn is_branch_name(name: &str) -> bool {
+pub(in crate::team) fn is_branch_name(name: &str) -> bool {
     name.strip_prefix(BRANCHES).is_some_and(|rest| rest.starts_with('/')) && is_ref_name(name)
 }
 
@@ -237,13 +239,19 @@ pub(in crate::team) fn is_ref_name(name: &str) -> bool {
 }
 
 fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
-    let mut seen = setting.groups.clone();
+    // Worktrees and branches are files, and some file systems ignore letter case.
+    let mut seen: BTreeMap<_, _> =
+        setting.groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
     let mut branches = BTreeSet::new();
     let known: BTreeSet<_> = groups.iter().map(|group| group.id.as_str()).collect();
     for group in groups {
         let id = &group.id;
-        if !seen.insert(id.to_string()) {
-            problems.push(format!("there are two groups `{id}`"));
+        match seen.insert(id.as_str().to_ascii_lowercase(), id.to_string()) {
+            Some(other) if other == id.as_str() => problems.push(format!("there are two groups `{id}`")),
+            Some(other) => {
+                problems.push(format!("the groups `{other}` and `{id}` differ only in letter case"));
+            }
+            None => {}
         }
         if !is_branch_name(&group.branch_name) {
             problems.push(format!(
@@ -251,7 +259,7 @@ fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<Stri
                 group.branch_name
             ));
         }
-        if !branches.insert(&group.branch_name) {
+        if !branches.insert(group.branch_name.to_ascii_lowercase()) {
             problems.push(format!("two groups have the branch `{}`", group.branch_name));
         }
         for needed in &group.depends_on {
@@ -336,12 +344,33 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
         for task in criterion.tasks.iter().filter(|task| tasks.iter().all(|known| known.id != **task)) {
             problems.push(format!("criterion `{id}` names the task `{task}`, which does not exist"));
         }
-        if criterion.command.as_ref().is_some_and(|command| command_words(command).is_none()) {
+        let Some(command) = &criterion.command else { continue };
+        if let Some(operator) = shell_operator(command) {
+            problems.push(format!(
+                "the command of criterion `{id}` has `{operator}`, but no shell reads it: name a script, or write `sh -c '…'`"
+            ));
+        } else if command_words(command).is_none() {
             problems.push(format!(
                 "the command of criterion `{id}` cannot be read as a program and its arguments"
             ));
         }
     }
+}
+
+/// Returns the first unquoted character of a command that only a shell would understand.
+fn shell_operator(command: &str) -> Option<char> {
+    let (mut quote, mut before) = (None, ' ');
+    for c in command.chars() {
+        let is_escaped = std::mem::replace(&mut before, c) == '\\' && quote != Some('\'');
+        match (c, quote) {
+            _ if is_escaped => before = ' ',
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(open)) if open == c => quote = None,
+            (';' | '&' | '|' | '<' | '>' | '`' | '(' | ')', None) => return Some(c),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Splits a command into the program and its arguments.
@@ -483,27 +512,34 @@ impl Plan {
 }
 
 /// Returns whether the groups must not work at the same time.
-fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> bool {
+pub(in crate::team) fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> bool {
     !one.can_parallel
         || !other.can_parallel
         || !overlap(&one.files_affected, &other.files_affected).is_empty()
 }
 
-/// Returns the files of the first list that may be files of the second. A pattern counts as everything below the part before
-/// its first wildcard.
+/// Returns the files of the first list that may be files of the second. Of a pattern, the part before its first wildcard and the
+/// part after its last count.
 pub(in crate::team) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
-    let fixed = |file: &str| file.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
-    let is_pattern = |file: &str| file.contains(['*', '?', '[', '{']) || file.ends_with('/');
+    const WILDCARDS: [char; 6] = ['*', '?', '[', ']', '{', '}'];
+    let begin = |file: &str| file.split(WILDCARDS).next().unwrap_or_default().to_owned();
+    // A directory may have any file.
+    let end = |file: &str| match file.ends_with('/') {
+        true => String::new(),
+        false => file.rsplit(WILDCARDS).next().unwrap_or_default().to_owned(),
+    };
+    let is_pattern = |file: &str| file.contains(WILDCARDS) || file.ends_with('/');
     let meet = |a: &str, b: &str| {
         let (a, b) = (a.trim_start_matches("./"), b.trim_start_matches("./"));
-        let (fixed_a, fixed_b) = (fixed(a), fixed(b));
+        let ((begin_a, begin_b), (end_a, end_b)) = ((begin(a), begin(b)), (end(a), end(b)));
         let below =
             |directory: &str, file: &str| file.starts_with(&format!("{}/", directory.trim_end_matches('/')));
+        let ends_meet = end_a.ends_with(&end_b) || end_b.ends_with(&end_a);
         a == b
             || below(a, b)
             || below(b, a)
-            || (is_pattern(a) && fixed_b.starts_with(&fixed_a))
-            || (is_pattern(b) && fixed_a.starts_with(&fixed_b))
+            || (is_pattern(a) && begin_b.starts_with(&begin_a) && ends_meet)
+            || (is_pattern(b) && begin_a.starts_with(&begin_b) && ends_meet)
     };
     one.iter().filter(|file| other.iter().any(|found| meet(file, found))).cloned().collect()
 }
@@ -540,7 +576,10 @@ pub(in crate::team) fn schema() -> Value {
             } },
             "success_criteria": { "type": "array", "items": {
                 "type": "object", "required": ["id", "text", "tasks"],
-                "properties": { "id": text, "text": text, "tasks": texts, "command": text },
+                "properties": { "id": text, "text": text, "tasks": texts, "command": {
+                    "type": "string", "minLength": 1,
+                    "description": "a program and its arguments, without a shell; for operators write a script or sh -c '…'",
+                } },
             } },
         },
     })

@@ -12,7 +12,7 @@ use super::plan::{self, Plan, Setting, Task};
 use super::words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
-use crate::report::Report;
+use crate::report::{Report, Status};
 use crate::rules::ParsedReport;
 
 /// The kinds of tests that the seed counts.
@@ -26,8 +26,34 @@ pub(in crate::team) fn fields(
     report: &Report,
 ) -> Result<Map<String, Value>, String> {
     let mut fields = copies::fields(document, step, &report.copy_edits)?;
+    let text = |from: Option<&Value>| from.and_then(Value::as_str).map(str::to_owned);
+    let (edited, said) = (text(fields.get("verdict")), text(report.others.get("verdict")));
+    if let (Some(edited), Some(said)) = (edited, said)
+        && contradict(step, &edited, &said)
+    {
+        return Err(format!("the report says `{said}`, and the edited files say `{edited}`"));
+    }
     fields.extend(report.others.clone());
     Ok(fields)
+}
+
+/// Returns whether two status words of a step are different verdicts.
+fn contradict(step: &Step, one: &str, other: &str) -> bool {
+    fn differ<V: Copy + PartialEq>(words: words::Words<V>, one: &str, other: &str) -> bool {
+        let (one, other) = (words::parse(words, one), words::parse(words, other));
+        matches!((one, other), (Ok(one), Ok(other)) if one != other)
+    }
+    match step {
+        // A plan is more work.
+        Step::Pm(_) => {
+            let is_done = |word: &str| words::parse(words::PM, word).map(|word| word == PmWord::Complete);
+            matches!((is_done(one), is_done(other)), (Ok(one), Ok(other)) if one != other)
+        }
+        Step::Group(_, Role::Developer) => differ(words::DEVELOPER, one, other),
+        Step::Group(_, Role::Qa) => differ(words::QA, one, other),
+        Step::Group(_, Role::TechLead) => differ(words::TECH_LEAD, one, other),
+        Step::Group(_, Role::Merge | Role::Decision) => false,
+    }
 }
 
 pub(in crate::team) fn parse_report(
@@ -59,7 +85,13 @@ fn verdict(
         Step::Pm(PmStep::Check) => {
             let fields = fields()?;
             match words::parse(words::PM, word(&fields)?)? {
-                PmWord::Complete => Ok(Verdict::Complete),
+                PmWord::Complete => match document.blocked_groups().as_slice() {
+                    [] => Ok(Verdict::Complete),
+                    groups => Err(format!(
+                        "completion is refused: blockers are unresolved in {}",
+                        groups.join(", ")
+                    )),
+                },
                 PmWord::MoreWork | PmWord::Planned => {
                     Ok(Verdict::Plan(work(definition, document, step, &fields)?))
                 }
@@ -109,6 +141,21 @@ fn verdict(
         Step::Pm(PmStep::Decision) | Step::Group(_, Role::Decision) => {
             Err("only a person decides".to_owned())
         }
+    }
+}
+
+/// Checks the word of a report without its run, so that `callboard report` can refuse it at once. A report without one may be a
+/// part of the whole.
+pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String> {
+    let Ok(word) = word(&report.others) else { return Ok(()) };
+    match step {
+        _ if report.status == Status::Failed => Ok(()),
+        Step::Pm(PmStep::Plan | PmStep::Check) => words::parse(words::PM, word).map(drop),
+        Step::Group(_, Role::Developer) => words::parse(words::DEVELOPER, word).map(drop),
+        Step::Group(_, Role::Qa) => words::parse(words::QA, word).map(drop),
+        Step::Group(_, Role::TechLead) => words::parse(words::TECH_LEAD, word).map(drop),
+        Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
+        | Step::Group(_, Role::Merge | Role::Decision) => Ok(()),
     }
 }
 
@@ -194,8 +241,9 @@ fn work(
     // Groups that replace another one work in its phase.
     if let Some((old, _)) = setting(definition, document, step, fields).split {
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
-        for group in &mut work.groups {
+        for (group, planned) in work.groups.iter_mut().zip(&plan.groups) {
             group.phase = u16::try_from(phase).unwrap_or(u16::MAX);
+            group.after.extend(document.overlaps_of_new(&old, planned).into_keys());
         }
     }
     Ok(work)

@@ -1,5 +1,6 @@
-//! Status words of agents: a closed set per role, with aliases. Any letter case and emoji are accepted, and prose before the
-//! word or after it, but not on both sides. A negation, an unknown word or two contradicting words are refused.
+//! Status words of agents: a closed set per role, with aliases. The text must end with the word. Any letter case, emoji and markup
+//! are accepted, and prose before it that ends as a sentence or a clause does. An unknown word, a condition, or two contradicting
+//! words are refused.
 
 use super::super::step::{DeveloperVerdict, QaVerdict};
 
@@ -20,7 +21,7 @@ pub(in crate::team) enum PmWord {
 }
 
 /// The words of one role, by verdict: the canonical word, then its aliases.
-type Words<V> = &'static [(V, &'static [&'static str])];
+pub(in crate::team) type Words<V> = &'static [(V, &'static [&'static str])];
 
 pub(in crate::team) const DEVELOPER: Words<DeveloperVerdict> = &[
     (DeveloperVerdict::ReadyForQa, &["READY_FOR_QA", "READY_FOR_TESTING"]),
@@ -46,74 +47,88 @@ pub(in crate::team) const TECH_LEAD: Words<TechLeadWord> = &[
 
 pub(in crate::team) const PM: Words<PmWord> = &[
     (PmWord::Planned, &["PLANNING_COMPLETE"]),
-    (PmWord::MoreWork, &["CONTINUE", "IN_PROGRESS", "REASSIGNING_FOR_FIXES"]),
+    (PmWord::MoreWork, &["CONTINUE", "IN_PROGRESS", "REASSIGNING_FOR_FIXES", "ESCALATING_TO_TECH_LEAD"]),
     // The word with which the original's project manager declares the whole project complete.
-    (PmWord::Complete, &["BAZINGA", "COMPLETE"]),
-];
-
-/// Words that turn a status into its opposite or postpone it.
-const NEGATIONS: [&str; 14] = [
-    "NOT", "NO", "NEVER", "CANNOT", "CAN'T", "ISN'T", "DON'T", "WON'T", "YET", "UNTIL", "BEFORE", "ALMOST",
-    "WITHOUT", "NEARLY",
+    (PmWord::Complete, &["BAZINGA", "COMPLETE", "COMPLETE_BAZINGA"]),
 ];
 
 /// Parses a status word. Fails with the reason and the words that are known.
 pub(in crate::team) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -> Result<V, String> {
-    let known = || {
+    let refused = |why: &str| {
         let canonical: Vec<_> = words.iter().filter_map(|(_, words)| words.first().copied()).collect();
-        canonical.join(", ")
+        format!("`{}` {why}; use one of {}", text.trim(), canonical.join(", "))
     };
-    let tokens = tokens(text);
-    let found = occurrences(words, &tokens);
-    let Some(first) = found.first() else {
-        return Err(format!("`{}` is no status word; use one of {}", text.trim(), known()));
-    };
-    if found.iter().any(|other| other.verdict != first.verdict) {
-        return Err(format!("`{}` has two status words; use one of {}", text.trim(), known()));
-    }
-    let at_edge = found.iter().any(|found| found.from == 0 || found.to == tokens.len());
-    let is_negated = tokens.iter().any(|token| NEGATIONS.contains(&token.as_str()));
-    if is_negated || !at_edge {
-        return Err(format!("`{}` does not say one status clearly; use one of {}", text.trim(), known()));
-    }
-    Ok(first.verdict)
-}
-
-struct Occurrence<V> {
-    verdict: V,
-    from: usize,
-    to: usize,
-}
-
-/// Finds every status word that is not part of a longer one.
-fn occurrences<V: Copy>(words: Words<V>, tokens: &[String]) -> Vec<Occurrence<V>> {
-    let mut aliases: Vec<(V, Vec<&str>)> = words
-        .iter()
-        .flat_map(|(verdict, aliases)| aliases.iter().map(|alias| (*verdict, alias.split('_').collect())))
-        .collect();
+    let (tokens, rest) = tokens(text);
+    let aliases = words.iter().flat_map(|(verdict, aliases)| aliases.iter().map(|alias| (*verdict, *alias)));
+    let mut aliases: Vec<(V, Vec<&str>)> =
+        aliases.map(|(verdict, alias)| (verdict, alias.split('_').collect())).collect();
     aliases.sort_by_key(|(_, alias)| std::cmp::Reverse(alias.len()));
-    let mut found = Vec::new();
-    let mut from = 0;
-    while from < tokens.len() {
-        let here = aliases.iter().find(|(_, alias)| {
-            tokens[from..].len() >= alias.len() && alias.iter().zip(&tokens[from..]).all(|(a, b)| a == b)
+    let is_alias = |tokens: &[Token], alias: &[&str]| {
+        tokens.iter().map(|token| token.word.as_str()).eq(alias.iter().copied())
+            && tokens.iter().skip(1).all(Token::continues)
+    };
+    let named = |tokens: &[Token]| {
+        let found = aliases.iter().find(|(_, alias)| {
+            tokens.len() >= alias.len() && is_alias(&tokens[tokens.len() - alias.len()..], alias)
         });
-        match here {
-            Some((verdict, alias)) => {
-                let to = from + alias.len();
-                found.push(Occurrence { verdict: *verdict, from, to });
-                from = to;
+        found.map(|(verdict, alias)| (*verdict, tokens.len() - alias.len()))
+    };
+    // The last word counts. Another one anywhere before it contradicts it, or says the same.
+    let all: Vec<_> = (1..=tokens.len()).filter_map(|end| named(&tokens[..end])).collect();
+    let Some((verdict, from)) = named(&tokens) else {
+        return Err(refused(match all.is_empty() {
+            true => "is no status word",
+            false => "does not say one status clearly",
+        }));
+    };
+    let before = all.iter().filter(|(_, start)| *start < from);
+    if before.clone().any(|(other, _)| *other != verdict) {
+        return Err(refused("has two status words"));
+    }
+    let begins = from == 0 || tokens[from].begins_clause();
+    if !begins || rest.contains('?') {
+        return Err(refused("does not say one status clearly"));
+    }
+    Ok(verdict)
+}
+
+/// A word in upper case, with what is between it and the word before.
+struct Token {
+    gap: String,
+    word: String,
+}
+
+impl Token {
+    /// Returns whether the word belongs to the one before, as in `READY_FOR_QA`, `ready-for-qa` and `ready for qa`.
+    fn continues(&self) -> bool {
+        matches!(self.gap.trim(), "" | "_" | "-" | "+")
+    }
+
+    /// Returns whether a sentence or a clause ends before the word.
+    fn begins_clause(&self) -> bool {
+        let gap = &self.gap;
+        gap.contains([':', '!', ';', '\n', '—', '–']) || gap.contains(". ") || gap.contains(" - ")
+    }
+}
+
+/// Splits a text into words, and what follows the last one.
+fn tokens(text: &str) -> (Vec<Token>, String) {
+    let (mut tokens, mut token) = (Vec::new(), Token { gap: String::new(), word: String::new() });
+    for c in text.to_uppercase().chars() {
+        match (c.is_alphanumeric(), token.word.is_empty()) {
+            (true, _) => token.word.push(c),
+            (false, true) => token.gap.push(c),
+            (false, false) => {
+                let next = Token { gap: c.to_string(), word: String::new() };
+                tokens.push(std::mem::replace(&mut token, next));
             }
-            None => from += 1,
         }
     }
-    found
-}
-
-fn tokens(text: &str) -> Vec<String> {
-    let text = text.to_uppercase().replace('’', "'");
-    let tokens = text.split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    tokens.filter(|token| !token.is_empty()).map(str::to_owned).collect()
+    if token.word.is_empty() {
+        return (tokens, token.gap);
+    }
+    tokens.push(token);
+    (tokens, String::new())
 }
 
 #[cfg(test)]
@@ -121,18 +136,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_read_in_any_case_with_emoji_and_prose_around_it() {
+    fn a_word_is_read_in_any_case_with_emoji_and_prose_before_it() {
         for text in [
             "READY_FOR_QA",
             "ready for qa",
             "✅ Ready-for-QA!",
             "Status: READY_FOR_QA",
-            "READY_FOR_QA. 12 of 12",
+            "**Status:** `READY_FOR_QA`",
+            "12 of 12 pass. READY_FOR_QA",
+            "12 of 12 pass\nREADY_FOR_QA\n",
         ] {
             assert_eq!(parse(DEVELOPER, text), Ok(DeveloperVerdict::ReadyForQa), "{text}");
         }
         assert_eq!(parse(QA, "PASS ✅"), Ok(QaVerdict::Pass));
         assert_eq!(parse(TECH_LEAD, "approved"), Ok(TechLeadWord::Approved));
+        assert_eq!(parse(TECH_LEAD, "Looks good, no issues: APPROVED"), Ok(TechLeadWord::Approved));
+        assert_eq!(parse(TECH_LEAD, "Clean and tested - APPROVED 🎉"), Ok(TechLeadWord::Approved));
+        assert_eq!(parse(PM, "ESCALATING_TO_TECH_LEAD"), Ok(PmWord::MoreWork));
+        assert_eq!(parse(PM, "planning complete"), Ok(PmWord::Planned));
         assert_eq!(parse(TECH_LEAD, "architectural_decision_made"), Ok(TechLeadWord::Unblocked));
         assert_eq!(parse(PM, "COMPLETE + BAZINGA"), Ok(PmWord::Complete));
     }
@@ -145,7 +166,13 @@ mod tests {
             "not BAZINGA yet",
             "BAZINGA is not reached",
             "almost BAZINGA",
+            "READY_FOR_BAZINGA",
             "READY_FOR_BAZINGA or so",
+            "PARTIALLY_COMPLETE",
+            "90% COMPLETE",
+            "BAZINGA once B is merged",
+            "BAZINGA?",
+            "CONTINUE. BAZINGA",
             "BAZINGA or CONTINUE",
             "we can say BAZINGA when B is merged",
         ] {
@@ -153,6 +180,11 @@ mod tests {
         }
         for text in ["PASS and FAIL", "BLOCKED: fail", "PASSING", "do not PASS"] {
             assert!(parse(QA, text).is_err(), "{text} should be refused");
+        }
+        for text in
+            ["UN-APPROVED", "APPROVED if the SQL injection is fixed", "I would say APPROVED", "not approved"]
+        {
+            assert!(parse(TECH_LEAD, text).is_err(), "{text} should be refused");
         }
         assert!(parse(DEVELOPER, "APPROVED").is_err());
     }

@@ -1,0 +1,107 @@
+//! Attempts that only read: what they leave in a worktree is no work.
+
+use std::fs;
+use std::io;
+
+use protocol::brief::Worktree;
+use serde::{Deserialize, Serialize};
+
+use super::publish::return_to;
+use super::tree_hash::stored_tree;
+use super::{Git, RunTrees, TreeError};
+use crate::atomic_file::replace_file;
+
+/// A worktree before it was read.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    /// Its files, committed or not.
+    tree: String,
+    /// Without commits of the engine, the work is in the files, and commits are effects of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    branch: Option<KeptBranch>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptBranch {
+    commit: String,
+    /// The reference that is checked out, or the commit.
+    head: String,
+}
+
+impl RunTrees {
+    /// Records a worktree for [`Self::restore_work`], unless an earlier attempt has.
+    pub fn keep_work(&self, worktree: Option<&Worktree>) -> Result<(), TreeError> {
+        let tree = worktree.into();
+        let lock = self.lock(tree)?;
+        let file = self.state_file(tree, "kept");
+        if file.exists() {
+            return Ok(());
+        }
+        let git = Git::locked(&self.tree_path(tree), &lock);
+        let kept = serde_json::to_vec(&self.found(&git, worktree)?).expect("BUG: it is plain data");
+        replace_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
+    }
+
+    /// Returns the worktree to what it was at the last [`Self::keep_work`]: what attempts have left since that only read is
+    /// gone. Returns a sentence if there was something.
+    pub fn restore_work(&self, worktree: Option<&Worktree>) -> Result<Option<String>, TreeError> {
+        let tree = worktree.into();
+        let file = self.state_file(tree, "kept");
+        let failed = |source| TreeError::Io { path: file.clone(), source };
+        let kept: Kept = match fs::read(&file) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(error.into()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let lock = self.lock(tree)?;
+        let path = self.tree_path(tree);
+        let mut dropped = None;
+        if let Some(KeptBranch { commit, .. }) = &kept.branch {
+            // Its branch may have been moved or deleted, and the worktree, too.
+            let (repo, branch) = (self.repo_git(), self.branch_of(worktree));
+            let reference = format!("refs/heads/{branch}");
+            dropped = repo.check(["rev-parse", "--quiet", "--verify", &reference])?;
+            dropped.take_if(|found| found == commit);
+            repo.run(["update-ref", &reference, commit])?;
+            self.ensure(tree, &lock, &branch, commit)?;
+        }
+        let git = Git::locked(&path, &lock);
+        let found = self.found(&git, worktree)?;
+        if found != kept {
+            if let Some(KeptBranch { head, .. }) = &kept.branch {
+                git.check(["rebase", "--quit"])?;
+                match head.starts_with("refs/") {
+                    true => git.run(["symbolic-ref", "HEAD", head])?,
+                    false => git.run(["update-ref", "--no-deref", "HEAD", head])?,
+                };
+            }
+            return_to(&git, &kept.tree)?;
+        }
+        fs::remove_file(&file).map_err(failed)?;
+        if found == kept && dropped.is_none() {
+            return Ok(None);
+        }
+        let files = git.run(["diff", "--name-only", &kept.tree, &found.tree])?;
+        let files = files.lines().collect::<Vec<_>>().join(", ");
+        let commits = dropped.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
+        Ok(Some(format!("its step only reads; what it left was removed: {files}{commits}")))
+    }
+
+    /// Returns whether what attempts leave is committed, so that what others leave must be gone before.
+    pub fn commits(&self) -> bool {
+        !self.options.no_commit
+    }
+
+    fn found(&self, git: &Git, worktree: Option<&Worktree>) -> Result<Kept, TreeError> {
+        let tree = stored_tree(git.dir())?;
+        if self.options.no_commit {
+            return Ok(Kept { tree, branch: None });
+        }
+        let commit = git.commit_id(&format!("refs/heads/{}", self.branch_of(worktree)))?;
+        let head = match git.check(["symbolic-ref", "--quiet", "HEAD"])? {
+            Some(reference) => reference,
+            None => git.commit_id("HEAD")?,
+        };
+        Ok(Kept { tree, branch: Some(KeptBranch { commit, head }) })
+    }
+}
