@@ -61,10 +61,19 @@ impl BranchChanges {
 impl RunTrees {
     /// Returns what the branch of a worktree changes.
     pub fn branch_changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
-        let (repo, branch, integration) = (self.repo_git(), self.branch(worktree), self.integration_branch());
+        self.branch_work(&self.branch(worktree))
+    }
+
+    /// Returns what a branch changes, or `None` if it does not exist.
+    pub fn changes_of(&self, branch: &str) -> Result<Option<BranchChanges>, TreeError> {
+        self.repo_git().has_branch(branch)?.then(|| self.branch_work(branch)).transpose()
+    }
+
+    fn branch_work(&self, branch: &str) -> Result<BranchChanges, TreeError> {
+        let (repo, integration) = (self.repo_git(), self.integration_branch());
         let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
         let log =
-            repo.run(["log", "--reverse", "--no-merges", "--format=%h - %s", &branch, "--not", &base])?;
+            repo.run(["log", "--reverse", "--no-merges", "--format=%h - %s", branch, "--not", &base])?;
         let diff = repo.run(["diff", "--name-only", "-z", &format!("{base}...{branch}")])?;
         Ok(BranchChanges {
             commits: log.lines().map(str::to_owned).collect(),

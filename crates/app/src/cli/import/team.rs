@@ -23,6 +23,9 @@ use crate::workspace::{self, Workspace, definition, prompts, view_paths};
 /// The usual name of a store's directory.
 const DIRECTORY: &str = "coordination";
 
+/// The member of a store that has the branches in git.
+const BRANCHES: &str = "branches";
+
 /// Returns the directory of the store that a path names: the directory itself, one below it, or that of one of its files.
 /// `None` if the path names another file. Fails if a directory contains no store, or several.
 pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
@@ -160,10 +163,14 @@ impl Import<'_> {
             && let Some(journal) = Journal::load(store, &workspace.clock, workspace.kinds, &self.run).await?
         {
             let second = journal.entry(Revision(2)).await?.map(|entry| entry.input);
-            let is_same = matches!(
-                second,
-                Some(Input::Recovered { source: RecoverySource::View { document, .. } }) if document == self.document
-            );
+            let is_same = match second {
+                Some(Input::Recovered { source: RecoverySource::View { mut document, .. } }) => {
+                    // The branches may have moved since.
+                    document.as_object_mut().map(|store| store.remove(BRANCHES));
+                    document == self.document
+                }
+                _ => false,
+            };
             return if is_same { Ok(Outcome::Exists) } else { Err(self.other_run()) };
         }
         if let Some(store) = &store
@@ -178,7 +185,7 @@ impl Import<'_> {
         }
         let found = ViewImport {
             path: self.directory.display().to_string(),
-            document: self.document.clone(),
+            document: self.with_branches(&spec)?,
             turns: BTreeMap::new(),
             request: None,
         };
@@ -190,6 +197,27 @@ impl Import<'_> {
         let Some(store) = target else { return Ok(Outcome::DryRun(status)) };
         self.write_views(store).await?;
         Ok(Outcome::Imported(status))
+    }
+
+    /// Returns the store with what git has on the branches of its groups. A branch without commits is left out: its work
+    /// may be merged.
+    fn with_branches(&self, spec: &RunSpec) -> Result<Value, Failure> {
+        let mut document = self.document.clone();
+        let Some(trees) = spec.options.trees() else { return Ok(document) };
+        let mut branches = serde_json::Map::new();
+        for branch in &self.survey.branches {
+            let changes = trees.changes_of(branch).map_err(|error| {
+                Failure::from_error(Exit::Failed, &error)
+                    .while_doing(format_args!("cannot read the branch `{branch}`"))
+            })?;
+            if let Some(changes) = changes.filter(|changes| !changes.commits.is_empty()) {
+                branches.insert(branch.clone(), changes.facts());
+            }
+        }
+        if !branches.is_empty() {
+            document[BRANCHES] = branches.into();
+        }
+        Ok(document)
     }
 
     /// Returns the run of the store that has this session: its views are the files, or it was made from them.

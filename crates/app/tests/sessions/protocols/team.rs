@@ -95,6 +95,7 @@ const VERIFYING_AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"feedback\": \"seen\""; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 C.developer#*) echo "$STEP_ID" >c.txt; verdict READY_FOR_REVIEW ;;
+A.tech_lead#*) cp "$PROMPT_PATH" "$kit/prompt"; verdict approved ;;
 *.tech_lead#*) verdict approved ;;
 pm.check*) verdict BAZINGA ;;
 esac
@@ -113,6 +114,11 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     for name in EXAMPLES {
         scene.write(format!("coordination/{name}"), &example(name));
     }
+    scene.git(&["checkout", "--quiet", "-b", "feature/group-A-jwt-auth"]);
+    scene.write("outside.txt", "not in the plan\n");
+    scene.git(&["add", "outside.txt"]);
+    scene.git(&["commit", "--quiet", "-m", "add tokens"]);
+    scene.git(&["checkout", "--quiet", "main"]);
     let report = scene.callboard(&["import", "coordination/", "--dry-run"]).run();
     assert_eq!(report.code, 0, "{}", report.transcript());
     assert!(
@@ -146,6 +152,9 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     let groups = file(&scene, "group_status.json");
     assert_eq!(groups["A"]["iterations"], serde_json::json!({ "developer": 2, "qa": 1, "tech_lead": 2 }));
     assert_eq!(scene.git(&["show", "main:c.txt"]), "C.developer\n", "the open group was built");
+    assert_eq!(groups["A"]["files_modified"], serde_json::json!(["outside.txt"]), "as git has it");
+    let prompt = scene.wait_for_text("prompt");
+    assert!(prompt.contains("These files were changed outside of the plan: outside.txt."), "{prompt}");
 }
 
 #[test]

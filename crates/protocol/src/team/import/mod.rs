@@ -23,7 +23,7 @@ use super::step::{PmStep, Role, Step};
 use crate::rules::{ImportRefusal, Move, Next};
 use crate::{Stamp, Turn};
 
-pub use salvage::{Salvaged, Store};
+pub use salvage::{BranchWork, Salvaged, Store};
 pub(in crate::team) use shape::objects;
 use shape::{Shaped, plain};
 use status::Claim;
@@ -57,6 +57,8 @@ pub struct Survey {
     pub groups: Vec<(GroupId, String)>,
     /// What deviates from the seed and what was done about it.
     pub notes: Vec<String>,
+    /// The branches of the groups.
+    pub branches: Vec<String>,
 }
 
 impl Store {
@@ -77,6 +79,7 @@ impl Store {
                 .filter(|text| !text.trim().is_empty()),
             groups: groups.collect(),
             notes: import.shaped.notes.iter().chain(&import.notes).cloned().collect(),
+            branches: import.plan.groups.iter().map(|group| group.branch_name.clone()).collect(),
         }
     }
 }
@@ -94,7 +97,7 @@ pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Chan
 pub(super) fn fill(document: &mut Document, store: &Value, at: Stamp) {
     let Ok(store) = Store::deserialize(store) else { return };
     let import = Import::of(&store);
-    import.fill(document, at);
+    import.fill(document, &store, at);
     document.imported = Some(Imported { store, unchanged: true });
 }
 
@@ -158,7 +161,7 @@ impl Import {
         state
     }
 
-    fn fill(&self, document: &mut Document, at: Stamp) {
+    fn fill(&self, document: &mut Document, store: &Store, at: Stamp) {
         let plan = &self.plan;
         document.plan = PlanPart {
             mode: plan.mode,
@@ -170,8 +173,11 @@ impl Import {
             overlaps: plan.overlaps(),
             replaced: BTreeMap::new(),
         };
-        for group in &self.groups {
-            let part = groups::part(self.shaped.status.get(group.id.as_str()), group, at);
+        for (group, planned) in self.groups.iter().zip(&plan.groups) {
+            let mut part = groups::part(self.shaped.status.get(group.id.as_str()), group, at);
+            if let Some(work) = store.branches.get(&planned.branch_name) {
+                (part.commits, part.files_modified) = (work.commits.clone(), work.files.clone());
+            }
             document.groups.insert(group.id.clone(), part);
         }
         let (pm, orchestrator) = (&self.shaped.pm, &self.shaped.orchestrator);

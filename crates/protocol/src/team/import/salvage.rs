@@ -19,6 +19,17 @@ pub struct Store {
     /// The files of which only the beginning could be read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub damaged: BTreeSet<String>,
+    /// What git has on the branches of the groups, by branch. The files only claim it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub branches: BTreeMap<String, BranchWork>,
+}
+
+/// What a branch has that the base branch does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchWork {
+    /// Short ids with their subjects, oldest first.
+    pub commits: Vec<String>,
+    pub files: Vec<String>,
 }
 
 /// A store that was read from texts.
