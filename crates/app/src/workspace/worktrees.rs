@@ -186,13 +186,13 @@ pub(crate) fn conclude(options: &RunOptions) {
         }
         // A run whose own step commits also says itself where its work is.
         let is_published = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
-        let is_delivered = trees.is_delivered()?;
-        if options.is_rehearsal() && !is_delivered {
+        let is_in_base = trees.is_in_base()?;
+        if options.is_rehearsal() && !is_in_base {
             let branch = trees.integration_branch();
             output::note(format_args!(
                 "the rehearsal's commits are on branch `{branch}`: `git branch -D {branch}` removes them"
             ));
-        } else if !options.is_rehearsal() && !is_published && !is_delivered {
+        } else if !options.is_rehearsal() && !is_published && !is_in_base {
             output::note(format_args!("run `{}` to merge the result", trees.merge_command()));
         }
         Ok(())

@@ -73,8 +73,8 @@ pub struct FastForwardBase;
 
 impl PerformEffect for FastForwardBase {
     fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let is_delivered = trees(order)?.is_delivered().map_err(|error| with_causes(&error))?;
-        Ok(is_delivered.then(|| fields(json!({ "logs": ["the base branch has all commits"] }))))
+        let is_in_base = trees(order)?.is_in_base().map_err(|error| with_causes(&error))?;
+        Ok(is_in_base.then(|| fields(json!({ "logs": ["the base branch has all commits"] }))))
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {

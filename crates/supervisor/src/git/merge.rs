@@ -209,7 +209,7 @@ impl RunTrees {
     }
 
     /// Returns whether the base branch has all commits of the integration branch.
-    pub fn is_delivered(&self) -> Result<bool, TreeError> {
+    pub fn is_in_base(&self) -> Result<bool, TreeError> {
         let Some(base) = &self.options.base else { return Ok(false) };
         let (repo, integration) = (self.repo_git(), self.integration_branch());
         if !repo.has_branch(&integration)? {
@@ -223,7 +223,7 @@ impl RunTrees {
         let Some(base) = &self.options.base else {
             return Ok(FastForward::NotPossible("the run was started without a branch".to_owned()));
         };
-        if self.is_delivered()? {
+        if self.is_in_base()? {
             return Ok(FastForward::Done);
         }
         let lock = self.lock(Tree::Merge)?;

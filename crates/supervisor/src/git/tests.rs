@@ -235,7 +235,7 @@ fn the_base_branch_is_fast_forwarded_only_without_touching_local_changes() {
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     work(&trees, "a", "head\nbody of a\n");
     merge(&trees, "a");
-    assert!(!trees.is_delivered().unwrap());
+    assert!(!trees.is_in_base().unwrap());
     fs::write(scratch.repo().join("page.txt"), "the user is typing\n").unwrap();
     let refused = trees.fast_forward().unwrap();
     let why = "Your local changes to the following files would be overwritten by merge: page.txt";
@@ -245,7 +245,7 @@ fn the_base_branch_is_fast_forwarded_only_without_touching_local_changes() {
     fs::write(scratch.repo().join("notes.txt"), "unrelated\n").unwrap();
     assert_eq!(trees.fast_forward().unwrap(), FastForward::Done);
     assert_eq!(fs::read_to_string(scratch.repo().join("page.txt")).unwrap(), "head\nbody of a\n");
-    assert!(scratch.repo().join("notes.txt").exists() && trees.is_delivered().unwrap());
+    assert!(scratch.repo().join("notes.txt").exists() && trees.is_in_base().unwrap());
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(super) async fn recover(
         let message = format!("the recovered store is damaged: {damage}");
         return Err(Failure::new(Exit::Bug, message).hint(backup_hint(&report)));
     }
-    debug_assert_eq!(inconsistencies, 0, "an inconsistency was counted and not listed in `damage`");
+    assert_eq!(inconsistencies, 0, "BUG: an inconsistency was counted and not listed in `damage`");
     report.views = after.views;
     report.quarantined = after.quarantined;
     report.notes.append(&mut after.notes);
