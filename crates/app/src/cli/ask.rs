@@ -26,6 +26,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     protocol::issue::Addressee::parse(&arguments.to).map_err(Failure::usage)?;
     attempt
         .add_to_communication("questions", json!({ "to": arguments.to, "question": arguments.question }))?;
-    output::message("asked; end now, and you are asked again with the answer");
+    output::message("asked; exit now, and you are asked again with the answer");
     Ok(Exit::Success)
 }

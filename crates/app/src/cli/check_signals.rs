@@ -45,12 +45,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some("failed") => (false, "stop"),
             Some(_) | None => (false, "unknown"),
         };
-        output::data(json!({ "continue": continues, "action": action }));
-        if continues {
-            return Ok(Exit::Success);
+        // An agent may exit as soon as it has read the answer.
+        if !continues {
+            record_told(&run, action)?;
         }
-        record_told(&run, action)?;
-        Ok(Exit::Refused)
+        output::data(json!({ "continue": continues, "action": action }));
+        Ok(if continues { Exit::Success } else { Exit::Refused })
     })
 }
 

@@ -25,7 +25,7 @@ use crate::workspace::{self, LocationArgs, Workspace};
 
 /// List the runs of this repository, newest last
 ///
-/// A run is listed if it matches all filters. --limit keeps the last runs of the list.
+/// A run is listed if it matches all filters. --limit keeps the last runs of the sorted list, before --reverse.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard ls --unfinished

@@ -113,8 +113,8 @@ pub(crate) fn with_store_root(engine_config: EngineConfig, store: &AnyStore) -> 
     EngineConfig { store_root: store.local_dir().root().to_owned(), ..engine_config }
 }
 
-/// Fails if one of these steps, each with its agent, has no adapter, naming all of them, or if the program of one does not
-/// exist. Checked before a run is opened.
+/// Fails with every step whose agent has no adapter, or else with the first adapter whose program does not exist. Checked
+/// before a run is opened.
 pub(crate) fn require_profiles<'a>(
     engine_config: &EngineConfig,
     options: &RunOptions,
@@ -146,7 +146,8 @@ pub(crate) fn require_role_names<'a>(
     require_known(roles, steps.into_iter().flat_map(|(step, agent)| [step.as_str(), agent]).collect())
 }
 
-/// Fails if `--role` or `--model` names nothing in a run that exists, and no agent that its protocol may ask later.
+/// Fails if `--role` or `--model` names neither a step nor an agent of an existing run, nor an agent that its
+/// protocol may ask later.
 pub(crate) fn require_role_names_in(engine_config: &EngineConfig, journal: &Journal) -> Result<(), Failure> {
     let machine = journal.machine();
     let has_agent = |step: &StepId| match machine.step_kind(step) {
@@ -427,7 +428,9 @@ pub(crate) async fn detach(
     if credentials.is_some() {
         command.arg("--access-from-stdin");
     }
-    let mut watch = store.watch(run, Revision(0)).await?;
+    // Earlier engines may have had the same process id.
+    let before = store.newest(run).await?.unwrap_or(Revision(0));
+    let mut watch = store.watch(run, before).await?;
     let mut child = command
         .stdin(if credentials.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(out)
@@ -444,7 +447,7 @@ pub(crate) async fn detach(
         committed = first_entry_by(&mut watch, pid) => committed?,
         exited = child.wait() => {
             // It may have finished the run already; otherwise its log has the reason.
-            let has_committed = entries_by(&store.entries(run, Revision(0)).await?, pid)?;
+            let has_committed = entries_by(&store.entries(run, before).await?, pid)?;
             if !has_committed {
                 return Err(exited_at_start(run, &log, exited.ok().and_then(|status| status.code())));
             }

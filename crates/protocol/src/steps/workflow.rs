@@ -116,7 +116,7 @@ pub struct StepSpec {
     /// What must be true for the step to run. If it is not, the step is skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
-    /// What the engine runs in the step's tree after the agent's report.
+    /// What the engine runs in the step's working directory after the agent's report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<StepCheck>,
     /// The step is repeated for each item of a list.

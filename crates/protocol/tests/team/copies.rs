@@ -117,7 +117,7 @@ fn each_role_is_given_its_files() {
 
 #[test]
 fn a_report_and_an_edit_with_different_verdicts_contradict_each_other() {
-    for (said, agrees) in [("READY_FOR_QA", true), ("BLOCKED", false)] {
+    for (said, agrees) in [(json!("READY_FOR_QA"), true), (json!("BLOCKED"), false), (Value::Null, true)] {
         let mut run = at_work("developer");
         let patch = json!([{ "op": "replace", "path": "/A/status", "value": "waiting_qa" }]);
         let edit = CopyEdit::Patch(serde_json::from_value(patch).unwrap());

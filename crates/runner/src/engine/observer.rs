@@ -1,4 +1,4 @@
-//! Notices of an engine to its observer. The engine does not depend on them.
+//! Notices of an engine to its observer, for display only.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use protocol::{AttemptId, Machine, Revision, StepId, Turn};
 /// Something to show to the user.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// The engine has started. The `adopted` attempts have a live shim; the `open` ones are live only in the journal,
-    /// and have ended, were lost, or never began.
+    /// The engine has started. The `adopted` attempts have a live shim. The `open` ones have no end in the journal
+    /// and no live shim: their exit record is read, or they are started again.
     Started { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// These attempts are on other hosts and may be alive there. This engine does not touch them.
     Remote { attempts: &'a [(AttemptId, String)] },
-    /// An entry was committed, by this engine or by another client. The machine is that of the run afterwards.
+    /// An entry was committed, by this engine or by another client. The machine has applied it.
     Committed { machine: &'a dyn Machine, revision: Revision, entry: &'a Entry },
-    /// A step waits for a person: noticed once by each engine.
+    /// A step waits for a person. Sent once by each engine.
     Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },
-    /// The file that could answer a question is no answer.
+    /// The answer file of a question exists and is invalid.
     NoAnswer { step: &'a StepId, turn: Turn, path: PathBuf, reason: &'a str },
     /// The process of an attempt is started; its output goes to this file.
     Output { attempt: &'a AttemptId, stdout: PathBuf },

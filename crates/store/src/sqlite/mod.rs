@@ -3,7 +3,7 @@
 //! * `backend`: implements the [`Store`](crate::Store) contract with the modules below
 //! * `connection`: creates, opens and examines the database; runs one read or one write transaction
 //! * `sql`: schema, statements, entry checksums
-//! * `lock`: the writer lock, and the lock that makes a process the engine of a run
+//! * `lock`: the writer lock, and the lock that the engine of a run holds
 //! * `watch`: learns about commits of other processes without polling
 //! * `run_writer`: writes a whole run in one transaction
 //! * `recovery`: finds damage, backs up, salvages, replaces the database

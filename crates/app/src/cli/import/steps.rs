@@ -82,7 +82,8 @@ pub(super) fn run(
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
-    let reports = reports(view, &run_id(view, &found)?, &definition);
+    // Reports carry the old id. Where that is not valid, `--as` has named the run, and none of them can be.
+    let reports = run_id(view, &found).map(|old| reports(view, &old, &definition)).unwrap_or_default();
     let Completed { document, lost, from_reports } = complete(&definition, &location, now, found, &reports);
     let options = RunOptions {
         location,
@@ -121,8 +122,8 @@ pub(super) fn run(
         run_status::label(status).1
     ));
     if !lost.is_empty() {
-        let why = if is_whole { "not in the file" } else { "the file was torn; lost" };
-        output::note(format_args!("{why} and now as in a new run: {}", lost.join(", ")));
+        let why = if is_whole { "not in the file" } else { "the file was cut off; lost" };
+        output::note(format_args!("{why} and set as in a new run: {}", lost.join(", ")));
     }
     if !from_reports.is_empty() {
         let steps: Vec<_> = from_reports.iter().map(|step| format!("`{step}`")).collect();
@@ -150,7 +151,7 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// Reads the reports beside the file. One that cannot be read, or is not of its step, is left out.
+/// Reads the reports beside the file. One that cannot be read, or has another run, step or agent, is left out.
 fn reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
     let directory = std::path::absolute(view).unwrap_or_else(|_| view.to_owned()).with_file_name("reports");
     let read = |step: &StepId| {
@@ -203,7 +204,7 @@ fn workflow_files(folder: &Path) -> Vec<PathBuf> {
     files.filter(is_yaml).collect()
 }
 
-/// Returns whether the workflow has the name of the run, and all steps that are left of it.
+/// Returns whether the workflow has the name of the run, and every step that the file still has.
 fn fits(file: &Path, found: &Value) -> bool {
     let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::examine(&text).workflow) else {
         return false;

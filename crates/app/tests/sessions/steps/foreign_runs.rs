@@ -103,7 +103,7 @@ fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
     let imported = import(&scene);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(
-        imported.stderr.contains("lost and now as in a new run: step `approval`, step `ship`"),
+        imported.stderr.contains("lost and set as in a new run: step `approval`, step `ship`"),
         "{}",
         imported.transcript()
     );
@@ -147,7 +147,7 @@ fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
     let flags = ["import", ".agents/runs/f8c1a491", "--workflow", "workflows/delivery.yaml"];
     let imported = scene.callboard(&flags).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    assert!(imported.stderr.contains("lost and now as in a new run: `run_id`"), "{}", imported.transcript());
+    assert!(imported.stderr.contains("lost and set as in a new run: `run_id`"), "{}", imported.transcript());
 }
 
 #[test]
@@ -167,4 +167,16 @@ fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
     let refused = scene.callboard(&["import", "workflows"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("contains neither a run nor"), "{}", refused.transcript());
+}
+
+#[test]
+fn a_run_with_an_invalid_id_is_imported_under_the_name_that_the_hint_asks_for() {
+    let (scene, mut document) = foreign();
+    document["run_id"] = "a run/of mine".into();
+    scene.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
+    let refused = import(&scene);
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("add `--as NAME`"), "{}", refused.transcript());
+    let imported = scene.callboard(&["import", ".agents/runs/f8c1a491", "--as", "mine"]).run();
+    assert_eq!((imported.code, imported.stdout.trim()), (0, "mine"), "{}", imported.transcript());
 }

@@ -107,7 +107,7 @@ pub const STEP: [Key; 16] = [
     unless_person(
         "prompt",
         Kind::Text,
-        "The file with the prompt: an absolute path, else looked for by its last part in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository. A block (`prompt: |`) is the prompt itself.",
+        "The file with the prompt: an absolute path, else looked for by its file name in `.agents/prompts` of the repository, then as written from the workflow's folder, then from the repository. A block (`prompt: |`) is the prompt itself.",
     ),
     optional("needs", Kind::Ids, "The steps that must be done before this one starts."),
     optional(
@@ -154,7 +154,7 @@ pub const STEP: [Key; 16] = [
     optional(
         "checks",
         Kind::Checks,
-        "What the engine runs in the step's tree after the agent's report: names of `[checks]` in `callboard.toml`, or mappings with `run` (a list of arguments, or a line for `sh`), and optionally `name` and `timeout`. A red check is a gate failure of a gate, and a failed attempt of any other step.",
+        "What the engine runs in the step's working directory after the agent's report: names of `[checks]` in `callboard.toml`, or mappings with `run` (a list of arguments, or a line for `sh`), and optionally `name` and `timeout`. A failing check is a gate failure if the step is a gate; otherwise the attempt fails.",
     ),
     optional(
         "loop",

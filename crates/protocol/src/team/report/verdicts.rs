@@ -33,7 +33,9 @@ pub(in crate::team) fn fields(
     {
         return Err(format!("the report says `{said}`, and the edited files say `{edited}`"));
     }
-    fields.extend(report.others.clone());
+    // A field that is null says nothing.
+    let stated = report.others.iter().filter(|(_, value)| !value.is_null());
+    fields.extend(stated.map(|(name, value)| (name.clone(), value.clone())));
     Ok(fields)
 }
 

@@ -97,7 +97,7 @@ impl RequestFailure {
             (Some(code), _) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
             (Some(_), _) => Self::Temporary(error.into()),
             (None, PublishErrorKind::MaxPayloadExceeded) => Self::Permanent(error.into()),
-            // No stream listens on the subject, so the message was not stored.
+            // No stream listens on the subject, or the client has not sent it: the message was not stored.
             (None, PublishErrorKind::StreamNotFound | PublishErrorKind::MaxAckPending) => {
                 Self::Temporary(error.into())
             }
@@ -105,7 +105,7 @@ impl RequestFailure {
         }
     }
 
-    /// Classifies a failed read. Reads change nothing, so they can always be repeated.
+    /// Classifies a failed request that may be repeated: a read, or a deletion.
     pub(in crate::nats) fn from_request(error: impl Error + Send + Sync + 'static, stream: &str) -> Self {
         match code(&error) {
             Some(NO_STREAM) => Self::StreamDeleted { stream: stream.to_owned() },
