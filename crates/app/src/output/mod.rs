@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use anstream::AutoStream;
 use anstyle::AnsiColor;
 pub(crate) use anstyle::Style;
 use indicatif::MultiProgress;
@@ -83,12 +84,20 @@ pub(crate) fn set_live_display(lines: &MultiProgress) {
 pub(crate) fn message(line: impl std::fmt::Display) {
     let line = line.to_string();
     let line = sanitize(&location_flags::add_to(&line)).into_owned();
-    let print = || check_write(writeln!(anstream::stderr(), "{line}"));
+    let print = || check_write(write_line(&line));
     let display = LIVE_DISPLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match display {
         Some(lines) => lines.suspend(print),
         None => print(),
     }
+}
+
+/// Writes a line to stderr with one call, so that lines of other processes do not appear within it.
+fn write_line(line: &str) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    let mut text = AutoStream::new(Vec::new(), AutoStream::choice(&stderr));
+    writeln!(text, "{line}")?;
+    stderr.write_all(&text.into_inner())
 }
 
 /// Prints that the store is waiting for a server, or that a setting of a server differs.

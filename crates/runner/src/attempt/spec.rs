@@ -141,6 +141,10 @@ impl AttemptSpec {
         }
     }
 
+    pub(super) fn has_worktrees(&self) -> bool {
+        self.trees.is_some()
+    }
+
     /// Makes the worktree of the attempt, and returns the variables that git needs there. May block; `stop` ends the setup
     /// command.
     pub(super) fn prepare_tree(&self, stop: Stop) -> Result<Vec<(String, String)>, TreeError> {

@@ -240,6 +240,11 @@ impl AttemptTask {
         &mut self,
         handle: &AttemptHandle,
     ) -> Result<Option<Result<Vec<(String, String)>, NotStarted>>, WatchFailed> {
+        if !self.spec.has_worktrees() {
+            let Ok(shutdown) = self.shutdowns.try_recv() else { return Ok(Some(Ok(Vec::new()))) };
+            handle.request_stop(shutdown)?;
+            return Ok(None);
+        }
         let stop = match Stop::new() {
             Ok(stop) => stop,
             Err(error) => return Ok(Some(Err(error.into()))),
@@ -279,8 +284,11 @@ impl AttemptTask {
         }
     }
 
-    /// Runs an action in a thread for blocking work.
+    /// Runs an action in a thread for blocking work. Without worktrees it has nothing to do and needs no thread.
     async fn run_blocking<T: Send + 'static>(&self, action: fn(&AttemptSpec) -> T) -> T {
+        if !self.spec.has_worktrees() {
+            return action(&self.spec);
+        }
         let spec = Arc::clone(&self.spec);
         tokio::task::spawn_blocking(move || action(&spec))
             .await
