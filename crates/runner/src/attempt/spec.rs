@@ -271,7 +271,10 @@ impl AttemptSpec {
             supervisor::replace_file(&self.dir.manual_result(&answer.step), text.as_bytes())?;
         }
         std::fs::create_dir_all(&self.artifacts_dir)?;
-        self.link_logs()?;
+        if let Err(error) = self.link_logs() {
+            // The output is in the attempt's directory all the same.
+            tracing::warn!(attempt = %self.attempt, %error, "the output is not shown in the run's directory");
+        }
         let assignment = self.assignment(report_path);
         set.extend(profile.env.iter().chain(&self.options.env).chain(&self.brief.variables).cloned());
         Ok(Launch {

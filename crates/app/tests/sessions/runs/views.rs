@@ -133,3 +133,15 @@ fn the_output_of_each_attempt_is_in_the_logs_directory() {
     assert!(log("trial__a__attempt1.stderr.log").contains("first"));
     assert!(log("trial__a__attempt2.log").contains("second"));
 }
+
+#[test]
+fn a_log_directory_that_cannot_be_written_stops_no_step() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    let spoil =
+        r#"a * do rm -r .agents/runs/trial/logs; : >.agents/runs/trial/logs; hand_in COMPLETED "did a""#;
+    scene.plan(&[spoil]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+}
