@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         // An agent may exit as soon as it has read the answer.
         if !continues {
-            record_told(&run, action)?;
+            record_signal(&run, action)?;
         }
         output::data(json!({ "continue": continues, "action": action }));
         Ok(if continues { Exit::Success } else { Exit::Refused })
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Records in the directory of the attempt that it was told to end. The engine then counts no failure.
-fn record_told(run: &RunId, action: &str) -> Result<(), Failure> {
+fn record_signal(run: &RunId, action: &str) -> Result<(), Failure> {
     let variable = |name: &str| std::env::var(name).ok();
     let (Some(own_run), Some(attempt), Some(store)) =
         (variable("CALLBOARD_RUN"), variable("CALLBOARD_ATTEMPT"), variable("CALLBOARD_STORE"))

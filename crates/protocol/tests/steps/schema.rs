@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use protocol::steps::load::grammar::{Kind, Needed, STEP, WORKFLOW};
+use protocol::steps::load::grammar::{Needed, STEP, ValueType, WORKFLOW};
 use protocol::steps::load::{Rule, load, schema};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn corpus() -> Vec<String> {
         corpus.push(format!("{value}\n"));
         corpus.push(format!("steps: {value}\n"));
         corpus.push(format!("steps: [{value}]\n"));
-        for key in WORKFLOW.iter().filter(|key| key.kind != Kind::Steps) {
+        for key in WORKFLOW.iter().filter(|key| key.value_type != ValueType::Steps) {
             corpus.push(format!("{}: {value}\nsteps: [{{id: a, agent: x, prompt: p}}]\n", key.name));
         }
         for key in &STEP {
@@ -193,8 +193,14 @@ fn the_manual_describes_every_key() {
                     Needed::UnlessPerson => ", required unless the agent is `person`",
                     Needed::Optional => "",
                 };
-                writeln!(table, "| `{}` | {}{needed} | {} |", key.name, key.kind.word(), key.description)
-                    .unwrap();
+                writeln!(
+                    table,
+                    "| `{}` | {}{needed} | {} |",
+                    key.name,
+                    key.value_type.name(),
+                    key.description
+                )
+                .unwrap();
             }
             text = format!("{head}{start}{table}{end}{tail}");
         }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::workflow::PERSON;
 use super::draft::ATTEMPT_KEYS;
-use super::grammar::{Key, Kind, Needed, STEP, WORKFLOW};
+use super::grammar::{Key, Needed, STEP, ValueType, WORKFLOW};
 use super::when::COMPARISONS;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -55,19 +55,19 @@ fn mapping(keys: &[Key]) -> Value {
 }
 
 fn property(key: &Key) -> Value {
-    let mut property = value(key.kind);
+    let mut property = value(key.value_type);
     property["description"] = key.description.into();
     property
 }
 
-fn value(kind: Kind) -> Value {
-    match kind {
-        Kind::Text => json!({ "type": "string", "pattern": NOT_BLANK }),
-        Kind::AnyText => json!({ "type": "string" }),
-        Kind::Id => json!({ "type": "string", "pattern": ID }),
-        Kind::Ids => json!({ "type": "array", "items": { "type": "string", "pattern": ID } }),
-        Kind::Names => json!({ "type": "array", "items": { "type": "string", "pattern": NOT_BLANK } }),
-        Kind::Loop => {
+fn value(value_type: ValueType) -> Value {
+    match value_type {
+        ValueType::Text => json!({ "type": "string", "pattern": NOT_BLANK }),
+        ValueType::AnyText => json!({ "type": "string" }),
+        ValueType::Id => json!({ "type": "string", "pattern": ID }),
+        ValueType::Ids => json!({ "type": "array", "items": { "type": "string", "pattern": ID } }),
+        ValueType::Names => json!({ "type": "array", "items": { "type": "string", "pattern": NOT_BLANK } }),
+        ValueType::Loop => {
             let sources = ["items", "items_from_step", "items_from_artifact", "with"];
             let one_of: Vec<_> = sources.iter().map(|source| json!({ "required": [source] })).collect();
             json!({
@@ -76,21 +76,21 @@ fn value(kind: Kind) -> Value {
                 "oneOf": one_of,
                 "properties": {
                     "items": { "type": "array" },
-                    "items_from_step": value(Kind::Id),
-                    "items_from_artifact": value(Kind::Text),
-                    "with": value(Kind::Id),
-                    "max_iterations": value(Kind::Count),
+                    "items_from_step": value(ValueType::Id),
+                    "items_from_artifact": value(ValueType::Text),
+                    "with": value(ValueType::Id),
+                    "max_iterations": value(ValueType::Count),
                     "item_var": { "type": "string", "pattern": VARIABLE },
                     "index_var": { "type": "string", "pattern": VARIABLE },
-                    "parallel": value(Kind::Count),
+                    "parallel": value(ValueType::Count),
                 },
             })
         }
-        Kind::When => {
+        ValueType::When => {
             let with = |key: &str, schema: Value, of_step: bool| {
                 let mut properties = Map::from_iter([(key.to_owned(), schema)]);
                 if of_step {
-                    properties.insert("step".to_owned(), value(Kind::Id));
+                    properties.insert("step".to_owned(), value(ValueType::Id));
                 }
                 properties
             };
@@ -104,7 +104,7 @@ fn value(kind: Kind) -> Value {
                 })
             };
             let compared = COMPARISONS.iter().map(|comparison| {
-                let mut properties = with("metric", value(Kind::Text), true);
+                let mut properties = with("metric", value(ValueType::Text), true);
                 let operand = match *comparison {
                     "is" | "is_not" => json!({ "type": ["number", "string"] }),
                     _ => json!({ "type": "number" }),
@@ -113,12 +113,14 @@ fn value(kind: Kind) -> Value {
                 object(properties)
             });
             let status = json!({ "enum": ["COMPLETED", "SKIPPED"] });
-            let others =
-                [object(with("status", status, true)), object(with("artifact", value(Kind::Text), false))];
+            let others = [
+                object(with("status", status, true)),
+                object(with("artifact", value(ValueType::Text), false)),
+            ];
             let one = json!({ "anyOf": others.into_iter().chain(compared).collect::<Vec<_>>() });
             json!({ "anyOf": [one, { "type": "array", "items": one }] })
         }
-        Kind::Checks => json!({ "type": "array", "items": { "anyOf": [
+        ValueType::Checks => json!({ "type": "array", "items": { "anyOf": [
             { "type": "string", "pattern": NOT_BLANK },
             {
                 "type": "object",
@@ -129,18 +131,18 @@ fn value(kind: Kind) -> Value {
                         { "type": "string", "pattern": NOT_BLANK },
                         { "type": "array", "minItems": 1, "items": { "type": "string" } },
                     ] },
-                    "name": value(Kind::Text),
-                    "timeout": value(Kind::Time),
+                    "name": value(ValueType::Text),
+                    "timeout": value(ValueType::Time),
                 },
             },
         ] } }),
-        Kind::Mapping => json!({ "type": "object" }),
-        Kind::Time => json!({ "anyOf": [
+        ValueType::Mapping => json!({ "type": "object" }),
+        ValueType::Time => json!({ "anyOf": [
             { "type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000 },
             { "type": "string", "pattern": TIME },
         ] }),
-        Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Steps => json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/step" } }),
+        ValueType::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
+        ValueType::Flag => json!({ "type": "boolean" }),
+        ValueType::Steps => json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/step" } }),
     }
 }

@@ -85,7 +85,7 @@ struct PhaseInput {
 
 /// What a plan is read against.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::team) struct Setting {
+pub(in crate::team) struct PlanContext {
     pub mode: ModeChoice,
     pub at_once: u8,
     /// The ids of earlier groups and tasks, which are taken.
@@ -98,9 +98,12 @@ pub(in crate::team) struct Setting {
 }
 
 /// Reads the members of a plan. Fails with every reason why it is refused.
-pub(in crate::team) fn read(members: &Map<String, Value>, setting: &Setting) -> Result<Plan, Vec<String>> {
+pub(in crate::team) fn read(
+    members: &Map<String, Value>,
+    context: &PlanContext,
+) -> Result<Plan, Vec<String>> {
     let mut problems = Vec::new();
-    let tasks: Vec<Task> = match &setting.split {
+    let tasks: Vec<Task> = match &context.split {
         Some((_, tasks)) => tasks.clone(),
         None => list(members, "all_tasks", &mut problems),
     };
@@ -113,20 +116,20 @@ pub(in crate::team) fn read(members: &Map<String, Value>, setting: &Setting) -> 
     if groups.is_empty() {
         return Err(vec!["the plan has no groups".to_owned()]);
     }
-    let mode = mode(members, setting, &groups, &mut problems);
-    if setting.branches.iter().any(|branch| branch == BRANCHES) {
+    let mode = mode(members, context, &groups, &mut problems);
+    if context.branches.iter().any(|branch| branch == BRANCHES) {
         problems.push(format!("there is a branch `{BRANCHES}`, so that no group can have a branch below it"));
     }
     for group in &mut groups {
         if group.branch_name.is_empty() {
             group.branch_name = branch_name(&group.id, &group.name);
         }
-        group.branch_name = free_name(&group.branch_name, &setting.branches);
+        group.branch_name = free_name(&group.branch_name, &context.branches);
     }
-    check_groups(&groups, setting, &mut problems);
-    check_tasks(&tasks, &groups, setting, &mut problems);
+    check_groups(&groups, context, &mut problems);
+    check_tasks(&tasks, &groups, context, &mut problems);
     check_criteria(&criteria, &tasks, &mut problems);
-    let phases = ordered_phases(phases, &groups, setting, &mut problems);
+    let phases = ordered_phases(phases, &groups, context, &mut problems);
     let mode_reasoning = members.get("mode_reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
     if problems.is_empty() {
         Ok(Plan { mode, mode_reasoning, tasks, groups, phases, criteria })
@@ -160,11 +163,11 @@ fn list<T: for<'de> Deserialize<'de>>(
 
 fn mode(
     members: &Map<String, Value>,
-    setting: &Setting,
+    context: &PlanContext,
     groups: &[PlanGroup],
     problems: &mut Vec<String>,
 ) -> Mode {
-    let is_first = setting.groups.is_empty() && setting.split.is_none();
+    let is_first = context.groups.is_empty() && context.split.is_none();
     let stated = members.get("mode").and_then(|mode| Mode::deserialize(mode).ok());
     let only = match groups {
         [only] => Some(only.id.as_str()),
@@ -177,7 +180,7 @@ fn mode(
     if let Some(unknown) = members.get("mode").filter(|mode| stated.is_none() && !mode.is_null()) {
         problems.push(format!("`mode` is {unknown}: use \"simple\" or \"parallel\""));
     }
-    match (setting.mode, mode) {
+    match (context.mode, mode) {
         (ModeChoice::Simple, Mode::Parallel) => {
             problems.push("the user chose the mode `simple`: plan one group with the id `main`".to_owned());
         }
@@ -238,10 +241,10 @@ pub(in crate::team) fn is_ref_name(name: &str) -> bool {
     name.len() <= 150 && name.split('/').all(is_part)
 }
 
-fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
+fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<String>) {
     // Worktrees and branches are files, and some file systems ignore letter case.
     let mut seen: BTreeMap<_, _> =
-        setting.groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
+        context.groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
     let mut branches = BTreeSet::new();
     let known: BTreeSet<_> = groups.iter().map(|group| group.id.as_str()).collect();
     for group in groups {
@@ -263,7 +266,7 @@ fn check_groups(groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<Stri
             problems.push(format!("two groups have the branch `{}`", group.branch_name));
         }
         for needed in &group.depends_on {
-            if !known.contains(needed.as_str()) && !setting.groups.contains(needed.as_str()) {
+            if !known.contains(needed.as_str()) && !context.groups.contains(needed.as_str()) {
                 problems.push(format!("group `{id}` depends on `{needed}`, which does not exist"));
             }
         }
@@ -301,14 +304,14 @@ pub(in crate::team) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>)
     needs.keys().copied().find(reaches_itself)
 }
 
-fn check_tasks(tasks: &[Task], groups: &[PlanGroup], setting: &Setting, problems: &mut Vec<String>) {
+fn check_tasks(tasks: &[Task], groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<String>) {
     if tasks.is_empty() {
         problems.push("the plan has no tasks in `all_tasks`".to_owned());
     }
     let mut known = BTreeSet::new();
     for task in tasks {
         let is_new = known.insert(task.id.as_str());
-        if !is_new || (setting.split.is_none() && setting.tasks.contains(&task.id)) {
+        if !is_new || (context.split.is_none() && context.tasks.contains(&task.id)) {
             problems.push(format!("there are two tasks `{}`", task.id));
         }
     }
@@ -382,22 +385,22 @@ pub(in crate::team) fn command_words(command: &str) -> Option<Vec<String>> {
 fn ordered_phases(
     mut stated: Vec<PhaseInput>,
     groups: &[PlanGroup],
-    setting: &Setting,
+    context: &PlanContext,
     problems: &mut Vec<String>,
 ) -> Vec<Vec<GroupId>> {
     if stated.is_empty() {
-        return if problems.is_empty() { derived_phases(groups, setting.at_once) } else { Vec::new() };
+        return if problems.is_empty() { derived_phases(groups, context.at_once) } else { Vec::new() };
     }
     stated.sort_by_key(|phase| phase.phase_number);
     let phases: Vec<Vec<GroupId>> = stated.into_iter().map(|phase| phase.group_ids).collect();
     let mut phase_of: BTreeMap<&GroupId, usize> = BTreeMap::new();
     for (number, ids) in phases.iter().enumerate() {
-        if ids.len() > usize::from(setting.at_once) {
+        if ids.len() > usize::from(context.at_once) {
             problems.push(format!(
                 "phase {} has {} groups; at most {} work at once",
                 number + 1,
                 ids.len(),
-                setting.at_once
+                context.at_once
             ));
         }
         for id in ids {

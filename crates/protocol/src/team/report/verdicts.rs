@@ -8,7 +8,7 @@ use super::super::document::{Document, GroupPart, TestCounts};
 use super::super::state::Stage;
 use super::super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
 use super::copies;
-use super::plan::{self, Plan, Setting, Task};
+use super::plan::{self, Plan, PlanContext, Task};
 use super::words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
@@ -195,19 +195,19 @@ fn check_counts(fields: &Map<String, Value>) -> Result<(), String> {
 }
 
 /// Returns what a plan of this step is read against.
-fn setting(
+fn plan_context(
     definition: &Definition,
     document: &Document,
     step: &Step,
     fields: &Map<String, Value>,
-) -> Setting {
+) -> PlanContext {
     let split = document.splitting().filter(|_| *step == Step::PLAN).map(|id| {
         let own = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
         let tasks: Vec<Task> =
             document.plan.tasks.iter().filter(|task| own.contains(&task.id)).cloned().collect();
         (id.clone(), tasks)
     });
-    Setting {
+    PlanContext {
         mode: definition.mode,
         at_once: definition.limits.groups.get(),
         groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
@@ -227,7 +227,7 @@ pub(in crate::team) fn plan(
     step: &Step,
     fields: &Map<String, Value>,
 ) -> Result<Plan, String> {
-    plan::read(fields, &setting(definition, document, step, fields))
+    plan::read(fields, &plan_context(definition, document, step, fields))
         .map_err(|problems| format!("the plan is refused: {}", problems.join("; ")))
 }
 
@@ -241,7 +241,7 @@ fn work(
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
     let mut work = plan.work(first_phase);
     // Groups that replace another one work in its phase.
-    if let Some((old, _)) = setting(definition, document, step, fields).split {
+    if let Some((old, _)) = plan_context(definition, document, step, fields).split {
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
         for (group, planned) in work.groups.iter_mut().zip(&plan.groups) {
             group.phase = u16::try_from(phase).unwrap_or(u16::MAX);
