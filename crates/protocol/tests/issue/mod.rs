@@ -55,6 +55,6 @@ fn report(step: Step, fields: Value) -> Report {
 
 /// Reads a file of the format's examples.
 fn example(name: &str) -> Value {
-    let path = format!("{}/tests/fixtures/issue/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/fixtures/issue/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }

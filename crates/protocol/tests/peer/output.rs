@@ -137,8 +137,8 @@ fn the_schemas_agree_with_the_checks() {
 #[test]
 fn the_published_schemas_are_up_to_date() {
     for (kind, _, schema) in kinds() {
-        let file =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/peer/{kind}.schema.json"));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../../../docs/schema/peer/{kind}.schema.json"));
         let now = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();

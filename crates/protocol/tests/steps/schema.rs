@@ -158,7 +158,7 @@ fn the_schema_is_valid_and_every_key_is_described() {
 
 /// Compares a file of `docs/` with its generated content, or writes it if `UPDATE_DOCS` is set.
 fn assert_current(path: &str, current: impl Fn(&str) -> String) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs").join(path);
     let before = std::fs::read_to_string(&file).unwrap_or_default();
     let now = current(&before);
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -211,7 +211,7 @@ fn the_manual_describes_every_key() {
 #[test]
 fn the_examples_of_the_manual_load_without_a_warning() {
     let manual =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflow.md"))
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/workflow.md"))
             .unwrap();
     let examples: Vec<_> =
         manual.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
