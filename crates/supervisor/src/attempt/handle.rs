@@ -103,8 +103,7 @@ pub struct AttemptHandle {
     /// The shim that holds the claim, once there is no child to wait for.
     shim: Option<AsyncFd<OwnedFd>>,
     report_written: bool,
-    /// The watch of the shim that this engine spawned. Held until the shim has ended, which would otherwise have to close
-    /// it.
+    /// The watch that is shared with the spawned shim. It can be reused once the shim has ended.
     report_watch: Option<os::ReportWatch>,
 }
 
@@ -163,6 +162,9 @@ impl AttemptHandle {
                     ended.map_err(waiting)?;
                     self.child = None;
                     self.reaped = spawned;
+                    if let Some(watch) = self.report_watch.take() {
+                        watch.reuse();
+                    }
                 }
                 ended = readable(self.shim.as_ref()) => {
                     ended.map_err(waiting)?;

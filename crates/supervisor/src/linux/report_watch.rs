@@ -1,8 +1,7 @@
 //! The watch on the report file of one attempt, which the engine makes and the shim reads.
 //!
-//! To close an inotify instance takes the kernel milliseconds, and every attempt would have to wait for its shim to do so.
-//! The engine shares it with the shim as standard input, and closes it in a thread once the attempt has ended. If the
-//! engine is gone, the shim closes it.
+//! The shim gets it as its standard input. To close an inotify instance that was just used takes the kernel milliseconds, so
+//! the engine keeps it for another attempt once the shim has ended. If the engine is gone, the shim closes it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,20 +9,41 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FileType;
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
+/// Instances without watches and events. There are never more than there were shims at once.
+static FREE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
 #[derive(Debug)]
-pub(crate) struct ReportWatch(Option<OwnedFd>);
+pub(crate) struct ReportWatch {
+    instance: OwnedFd,
+    /// The number of the watch, in the process that made it.
+    watch: Option<i32>,
+}
 
 impl ReportWatch {
     /// Watches for files of this directory that are written and closed, or renamed to their name.
     pub(crate) fn new(dir: &Path) -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        inotify::add_watch(&fd, dir, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
-        Ok(Self(Some(fd)))
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let instance = match free {
+            Some(instance) => instance,
+            None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+        };
+        let watch = inotify::add_watch(&instance, dir, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
+        Ok(Self { instance, watch: Some(watch) })
+    }
+
+    /// Keeps the instance for another attempt. The shim that shares it must have ended.
+    pub(crate) fn reuse(self) {
+        let removed = self.watch.is_some_and(|watch| inotify::remove_watch(&self.instance, watch).is_ok());
+        // Events of this attempt must not be taken for those of the next one.
+        if removed && self.read_events(|_| {}).is_ok() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.instance);
+        }
     }
 
     /// Returns the descriptor for another process.
@@ -36,22 +56,28 @@ impl ReportWatch {
         let stdin = io::stdin();
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&stdin).ok()?.st_mode);
         // The kernel gives an inotify instance no type.
-        let fd = (kind == FileType::Unknown).then(|| stdin.as_fd().try_clone_to_owned().ok()).flatten();
-        fd.map(|fd| Self(Some(fd)))
+        let is_watch = kind == FileType::Unknown;
+        let instance = is_watch.then(|| stdin.as_fd().try_clone_to_owned().ok()).flatten()?;
+        Some(Self { instance, watch: None })
     }
 
     /// Reads all events. Returns whether one is about this file, or some are missing.
     pub(crate) fn has_written(&self, path: &Path) -> io::Result<bool> {
         let mut written = false;
+        self.read_events(|event| {
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+            written |= name == path.file_name() || event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+        })?;
+        Ok(written)
+    }
+
+    fn read_events(&self, mut see: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(self, &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => {
-                    let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-                    written |= name == path.file_name() || event.events().contains(ReadFlags::QUEUE_OVERFLOW);
-                }
-                Err(Errno::AGAIN) => return Ok(written),
+                Ok(event) => see(&event),
+                Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -61,14 +87,26 @@ impl ReportWatch {
 
 impl AsFd for ReportWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_ref().expect("BUG: it is taken only when it is dropped").as_fd()
+        self.instance.as_fd()
     }
 }
 
-impl Drop for ReportWatch {
-    fn drop(&mut self) {
-        if let (Some(fd), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn_blocking(move || drop(fd));
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reused_watch_tells_nothing_of_the_attempt_before() {
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let reports = dirs.each_ref().map(|dir| dir.path().join("report.json"));
+        let before = ReportWatch::new(dirs[0].path()).unwrap();
+        std::fs::write(&reports[0], "{}").unwrap();
+        before.reuse();
+
+        let watch = ReportWatch::new(dirs[1].path()).unwrap();
+        std::fs::write(&reports[0], "{}").unwrap();
+        assert!(!watch.has_written(&reports[1]).unwrap());
+        std::fs::write(&reports[1], "{}").unwrap();
+        assert!(watch.has_written(&reports[1]).unwrap());
     }
 }
