@@ -27,8 +27,11 @@ pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
         .active_turns
         .iter()
         .filter(|(step, active)| active.status == TurnStatus::Queued && !held.contains(step));
-    let mut queued: Vec<_> =
-        queued.map(|(step, _)| (run.machine.rank(step), step.clone(), is_effect(step))).collect();
+    let mut queued: Vec<_> = queued
+        .map(|(step, _)| (step, is_effect(step)))
+        .filter(|(_, is_effect)| *is_effect || free > 0)
+        .map(|(step, is_effect)| (run.machine.rank(step), step.clone(), is_effect))
+        .collect();
     queued.sort();
     for (_, step, is_effect) in queued {
         if !is_effect {
