@@ -30,7 +30,7 @@ pub(crate) const LOCATION_VARIABLES: [&str; 8] = [
 
 /// Settings for our calls only; nothing is written to a configuration file. Hooks are written for people, and background
 /// maintenance would keep the lock.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.editor=true",
     "commit.gpgSign=false",
@@ -39,6 +39,8 @@ const SETTINGS: [&str; 8] = [
     "rerere.enabled=false",
     "merge.conflictStyle=merge",
     "advice.detachedHead=false",
+    // Otherwise the new files of an agent can be invisible, and are deleted with its worktree.
+    "status.showUntrackedFiles=normal",
 ];
 
 /// git in a directory.

@@ -147,6 +147,36 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
 }
 
 #[test]
+fn new_files_are_committed_although_the_user_hides_untracked_ones() {
+    let scratch = Scratch::new();
+    scratch.git(&["config", "status.showUntrackedFiles", "no"]);
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = trees.prepare(Some(&worktree("a"))).unwrap();
+    fs::write(tree.join("new.txt"), "work\n").unwrap();
+    assert_eq!(trees.remove().unwrap(), std::slice::from_ref(&tree), "it has work that is not committed");
+    trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+    assert_eq!(git(&tree, &["show", "HEAD:new.txt"]), "work");
+}
+
+#[test]
+fn conflict_markers_are_found_in_files_with_any_name() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = trees.prepare(Some(&worktree("a"))).unwrap();
+    for branch in ["one", "two"] {
+        sh(
+            &tree,
+            &format!(
+                "git checkout --quiet -b {branch} main; echo {branch} >café.txt; git add .; git commit -qm x"
+            ),
+        );
+    }
+    sh(&tree, "git checkout --quiet callboard/trial@a; git merge --quiet one; ! git merge --quiet two");
+    let markers = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap_err();
+    assert!(matches!(&markers, TreeError::Markers { files, .. } if files == "café.txt"), "{markers}");
+}
+
+#[test]
 fn commits_that_an_attempt_made_beside_its_branch_are_merged_if_they_are_based_on_it() {
     let commit = "echo new >new.txt && git add . && git commit -q -m new";
     let ways = [
@@ -274,6 +304,9 @@ fn the_setup_command_runs_once_in_each_worktree_and_its_output_is_kept() {
     let dir = scratch.root.path().join("work trees/trial");
     assert_eq!(fs::read_to_string(dir.join("count")).unwrap(), "x\nx\n", "integration and step");
     assert_eq!(fs::read_to_string(dir.join("state/step-a.setup.log")).unwrap(), "ready\n");
+    fs::remove_dir_all(trees.path(Some(&worktree("a")))).unwrap();
+    trees.prepare(Some(&worktree("a"))).unwrap();
+    assert_eq!(fs::read_to_string(dir.join("count")).unwrap(), "x\nx\nx\n", "again in a new worktree");
     let failing = scratch.trees(MergeStrategy::Merge, &["false"]);
     fs::remove_file(dir.join("state/step-a.setup.done")).unwrap();
     assert!(matches!(failing.prepare(Some(&worktree("a"))).unwrap_err(), TreeError::Setup { .. }));

@@ -15,8 +15,11 @@ use super::{Git, GitError, TreeLock};
 use crate::atomic_file::replace_file;
 use crate::checks::{CheckError, Stop, Waited, wait_for_leader};
 
-/// The suffix of the file that names the branch of a worktree while both are removed.
+/// The suffix of the file that remembers the branch of a worktree that is being removed, until the branch is removed, too.
 const BRANCH: &str = "branch";
+
+/// The suffix of the file that says that the setup command of a worktree has succeeded.
+const SET_UP: &str = "setup.done";
 
 /// The reason of a worktree's lock, followed by the run.
 pub(super) const LOCK_REASON: &str = "callboard run ";
@@ -127,7 +130,7 @@ impl RunTrees {
         Self { run, repo, options, stop: None }
     }
 
-    /// Returns these worktrees with a stop that ends their setup command. It runs again the next time.
+    /// Returns these worktrees with a stop that ends their setup command. A stopped setup command runs again the next time.
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
@@ -138,7 +141,7 @@ impl RunTrees {
         self.options.integration.clone().unwrap_or_else(|| format!("callboard/{}", self.run))
     }
 
-    /// Returns the branch of a worktree. A branch below `callboard/RUN` is impossible, because that is a branch, too.
+    /// Returns the branch of a worktree. With `@`, because git cannot have `callboard/RUN/STEP` beside a branch `callboard/RUN`.
     pub fn branch(&self, worktree: &Worktree) -> String {
         let named = || format!("{}@{}", self.integration_branch(), worktree.name);
         worktree.branch.clone().unwrap_or_else(named)
@@ -179,8 +182,8 @@ impl RunTrees {
             .map_err(|source| TreeError::Io { path, source })
     }
 
-    /// Makes the worktree of an attempt ready and returns its directory. Its branch starts at the integration branch, again
-    /// after it was merged.
+    /// Makes the worktree of an attempt ready and returns its directory. A new branch starts at the integration branch, and a
+    /// merged one is fast-forwarded to it.
     pub fn prepare(&self, worktree: Option<&Worktree>) -> Result<PathBuf, TreeError> {
         self.ensure_integration()?;
         let Some(worktree) = worktree else { return Ok(self.path(None)) };
@@ -238,6 +241,12 @@ impl RunTrees {
             let repo = Git::locked(&self.repo, &lock);
             let mut checkout = checkout(&repo)?;
             if !path.join(".git").exists() {
+                let done = self.state_file(tree, SET_UP);
+                if let Err(source) = fs::remove_file(&done)
+                    && source.kind() != io::ErrorKind::NotFound
+                {
+                    return Err(TreeError::Io { path: done, source });
+                }
                 // Twice: even if git has it registered as a locked worktree whose directory was deleted.
                 let mut add =
                     ["worktree", "add", "--quiet", "--force", "--force"].map(str::to_owned).to_vec();
@@ -263,7 +272,7 @@ impl RunTrees {
     /// Runs the setup command until it has succeeded once. Its output is kept.
     fn set_up(&self, tree: Tree<'_>, path: &Path, lock: &TreeLock) -> Result<(), TreeError> {
         let [program, args @ ..] = self.options.setup.as_slice() else { return Ok(()) };
-        let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, "setup.done"));
+        let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, SET_UP));
         if done.exists() {
             return Ok(());
         }
@@ -294,8 +303,8 @@ impl RunTrees {
         fs::write(&done, "").map_err(|source| TreeError::Io { path: done, source })
     }
 
-    /// Commits what an attempt has left on the branch of its worktree: commits that it has made elsewhere on top of the branch,
-    /// and what is not committed. Returns a sentence if the branch had to be checked out again.
+    /// Brings the work of an attempt onto the branch of its worktree: the commits that it has made on top of the branch while
+    /// something else was checked out, and what is not committed. Returns a sentence if the branch had to be checked out again.
     pub fn commit(
         &self,
         worktree: Option<&Worktree>,
@@ -318,7 +327,7 @@ impl RunTrees {
     }
 
     /// Checks out the branch of a worktree if something else is checked out there. The branch gets the commits that were made on
-    /// top of it. Fails if others were made.
+    /// top of it. Fails if HEAD has commits that are not.
     fn return_to_branch(&self, git: &Git, branch: &str) -> Result<Option<String>, TreeError> {
         let reference = format!("refs/heads/{branch}");
         let found = git.check(["symbolic-ref", "--quiet", "HEAD"])?;
@@ -343,7 +352,7 @@ impl RunTrees {
                 note.push_str(&format!(", and has its commits up to {}", &head[..head.len().min(10)]));
             }
         } else if git.is_ancestor(&head, from)? || git.is_ancestor(&head, &self.integration_branch())? {
-            // Only looked at. Git refuses if that would overwrite what is not committed.
+            // An older commit was only checked out. Git refuses if that would overwrite what is not committed.
             git.check(["checkout", "--quiet", branch])?.ok_or_else(not_on_branch)?;
         } else {
             return Err(not_on_branch());
@@ -379,16 +388,24 @@ impl RunTrees {
 
     /// Fails if a file that git could not merge still has conflict markers.
     pub(super) fn check_markers(&self, git: &Git) -> Result<(), TreeError> {
-        let unmerged = git.run(["diff", "--name-only", "--diff-filter=U"])?;
-        let with_markers = unmerged.lines().filter(|file| {
-            let text = fs::read(git.dir().join(file)).unwrap_or_default();
-            text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"<<<<<<< "))
-        });
-        let files = with_markers.collect::<Vec<_>>().join(", ");
-        if files.is_empty() {
+        let unmerged = git.run(["diff", "--name-only", "--diff-filter=U", "-z"])?;
+        let mut with_markers = Vec::new();
+        for file in unmerged.split('\0').filter(|file| !file.is_empty()) {
+            let path = git.dir().join(file);
+            let text = match fs::read(&path) {
+                Ok(text) => text,
+                // Resolved by a deletion.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(TreeError::Io { path, source }),
+            };
+            if text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"<<<<<<< ")) {
+                with_markers.push(file);
+            }
+        }
+        if with_markers.is_empty() {
             return Ok(());
         }
-        Err(TreeError::Markers { tree: git.dir().to_owned(), files })
+        Err(TreeError::Markers { tree: git.dir().to_owned(), files: with_markers.join(", ") })
     }
 
     /// Removes the worktrees that are clean and whose commits the integration branch has, and their branches. Returns the
@@ -400,7 +417,7 @@ impl RunTrees {
             found.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
         };
         let trees = names(&self.options.dir);
-        // Of a killed engine: the worktree is gone, its branch may not be.
+        // An engine that was killed here may have removed a worktree and not its branch.
         let state = names(&self.options.dir.join("state"));
         let without_tree = state.iter().filter_map(|name| name.strip_suffix(BRANCH)?.strip_suffix('.'));
         let steps = trees.iter().map(String::as_str).chain(without_tree);
