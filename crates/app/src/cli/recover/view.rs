@@ -66,8 +66,9 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     };
     let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();
-    let worktrees =
-        worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
+    // Its branch has the work of the steps that are done.
+    let wanted = TreesWanted { continue_branch: true, ..TreesWanted::default() };
+    let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let options = RunOptions {
         location: RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) },

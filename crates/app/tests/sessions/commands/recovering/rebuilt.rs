@@ -37,6 +37,25 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
 }
 
 #[test]
+fn embedded_a_rebuilt_run_continues_the_branch_of_its_finished_steps() {
+    let scene = scene();
+    scene.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
+    scene.workflow_of(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
+    scene.plan(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
+    let running = scene.run(&[]).start();
+    scene.agent_log().wait_for_start("b#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    fs::remove_dir_all(scene.store()).unwrap();
+    scene.plan(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
+    let rebuilt = rebuild(&scene, &scene.view("trial")).run();
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.git(&["show", "main:b.txt"]), "work\n");
+}
+
+#[test]
 fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
