@@ -10,7 +10,7 @@ use crate::control;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
-use crate::workspace::{self, Workspace};
+use crate::workspace::{self, Workspace, worktrees};
 
 /// Resets the step and everything after it, and drives the run. A run with an engine is left alone.
 pub(crate) async fn start_again(
@@ -44,6 +44,7 @@ pub(crate) async fn start_again(
     }
     let options = engine_config.options(&journal.spec.options);
     engine::check_repository_here(workspace, store, run, &options)?;
+    let lease = worktrees::lease(workspace, store, journal.kind(), &journal.spec.options).await?;
     runner::request(&mut journal, workspace::person(), request, reason).await.map_err(
         |error| match error {
             RequestError::Refused(why) => {
@@ -52,5 +53,6 @@ pub(crate) async fn start_again(
             other => Failure::from(other),
         },
     )?;
+    drop(lease);
     engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await
 }

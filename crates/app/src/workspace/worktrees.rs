@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
+use protocol::issue::Issue;
 use protocol::run::RunStatus;
-use protocol::{Kind, RunId};
+use protocol::{Kind, Protocol as _, RunId};
 use runner::{RunAtRevision, RunOptions, Summary};
 use store::{AnyStore, Digest};
 use supervisor::git::{self, RunTrees, TreeError, WorktreeOptions};
@@ -70,16 +71,16 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// The right of a run to commit on its integration branch. Other runs are not leased a branch until it is dropped: the run is
-/// in the store then, and they find it there.
+/// The right of a run to commit on its integration branch. While it is held, no other run can lease a branch. It is dropped
+/// once the run is in the store, where others find it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lease {
     _lock: Option<File>,
 }
 
-/// Makes sure that only this run commits on its integration branch: no other run that works on it is unfinished. A run that is
-/// reopened would undo what a later run has committed there, so it is refused, too.
+/// Makes sure that only this run commits on its integration branch: no other run that works on it is unfinished.
+/// Reopening a run is also refused if a later run has used the branch, because it would undo that run's commits.
 pub(crate) async fn lease(
     workspace: &Workspace,
     store: &AnyStore,
@@ -103,7 +104,7 @@ pub(crate) async fn lease(
         };
         let other_repo = Path::new(&other.spec.options.location.repo_dir);
         if integration(&other.spec.options) == Some(branch) && engine::uses_local_dir_of(store, other_repo)? {
-            return Err(leased(&row.run, branch, is_over));
+            return Err(leased(kind, &row.run, branch, is_over));
         }
     }
     Ok(Lease { _lock: Some(lock) })
@@ -128,16 +129,23 @@ fn integration(options: &RunOptions) -> Option<&str> {
     options.worktrees.as_ref()?.integration.as_deref()
 }
 
-fn leased(other: &RunId, branch: &str, is_over: bool) -> Failure {
+fn leased(kind: &dyn Kind, other: &RunId, branch: &str, is_over: bool) -> Failure {
     if is_over {
-        let what = format!("run `{other}` has continued branch `{branch}` since");
-        return Failure::new(Exit::Refused, what)
-            .hint("start a new run with `--continue` to work on the branch as it is now")
-            .hint(format_args!("run `callboard rm {other}` first if its work is not needed"));
+        let what = format!("run `{other}` has worked on branch `{branch}` since");
+        let failure = Failure::new(Exit::Refused, what);
+        let failure = match kind.info().name {
+            Issue::NAME => {
+                failure.hint("start a new run with `--continue` to work on the branch as it is now")
+            }
+            _ => failure,
+        };
+        return failure.hint(format_args!("run `callboard rm {other}` first if its work is not needed"));
     }
     Failure::new(Exit::Refused, format!("branch `{branch}` belongs to run `{other}`, which is not finished"))
         .hint(format_args!("run `callboard resume {other}` to continue it"))
-        .hint(format_args!("run `callboard stop {other}` to end it"))
+        .hint(format_args!(
+            "run `callboard stop {other}` to end it, and `callboard rm {other}` if it could still be resumed"
+        ))
 }
 
 /// Returns the path of the run's own worktree.

@@ -94,3 +94,27 @@ fn a_run_without_a_worktree_does_not_get_one_when_it_starts_again() {
     assert_eq!(again.code, 3, "{}", again.transcript());
     assert!(again.stderr.contains("was started without `--git-worktree`"), "{}", again.transcript());
 }
+
+#[test]
+fn a_run_does_not_start_again_on_a_branch_that_a_later_run_has_used() {
+    let scene = repository();
+    let flags = ["--git-worktree", "--git-worktree-branch", "feature"];
+    assert_eq!(scene.run(&flags).run().code, 0);
+    scene.git(&["branch", "--move", "feature", "earlier"]);
+    let later = scene.with_agent(&[&["run", "wf.yaml", "--run-id", "later"][..], &flags].concat()).run();
+    assert_eq!(later.code, 0, "{}", later.transcript());
+    let commit = scene.git(&["rev-parse", "feature"]);
+    for again in [
+        &["run", "wf.yaml", "--run-id", "trial", "--start-at-step", "code"][..],
+        &["retry", "trial", "--from", "code"],
+    ] {
+        let again = scene.callboard(again).run();
+        assert_eq!(again.code, 3, "{}", again.transcript());
+        assert!(
+            again.stderr.contains("run `later` has worked on branch `feature` since"),
+            "{}",
+            again.stderr
+        );
+    }
+    assert_eq!(scene.git(&["rev-parse", "feature"]), commit);
+}

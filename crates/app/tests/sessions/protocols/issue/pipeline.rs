@@ -257,7 +257,7 @@ fn a_branch_belongs_to_one_run_at_a_time() {
     assert_eq!(continued.code, 0, "{}", continued.transcript());
     let refused = issue.scene.callboard(&["retry", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert!(refused.stderr.contains("run `second` has continued branch"), "{}", refused.transcript());
+    assert!(refused.stderr.contains("run `second` has worked on branch"), "{}", refused.transcript());
     assert_eq!(issue.commits(), ["fix: The light is off"]);
 }
 
