@@ -21,8 +21,8 @@ use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: time, author, input and decision of every entry
 ///
-/// With --full, each attempt is shown with its prompt, its report and where it came from (or the last lines of its output if
-/// no report was accepted), and the decision on it.
+/// With --full, shows of each attempt its prompt, its report and the source of the report (or the last lines of its output if
+/// no report was accepted), and the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
@@ -304,7 +304,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The attempts that an entry starts, and what works in their turns.
+/// The attempts that an entry starts, and the kind of their steps.
 fn started(entry: &Entry) -> impl Iterator<Item = (AttemptId, StepKind)> {
     entry.changes.iter().filter_map(|change| match change {
         Change::Started { attempt, kind, .. } => Some((attempt.clone(), *kind)),

@@ -39,15 +39,15 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard recover cycle-v1-20260122T100000-abc123
   callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
-    /// Restore this cycle: its files from the store, or else the run from its files
-    #[arg(conflicts_with_all = ["from", "from_view", "dry_run"])]
+    /// Restore this cycle: its files if the store has the run, otherwise the run from its files
+    #[arg(conflicts_with_all = ["from", "from_view", "dry_run", "json"])]
     cycle: Option<String>,
 
     /// Print what would happen, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Restore the runs of this database, an emergency copy or a backup
+    /// Restore the runs of this database: a backup, or the copy that an engine has saved when its store disappeared
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    crate::control::refuse_agents_without_run("recover the store")?;
+    crate::control::refuse_agents_unrecorded("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
     let workspace = Workspace::find(&arguments.place, flags)?;
     if let Some(cycle) = &arguments.cycle {

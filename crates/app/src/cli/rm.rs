@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_without_run("remove a run")?;
+    control::refuse_agents_unrecorded("remove a run")?;
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let store = workspace.store_with(&arguments.run).await?;

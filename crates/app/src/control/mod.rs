@@ -260,8 +260,8 @@ pub(crate) async fn refuse_agents(
     Err(inside_attempt(format_args!("{action} run `{}`", journal.run), &attempt))
 }
 
-/// Refuses a command from inside an attempt that concerns no run, so there is no journal to record it in.
-pub(crate) fn refuse_agents_without_run(action: &str) -> Result<(), Failure> {
+/// Refuses a command from inside an attempt, without an entry in a journal.
+pub(crate) fn refuse_agents_unrecorded(action: &str) -> Result<(), Failure> {
     match enclosing_attempt()? {
         None => Ok(()),
         Some(attempt) => Err(inside_attempt(action, &attempt)),

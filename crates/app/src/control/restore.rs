@@ -20,9 +20,10 @@ pub(crate) async fn restore(
 ) -> Result<bool, Failure> {
     match Journal::load(store, &workspace.clock, workspace.kinds, run).await {
         Err(LoadError::Corrupted { .. }) => {
-            control::refuse_agents_without_run("recover a run")?;
+            control::refuse_agents_unrecorded("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
+            // To take the lock is to load the run, which restores its document.
             let engine = Engine::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)

@@ -1,6 +1,6 @@
 //! Texts for agents: templates with named placeholders, and fences around text that is not ours.
 //!
-//! A template is filled in one pass, so that a value cannot contain a placeholder. A value that agents or strangers wrote is
+//! A template is filled in one pass, so a placeholder inside of a value is not filled. A value that agents or strangers wrote is
 //! [`fenced`], so that it cannot end its block and pass for an instruction.
 
 use crate::closest;
@@ -8,7 +8,7 @@ use crate::closest;
 /// The built-in prompt of one role of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptTemplate {
-    /// The agent; a file of this name in the repository replaces the template.
+    /// The file `.agents/prompts/<protocol>/<role>.md` of the repository replaces the template.
     pub role: &'static str,
     pub text: &'static str,
     /// The names that `{{name}}` may have.

@@ -20,19 +20,19 @@ pub struct State {
     pub iteration: u32,
     pub max_iterations: u32,
     pub stage: Stage,
-    /// The overlapping steps that have ended in this iteration, successful or not.
+    /// The steps beside the phases ([`Overlap::On`]) that have ended in this iteration, successful or not.
     pub aside: BTreeSet<Step>,
     /// The tasks that are coded in steps of their own.
     pub tasks: BTreeMap<StepId, Task>,
     /// The steps that were asked twice in this iteration.
     pub repeated: BTreeSet<Step>,
-    /// What a phase still waits for, or has not taken up yet.
+    /// Decisions and blockers that are unanswered, or answered and not yet used by the phase that needs them.
     pub items: BTreeMap<Item, ItemState>,
     /// How many decisions and blockers there were.
     pub decisions: u32,
     pub blockers: u32,
     pub findings: BTreeSet<Finding>,
-    /// `cd` has bugs to fix in this iteration, so one step does all of its work.
+    /// `cd` has bugs to fix in this iteration, so its work is not split into tasks.
     pub has_bugs: bool,
     /// Extensions that wait for an iteration.
     pub extensions: u32,
@@ -161,7 +161,7 @@ impl State {
         !self.findings.is_empty() || !self.items.is_empty()
     }
 
-    /// Returns the item that a report raises, if it is the next of its kind.
+    /// Returns the item that a report raises, with the next number of its kind.
     pub(super) fn next_item(&self, raised: Raised) -> Item {
         match raised.kind {
             RaisedKind::Decision => Item::Decision(self.decisions + 1),
@@ -229,8 +229,8 @@ impl State {
         askable
     }
 
-    /// Returns the step that has failed: the one without attempts left, or the first that a stop has ended. A retry of it
-    /// continues all of them.
+    /// Returns the step that has failed: the one without attempts left, or, after a stop, the first that was to work. A retry
+    /// of it continues every stopped step.
     pub(super) fn failed_step(&self, definition: &Definition) -> Option<Step> {
         match self.end.as_ref()? {
             End::Failed(step) => Some(step.clone()),

@@ -2,9 +2,10 @@
 //!
 //! A run is one subject of the stream `callboard-journal`. A commit is one message on that subject: it holds the entry, the
 //! parts, the outbox items and the acknowledgements, and is published with the expected last sequence of the subject. Every
-//! message also carries the run's head, so that the last message alone gives its position.
+//! message also carries the run's summary and last revisions, so that the last message alone gives its position.
 //!
-//! The document of a `peer` run is also an entry of a KV bucket, which any NATS client can read and write.
+//! The document of a `peer` run is an entry of a KV bucket, which any NATS client can read and write. That entry is the
+//! commit, and the message of the journal is its copy.
 //!
 //! * [`connection`]: settings, the streams of a store, timeouts, retries and outages
 //! * [`journal`]: the messages of a run: format, commits, reads, watches

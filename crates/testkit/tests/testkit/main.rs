@@ -1,4 +1,4 @@
-//! The protocols, explored, and the scripts of the project.
+//! Explores the protocols, and tests the scripts of the project.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -62,7 +62,7 @@ async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) 
     }
 }
 
-/// Returns the run that has this definition: the run itself, or a new one if the changes are accepted.
+/// Returns the run if its definition is unchanged, otherwise a new run with the new definition, if changes are accepted.
 pub(in crate::cli) async fn version(
     workspace: &Workspace,
     store: &AnyStore,
@@ -106,7 +106,7 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
     })
 }
 
-/// Returns the newest run directory that has a state file, by its name. The store does not know it.
+/// Returns the name of the newest directory in `.agents/runs` that has a state file and is not a run of the store.
 fn foreign_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
     let entries = std::fs::read_dir(repo.join(".agents/runs")).ok()?.flatten();
     let written = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! What is wrong with servers and streams that can still be used.
+//! Problems of servers and streams that do not keep the store from opening.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub enum NatsWarning {
     OldServer { version: String },
     /// The stream has fewer replicas than configured. A single server cannot have more than one.
     FewerReplicas { stream: String, wanted: usize, found: usize, single_server: bool },
-    /// The maximum age of the lease stream differs from the configured lease, and wins.
+    /// The maximum age of the lease stream differs from the configured lease. That of the stream is used.
     LeaseDiffers { stream: String, wanted: Duration, found: Duration },
     /// A setting differs from what we would create. The stream is used as it is.
     ConfigDiffers { stream: String, setting: &'static str, found: String },
