@@ -9,9 +9,17 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-/// Replaces the content of `path` by a rename. Does not sync: a power failure interrupts the attempt in any case.
+/// Replaces a file of an attempt by a rename. Does not sync: a power failure interrupts the attempt in any case.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_temporary(path, bytes)?.persist(path)?;
+    Ok(())
+}
+
+/// Replaces a file that is read after a power failure, too: without the sync it could be empty.
+pub fn replace_synced_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = write_temporary(path, bytes)?;
+    temp.as_file().sync_all()?;
+    temp.persist(path)?;
     Ok(())
 }
 
@@ -30,6 +38,7 @@ pub fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(mode) = mode {
         temp.as_file().set_permissions(mode)?;
     }
+    temp.as_file().sync_all()?;
     temp.persist(path)?;
     Ok(())
 }

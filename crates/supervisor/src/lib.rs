@@ -36,7 +36,7 @@ pub mod shim;
 #[cfg(target_os = "linux")]
 use linux as os;
 
-pub use atomic_file::{replace_file, replace_link, replace_shared_file};
+pub use atomic_file::{replace_file, replace_link, replace_shared_file, replace_synced_file};
 pub use attempt::{
     AttachError, AttemptDir, AttemptEnd, AttemptHandle, ClaimError, EndReason, ExitRecord, ExitStatus,
     HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, Voided, is_full_disk,

@@ -54,7 +54,7 @@ impl Files {
 }
 
 fn write(path: &Path, content: &Value) -> Result<(), String> {
-    supervisor::replace_file(path, format!("{content:#}\n").as_bytes())
+    supervisor::replace_synced_file(path, format!("{content:#}\n").as_bytes())
         .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 

@@ -12,7 +12,7 @@ use protocol::brief::Worktree;
 
 use super::trees::Tree;
 use super::{Git, RunTrees, TreeError};
-use crate::atomic_file::replace_file;
+use crate::atomic_file::replace_synced_file;
 use crate::attempt::copies;
 
 impl RunTrees {
@@ -30,7 +30,7 @@ impl RunTrees {
         let list = self.list_dir(worktree.into());
         let paths = serde_json::to_vec(paths).expect("BUG: paths are plain data");
         fs::create_dir_all(&list)
-            .and_then(|()| replace_file(&list.join(attempt.to_string()), &paths))
+            .and_then(|()| replace_synced_file(&list.join(attempt.to_string()), &paths))
             .map_err(io_error(&list))
     }
 

@@ -9,7 +9,7 @@ use super::merge::EFFECT;
 use super::tree_hash::stored_tree;
 use super::trees::Tree;
 use super::{Git, GitError, RunTrees, TreeError};
-use crate::atomic_file::replace_file;
+use crate::atomic_file::replace_synced_file;
 
 /// What a run's work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl RunTrees {
         if self.repo_git().run(["cat-file", "-e", tree]).is_ok() {
             return_to(&Git::locked(&self.tree_path(Tree::Integration), &lock), tree)?;
         }
-        replace_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
+        replace_synced_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays

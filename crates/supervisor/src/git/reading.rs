@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::publish::return_to;
 use super::tree_hash::stored_tree;
 use super::{Git, RunTrees, TreeError};
-use crate::atomic_file::replace_file;
+use crate::atomic_file::replace_synced_file;
 
 /// A worktree before it was read.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl RunTrees {
         }
         let git = Git::locked(&self.tree_path(tree), &lock);
         let kept = serde_json::to_vec(&self.found(&git, worktree)?).expect("BUG: it is plain data");
-        replace_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
+        replace_synced_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
     }
 
     /// Returns the worktree to what it was at the last [`Self::keep_work`]: what attempts have left since that only read is

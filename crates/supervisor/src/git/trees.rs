@@ -12,7 +12,7 @@ use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
 use super::{Git, GitError, TreeLock};
-use crate::atomic_file::replace_file;
+use crate::atomic_file::replace_synced_file;
 use crate::checks::{CheckError, Stop, Waited, wait_for_leader};
 
 /// The suffix of the file that remembers the branch of a worktree that is being removed, until the branch is removed, too.
@@ -446,7 +446,8 @@ impl RunTrees {
         let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
         if let (Tree::Step(_), Some(branch)) = (tree, branch) {
             let file = self.state_file(tree, BRANCH);
-            replace_file(&file, branch.as_bytes()).map_err(|source| TreeError::Io { path: file, source })?;
+            replace_synced_file(&file, branch.as_bytes())
+                .map_err(|source| TreeError::Io { path: file, source })?;
         }
         repo.check(["worktree", "unlock", &text])?;
         repo.run(["worktree", "remove", &text])?;
