@@ -48,8 +48,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
 
-    /// Start the newest run of this workflow again, at this step; --run-id names another run
-    #[arg(long, value_name = "STEP")]
+    /// Start the newest run of this workflow again, at this step; with --run-id, that run instead of the newest
+    #[arg(long, value_name = "STEP", conflicts_with_all = ["rehearse", "detach"])]
     start_at_step: Option<String>,
 
     /// With --start-at-step: if the workflow or a prompt has changed, show how, and continue in a new run with the new version

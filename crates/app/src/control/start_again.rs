@@ -12,7 +12,7 @@ use crate::failure::{Code, Exit, Failure};
 use crate::present;
 use crate::workspace::{self, Workspace, worktrees};
 
-/// Resets the step and everything after it, and drives the run. A run with an engine is left alone.
+/// Resets the step and everything after it, and drives the run. Refused if the run has an engine.
 pub(crate) async fn start_again(
     workspace: &Workspace,
     store: &AnyStore,
@@ -29,12 +29,15 @@ pub(crate) async fn start_again(
         let what = format!("a `{protocol}` run cannot start again at a step");
         return Err(Failure::new(Exit::Refused, what)
             .while_doing(action)
+            .code(Code::Refused)
             .hint(journal.machine().after_failure(run)));
     }
     let step = present::step(run, journal.machine(), step)?;
     let request = serde_json::to_value(steps::Request::StartAt(step)).expect("BUG: a request is plain data");
     let request = Request::Protocol(request);
     control::refuse_agents(&mut journal, "start again", &request).await?;
+    engine::require_role_names_in(&engine_config, &journal)?;
+    engine::refuse_other_agents(&engine_config.overrides, &journal)?;
     if let Some(holder) = control::engine_of(store, run).await? {
         let what =
             format!("run `{run}` is running: its engine is process {} on `{}`", holder.pid, holder.host);

@@ -175,6 +175,21 @@ fn require_known(roles: &BTreeMap<String, Role>, known: BTreeSet<&str>) -> Resul
         .hint(hint))
 }
 
+/// Refuses other agents for a rehearsal.
+pub(crate) fn refuse_other_agents(overrides: &Overrides, journal: &Journal) -> Result<(), Failure> {
+    let profile = journal.spec.options.profile.as_ref();
+    let is_rehearsal = profile.is_some_and(|profile| profile.adapter.is_rehearsal());
+    if !is_rehearsal || (overrides.profile.is_none() && overrides.roles.is_empty()) {
+        return Ok(());
+    }
+    let info = journal.kind().info();
+    let what = format!("cannot use another agent for run `{}`: it is a rehearsal", journal.run);
+    Err(Failure::new(Exit::Refused, what).hint(format_args!(
+        "run `{}` with the same {} to start a real run",
+        info.opened_by, info.opened_with
+    )))
+}
+
 /// Drives a run until it is stopped or finished, and prints the result.
 pub(crate) async fn drive(
     workspace: &Workspace,
@@ -188,26 +203,16 @@ pub(crate) async fn drive(
     output::ignore_write_errors();
     let progress = Progress::new(workspace, run, args.json);
     let mut observer = EngineObserver { progress, notifier: Notifier::new(workspace, store) };
-    let overrides = &engine_config.overrides;
-    let has_other_profile = overrides.profile.is_some() || !overrides.roles.is_empty();
+    let overrides = engine_config.overrides.clone();
     let mut engine_config = with_local_dir(engine_config, store)?;
     engine_config.overrides.exit_when_waiting = args.exit_when_waiting;
     let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut observer).await;
     let engine = engine?;
-    let is_rehearsal =
-        engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
-    let info = engine.journal().kind().info();
-    if is_rehearsal && has_other_profile {
+    if let Err(failure) = refuse_other_agents(&overrides, engine.journal()) {
         engine.release().await;
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("cannot use another agent for run `{run}`: it is a rehearsal"),
-        )
-        .hint(format_args!(
-            "run `{}` with the same {} to start a real run",
-            info.opened_by, info.opened_with
-        )));
+        return Err(failure);
     }
+    let info = engine.journal().kind().info();
     let options = engine.journal().spec.options.clone();
     let after_failure = engine.journal().machine().after_failure(run);
     let had_succeeded = engine.journal().state.run.status == RunStatus::Finished(Outcome::Succeeded);

@@ -145,3 +145,22 @@ fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
     assert_eq!(at("test").code, 0);
     assert_eq!(scene.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
 }
+
+#[test]
+fn a_flag_that_cannot_take_effect_is_refused_before_anything_is_recorded() {
+    let scene = finished();
+    let entries = scene.journal("trial").len();
+    let start_at = ["run", "wf.yaml", "--start-at-step", "code"];
+    let from = ["retry", "trial", "--from", "code"];
+    for (command, flags, code) in [
+        (&start_at[..], &["--rehearse"][..], 2),
+        (&start_at, &["--detach"], 2),
+        (&start_at, &["--model", "coed=large"], 2),
+        (&from, &["--model", "coed=large"], 2),
+        (&from, &["--wrapper", "/bin/true"], 3),
+    ] {
+        let refused = scene.callboard(&[command, flags].concat()).run();
+        assert_eq!(refused.code, code, "{}", refused.transcript());
+    }
+    assert_eq!(scene.journal("trial").len(), entries);
+}
