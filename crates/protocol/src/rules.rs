@@ -60,7 +60,8 @@ pub enum Next<S = StepId> {
 /// A transition that a protocol makes without an event, once certain steps have no attempt alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deferred<C = Value, S = StepId> {
-    /// Steps that must have no attempt alive. None of them starts until then, and queued ones then lose their turn.
+    /// Steps that must have no attempt alive. None of them starts until the transition is made. Those still queued are then taken
+    /// off the queue.
     pub quiet: BTreeSet<S>,
     pub then: Move<C, S>,
 }
@@ -221,7 +222,7 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 /// Steps may appear during a run: functions about a step take the state, too. The state contains ids and edges; names and
 /// prose are in the document.
 ///
-/// A function with a body is about something that a protocol may lack; the body is that of a protocol that lacks it.
+/// The default bodies suit a protocol that lacks what they are about.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
@@ -260,8 +261,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
         state: &Self::State,
         event: Event<Self::Step, Self::Verdict>,
     ) -> Move<Self::Change, Self::Step>;
-    /// Decides about a request that only this protocol has. `outcome` is that of a finished run: the run is reopened if the
-    /// move queues steps.
+    /// Decides about a request that only this protocol has. `outcome` is `Some` if the run has finished. It is
+    /// then reopened if the move queues steps.
     fn consider(
         definition: &Self::Definition,
         state: &Self::State,
@@ -468,12 +469,12 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
     /// Returns the files that show the document, at the paths that the format specifies. They are written together.
     fn views(document: &Self::Document) -> Vec<View>;
-    /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
+    /// Returns the path of the file that shows the report of a step's latest attempt, if the format has one.
     fn report_path(_document: &Self::Document, _step: &Self::Step) -> Option<String> {
         None
     }
-    /// Returns whether the file at [`report_path`](Self::report_path) shows this report. A report about the step that is not
-    /// its own, such as that of a check, stays in the journal.
+    /// Returns whether the file at [`report_path`](Self::report_path) shows this report. A report that something
+    /// else made about the step, such as a check, is kept in the journal only.
     fn shows_report(_definition: &Self::Definition, _step: &Self::Step, _report: &Report) -> bool {
         true
     }

@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     #[arg(long = "instruction", value_name = "INSTRUCTION", id = "named", conflicts_with = "continues")]
     named: Option<String>,
 
-    /// Continue the last incomplete cycle, of the spec or of all
+    /// Continue the last incomplete cycle; with --spec, of that spec
     #[arg(
         long = "continue",
         id = "continues",

@@ -17,7 +17,7 @@ pub(crate) struct DoctorContext {
     pub(crate) repo: PathBuf,
     pub(crate) repository: Result<Option<Repository>, Failure>,
     pub(crate) config: Result<Config, ConfigErrors>,
-    /// The directory of the embedded store, or the local directory of a store on NATS.
+    /// The directory of the embedded store, or the local directory of a store on NATS, once it is connected.
     pub(crate) location: Result<Location, Failure>,
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
@@ -91,14 +91,19 @@ impl DoctorContext {
     }
 }
 
-/// Locates the store by `--store` alone, because the configuration could not be read. Does not repeat an address: it may
-/// contain a password.
+/// Locates the store by `--store` alone, because the configuration could not be read. The error does not quote
+/// an address, which may contain a password.
 fn location_from_flag(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
     match store.map(|store| StoreAddress::read(store.as_os_str())) {
         Some(Ok(StoreAddress::Nats(_)) | Err(_)) => {
             Err(Failure::usage("cannot connect to the servers: the configuration has errors")
                 .hint("correct the configuration, then run the same command again"))
         }
-        Some(Ok(StoreAddress::Directory(_))) | None => Ok(Location::find(repo, store.map(Path::to_owned))?),
+        Some(Ok(StoreAddress::Directory(_))) | None => {
+            let store = store.map(std::path::absolute).transpose().map_err(|error| {
+                Failure::usage("cannot determine the current directory").because(Some(&error))
+            })?;
+            Ok(Location::find(repo, store)?)
+        }
     }
 }

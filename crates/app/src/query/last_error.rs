@@ -14,20 +14,20 @@ use super::RunHandle;
 #[derive(Debug, Serialize)]
 pub(crate) struct LastError {
     pub(crate) attempt: AttemptId,
-    /// What worked in its turn.
+    /// Whether an agent, a command, a person or the engine did the work.
     #[serde(skip_serializing_if = "StepKind::is_agent")]
     pub(crate) kind: StepKind,
     pub(crate) at: Stamp,
     pub(crate) revision: Revision,
     pub(crate) error: String,
-    /// The host with its logs, if it is not this one.
+    /// The host that has its logs, if they are not here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<String>,
     /// Its log or directory; `None` if it was removed or is on another host.
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Returns the last attempt that failed up to this revision. A stopped attempt did not fail.
+/// Returns the last attempt that failed up to this revision. A stopped attempt did not fail; an interrupted one did.
 pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History) -> Option<LastError> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;

@@ -247,7 +247,7 @@ fn auto_takes_the_recommended_option_and_says_so() {
     assert_eq!(decision.kind, StatusKind::Succeeded, "it has no turn, and does not wait");
 }
 
-/// It had to invent what it could not know, or its attempts ran out and the blocker was lost.
+/// Before, it needed a whole report: it invented one, or its attempts ran out and the blocker was lost.
 #[test]
 fn a_blocked_agent_reports_its_blocker_alone() {
     for status in ["COMPLETED", "FAILED"] {
@@ -283,8 +283,8 @@ fn a_blocker_asks_its_agent_again_after_the_answer() {
     assert_eq!(driver.live(), ["ep"]);
 }
 
-/// What agents find, people answer and users add reaches an agent through an entry of the log that is for it. The task has the
-/// extensions, too, and every agent is given the task.
+/// Findings, answers and extensions reach an agent through an entry of the feedback log that is for it. The extensions are also in
+/// the task, which every agent is given.
 #[test]
 fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
     const SECRETS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
@@ -334,7 +334,7 @@ fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
     let task = |id: &str, needs: &[&str], file: &str| json!({ "id": id, "description": "do it", "depends_on": needs, "files": [file] });
     let tasks = [task("A", &[], "a/**"), task("B", &[], "b"), task("C", &["A"], "c"), task("D", &[], "a/x")];
     driver.report("ep", json!({ "tasks": tasks }));
-    assert_eq!(driver.live(), ["cd.A", "cd.B"], "D changes files of A, C depends on it");
+    assert_eq!(driver.live(), ["cd.A", "cd.B"], "D changes files of A, and C depends on A");
     driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
     assert_eq!(driver.live(), ["cd.A.merge", "cd.B"]);
     assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::InProgress);

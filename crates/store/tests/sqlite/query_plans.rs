@@ -14,7 +14,7 @@ fn statements() -> Vec<&'static str> {
     after.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// The full scans that are allowed: the list of all runs, and the temporary tables of one document's paths.
+/// The full scans that are allowed: the list of all runs, and the two small tables of the query for the parts of a document.
 const ALLOWED_SCANS: [&str; 3] = ["SCAN runs", "SCAN paths", "SCAN this"];
 
 #[test]

@@ -23,7 +23,7 @@ use crate::workspace::{self, Workspace, definition, prompts, view_paths};
 /// The usual name of a store's directory.
 const DIRECTORY: &str = "coordination";
 
-/// The member of a store that has the branches in git.
+/// The member under which [`Import::with_branches`] adds what git has on the branches.
 const BRANCHES: &str = "branches";
 
 /// Returns the directory of the store that a path names: the directory itself, one below it, or that of one of its files.
@@ -200,7 +200,7 @@ impl Import<'_> {
     }
 
     /// Returns the store with what git has on the branches of its groups. A branch without commits is left out: its work
-    /// may be merged.
+    /// may have been merged already.
     fn with_branches(&self, spec: &RunSpec) -> Result<Value, Failure> {
         let mut document = self.document.clone();
         let Some(trees) = spec.options.trees() else { return Ok(document) };
@@ -220,7 +220,7 @@ impl Import<'_> {
         Ok(document)
     }
 
-    /// Returns the run of the store that has this session: its views are the files, or it was made from them.
+    /// Returns the run of our own store that has this session: it wrote these files, or was imported from them.
     async fn writer(&self, store: &AnyStore) -> Result<Option<RunId>, Failure> {
         let Some(session) = &self.survey.session_id else { return Ok(None) };
         let (workspace, repo_dir) = (self.workspace, self.workspace.repo_dir()?);
@@ -271,7 +271,8 @@ impl Import<'_> {
             timeout: None,
             prompts: prompts::read(&workspace.repo, KindOf::<Team>::STATIC.info())?,
         };
-        let worktrees = worktrees::options(workspace, &self.run, TreesWanted::default())?;
+        let wanted = TreesWanted { name_flag: Some("--as"), ..TreesWanted::default() };
+        let worktrees = worktrees::options(workspace, &self.run, wanted)?;
         let options = RunOptions {
             location: RunLocation {
                 worktree: Some(worktrees::path(workspace, &self.run, &worktrees)?),

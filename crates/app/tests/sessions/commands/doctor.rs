@@ -322,6 +322,16 @@ fn another_users_store_is_a_finding() {
 }
 
 #[test]
+fn with_a_broken_configuration_a_relative_store_is_in_the_current_directory() {
+    let scene = succeeded();
+    scene.write("callboard.toml", "job = 3\n");
+    let below = scene.repo().join("below");
+    fs::create_dir(&below).unwrap();
+    let session = scene.callboard(&["doctor", "--store", "data"]).current_dir(&below).run();
+    assert!(session.stdout.contains(below.join("data").to_str().unwrap()), "{}", session.transcript());
+}
+
+#[test]
 fn problems_of_the_configuration_and_missing_programs_are_findings() {
     let scene = succeeded();
     scene.write("callboard.toml", "job = 3\n");

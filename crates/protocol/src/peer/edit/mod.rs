@@ -131,7 +131,7 @@ impl AppliedPatch {
         let new = match patch.apply(&old) {
             Ok(new) => new,
             Err(error) => {
-                // A refusal says more than a missing field.
+                // If only the engine may write there, that is the better reason.
                 let field = error.pointer().map(ChangedField::at);
                 refuse_engine_fields(document, in_progress, field.as_slice())?;
                 return Err(error.into());
