@@ -1,7 +1,9 @@
 //! `callboard ls`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -206,6 +208,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// out: the engine may be about to make the directory.
 fn find_deleted_dirs(listed: &mut [ListedRun]) {
     let mut repos = BTreeMap::new();
+    let mut present = BTreeMap::new();
     for ListedRun { row, summary, engine, deleted_dir, .. } in listed {
         let Some(summary) = summary else { continue };
         if row.protocol != Steps::NAME || *engine == EnginePresence::Alive {
@@ -214,8 +217,26 @@ fn find_deleted_dirs(listed: &mut [ListedRun]) {
         if !*repos.entry(&summary.repo_dir).or_insert_with(|| Path::new(&summary.repo_dir).is_dir()) {
             continue;
         }
-        let location = RunLocation::new(row.run.clone(), summary.repo_dir.clone());
-        *deleted_dir = Some(location.run_dir()).filter(|directory| !Path::new(directory).exists());
+        let directory = RunLocation::new(row.run.clone(), summary.repo_dir.clone()).run_dir();
+        let Some((parent, name)) = directory.rsplit_once('/') else { continue };
+        // One look at the directory of all runs is faster than one at each of them.
+        let present = match present.get(parent) {
+            Some(present) => present,
+            None => present.entry(parent.to_owned()).or_insert(names(Path::new(parent))),
+        };
+        let is_deleted = !present.as_ref().is_none_or(|present| present.contains(OsStr::new(name)));
+        *deleted_dir = is_deleted.then_some(directory);
+    }
+}
+
+/// Returns the names in a directory; `None` if it cannot be read.
+fn names(directory: &Path) -> Option<HashSet<OsString>> {
+    match std::fs::read_dir(directory) {
+        Ok(entries) => {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().ok()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(HashSet::new()),
+        Err(_) => None,
     }
 }
 
