@@ -61,7 +61,7 @@ impl EngineLock {
 /// How long a process intends to hold the engine lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Tenure {
+pub enum LockPurpose {
     /// Until the run ends or waits: a second engine is refused at once.
     Engine,
     /// For one request: a second process waits for a short while.
@@ -73,7 +73,7 @@ pub enum Tenure {
 pub struct EngineHolder {
     pub pid: u32,
     pub host: String,
-    pub tenure: Tenure,
+    pub purpose: LockPurpose,
 }
 
 impl EngineHolder {

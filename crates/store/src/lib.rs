@@ -30,7 +30,7 @@ pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, WriteId, WrittenView,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
-pub use engine_lock::{EngineHolder, EngineLock, Tenure};
+pub use engine_lock::{EngineHolder, EngineLock, LockPurpose};
 pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 pub use external_write::{ExternalChange, ExternalWrite, Rewritten};
 pub use location::{LocateError, Location, Repository, repository};

@@ -9,7 +9,7 @@ use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
-use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, Tenure, Watch};
+use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, Watch};
 
 /// The body of a journal entry or a snapshot, with its revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,11 +161,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Never waits for another engine. The run need not exist yet, so that its creator can hold the lock from the first
     /// commit on. Each lock has a higher epoch than the one before.
     async fn lock_engine(&self, run: &RunId) -> Result<EngineLock, EngineLockError> {
-        self.lock_engine_for(run, Tenure::Engine).await
+        self.lock_engine_for(run, LockPurpose::Engine).await
     }
 
-    /// Takes the engine lock for a [`Tenure`]. Waits a short while if a one-shot holds it.
-    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError>;
+    /// Takes the engine lock for a [`LockPurpose`]. Waits a short while if a one-shot holds it.
+    async fn lock_engine_for(&self, run: &RunId, purpose: LockPurpose)
+    -> Result<EngineLock, EngineLockError>;
 
     /// Returns the holder of the engine lock, or `None` if it is free.
     async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError>;

@@ -1,8 +1,8 @@
 //! For tests only: real repositories, a scripted agent, the real binary, and ways to wait for what they do.
 //!
-//! Nothing here replaces code of ours. A [`Scene`] is a git repository with a scripted agent beside it. Tests run the
+//! Nothing here replaces code of ours. A [`TestEnv`] is a git repository with a scripted agent beside it. Tests run the
 //! built `callboard` in it and check what a user can see: exit code, output, files, the journal. Only the
-//! [agent log](Scene::agent_log) is invisible to users: the agent records in it what really ran.
+//! [agent log](TestEnv::agent_log) is invisible to users: the agent records in it what really ran.
 //!
 //! Waiting means blocking on an event (a pipe, a pidfd, inotify). The only clock is a deadline, after which a test fails
 //! instead of hanging. Helpers panic with what went wrong, which fails the test.
@@ -20,18 +20,18 @@ pub mod items;
 pub mod nats;
 mod process;
 mod sandbox;
-mod scene;
 mod team_files;
+mod test_env;
 pub mod torture;
 mod view_reader;
 mod wait;
 
 pub use process::{Orphan, ProcessHandle, UnrelatedProcess, expect_no_orphans, orphans, wait_until_stopped};
 pub use sandbox::{Disk, Isolation, isolated};
-pub use scene::{
-    AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Scene, Session, TempStore, first_to_end,
+pub use team_files::TeamSchemas;
+pub use test_env::{
+    AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Session, TempStore, TestEnv, first_to_end,
     last_error, on_nats, redact, status,
 };
-pub use team_files::TeamSchemas;
 pub use view_reader::{ReadStats, ViewReader};
 pub use wait::{DEADLINE, until};

@@ -103,7 +103,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&exclusive) } else { None };
+    let unfinished =
+        if damage == [Damage::Missing] { Backup::of_interrupted_recovery(&exclusive) } else { None };
     let is_intact = damage.is_empty();
     if !report.was_missing {
         report.damage.extend(damage.iter().map(Damage::to_string));

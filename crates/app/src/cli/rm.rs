@@ -6,7 +6,7 @@ use std::path::Path;
 
 use protocol::run::RunStatus;
 use runner::Journal;
-use store::{AnyStore, EngineLockError, Tenure};
+use store::{AnyStore, EngineLockError, LockPurpose};
 
 use super::block_on;
 use crate::config::Flags;
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Err(workspace.no_such_run(run.as_str()));
         }
         let action = format!("cannot remove run `{run}`");
-        let lock = match store.lock_engine_for(&run, Tenure::OneShot).await {
+        let lock = match store.lock_engine_for(&run, LockPurpose::OneShot).await {
             Err(error @ EngineLockError::Held { .. }) => {
                 return Err(Failure::from_error(Exit::Refused, &error)
                     .while_doing(action)

@@ -14,7 +14,7 @@ use std::time::Duration;
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
 use runner::{Engine, EngineError, EngineExit, EngineRequest, Journal, Overrides};
-use store::{AnyStore, EngineHolder, EngineLockError, Tenure};
+use store::{AnyStore, EngineHolder, EngineLockError, LockPurpose};
 
 use crate::engine;
 use crate::engine::process;
@@ -52,7 +52,7 @@ impl ControlRequest {
     ) -> Result<HandledBy, Failure> {
         let mut journal = workspace.load(store, run).await?;
         refuse_agents(&mut journal, &self.action, &self.request).await?;
-        match lock_engine(workspace, store, run, Tenure::OneShot, &mut ()).await? {
+        match lock_engine(workspace, store, run, LockPurpose::OneShot, &mut ()).await? {
             LockOutcome::Acquired(engine) => {
                 let handled = engine.handle(self.engine_request()).await;
                 handled.map_err(|error| self.failed(run, error.into()))?;
@@ -90,21 +90,22 @@ impl ControlRequest {
                     return Ok(());
                 }
             }
-            let (pid, stopped) = match lock_engine(workspace, store, run, Tenure::Engine, &mut ()).await? {
-                LockOutcome::Acquired(engine) => {
-                    let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
-                    return match engine.drive(self.engine_request(), interrupts).await {
-                        // The request was accepted before, and the run has ended since.
-                        Err(EngineError::Refused(_)) if is_committed => Ok(()),
-                        Ok(EngineExit::Remote) => {
-                            Err(self.failed(run, attempts_on_other_hosts(workspace, store, run).await?))
-                        }
-                        Ok(_) => learnings::add_if_ended(workspace, store, &journal).await,
-                        Err(error) => Err(self.failed(run, error.into())),
-                    };
-                }
-                LockOutcome::HeldBy { pid, stopped, .. } => (pid, stopped),
-            };
+            let (pid, stopped) =
+                match lock_engine(workspace, store, run, LockPurpose::Engine, &mut ()).await? {
+                    LockOutcome::Acquired(engine) => {
+                        let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
+                        return match engine.drive(self.engine_request(), interrupts).await {
+                            // The request was accepted before, and the run has ended since.
+                            Err(EngineError::Refused(_)) if is_committed => Ok(()),
+                            Ok(EngineExit::Remote) => {
+                                Err(self.failed(run, attempts_on_other_hosts(workspace, store, run).await?))
+                            }
+                            Ok(_) => learnings::add_if_ended(workspace, store, &journal).await,
+                            Err(error) => Err(self.failed(run, error.into())),
+                        };
+                    }
+                    LockOutcome::HeldBy { pid, stopped, .. } => (pid, stopped),
+                };
             if !is_committed {
                 self.commit(&mut journal).await?;
                 is_committed = true;
@@ -185,12 +186,12 @@ async fn lock_engine<'a>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
-    tenure: Tenure,
+    purpose: LockPurpose,
     observer: &'a mut (),
 ) -> Result<LockOutcome<'a>, Failure> {
     let engine_config =
         engine::with_store_root(engine::engine_config(workspace, Overrides::default())?, store);
-    match Engine::lock(store, engine_config, run, tenure, observer).await {
+    match Engine::lock(store, engine_config, run, purpose, observer).await {
         Ok(engine) => match engine::check_local_dir(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(LockOutcome::Acquired(Box::new(engine))),
             Err(failure) => {
@@ -294,5 +295,5 @@ pub(crate) fn note_who_continues(run: &RunId, handled_by: &HandledBy) {
 
 /// Returns the engine of a run. A command that holds the lock for one request is not an engine.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
-    Ok(store.engine_holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
+    Ok(store.engine_holder(run).await?.filter(|holder| holder.purpose == LockPurpose::Engine))
 }

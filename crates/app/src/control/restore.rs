@@ -2,7 +2,7 @@
 
 use protocol::RunId;
 use runner::{Engine, EngineConfig, Journal, LoadError, Notice, Observer, Restored};
-use store::{AnyStore, Tenure};
+use store::{AnyStore, LockPurpose};
 
 use crate::control;
 use crate::engine;
@@ -24,7 +24,7 @@ pub(crate) async fn restore(
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
             // To take the lock is to load the run, which restores its document.
-            let engine = Engine::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
+            let engine = Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)
         }

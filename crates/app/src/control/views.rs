@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use runner::{Engine, EngineError, Notice, Observer, Overrides};
-use store::{AnyStore, EngineLockError, Tenure};
+use store::{AnyStore, EngineLockError, LockPurpose};
 
 use crate::engine;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(crate) async fn write(
     let mut observer = SetAsideObserver::default();
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
-    let engine = match Engine::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
+    let engine = match Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut observer).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
@@ -35,7 +35,7 @@ pub(crate) async fn write(
 pub(crate) async fn settle(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
-    match Engine::lock(store, engine_config, run, Tenure::OneShot, &mut ()).await {
+    match Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut ()).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => Ok(true),
         engine => {
             engine?.settle().await?;

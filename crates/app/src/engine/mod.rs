@@ -23,7 +23,7 @@ use runner::{
     Overrides, Role, RoleOf, RunAtRevision, RunOptions,
 };
 use serde::Deserialize;
-use store::{AnyStore, Backend, StoredEntry, Tenure};
+use store::{AnyStore, Backend, LockPurpose, StoredEntry};
 use supervisor::ShimProgram;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -206,7 +206,7 @@ pub(crate) async fn drive(
     let overrides = engine_config.overrides.clone();
     let mut engine_config = with_local_dir(engine_config, store)?;
     engine_config.overrides.exit_when_waiting = args.exit_when_waiting;
-    let engine = Engine::lock(store, engine_config, run, Tenure::Engine, &mut observer).await;
+    let engine = Engine::lock(store, engine_config, run, LockPurpose::Engine, &mut observer).await;
     let engine = engine?;
     if let Err(failure) = refuse_other_agents(&overrides, engine.journal()) {
         engine.release().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, EngineHolder, Tenure};
+use store::{AnyStore, EngineHolder, LockPurpose};
 use supervisor::ProcessEnd;
 
 use crate::failure::{Exit, Failure};
@@ -53,7 +53,7 @@ impl Engine {
 }
 
 fn is_engine(holder: &EngineHolder) -> bool {
-    holder.tenure == Tenure::Engine
+    holder.purpose == LockPurpose::Engine
 }
 
 /// Names a process, with its host if it is not this one.

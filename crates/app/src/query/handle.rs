@@ -2,7 +2,7 @@
 
 use protocol::{AttemptId, Kind, Revision, RunId, StepId};
 use runner::{History, ReadRevisionError, RunAtRevision};
-use store::{AnyStore, EngineHolder, ReadError, Tenure};
+use store::{AnyStore, EngineHolder, LockPurpose, ReadError};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
@@ -58,7 +58,11 @@ impl RunHandle {
 
     /// Returns the engine of the run. A command that holds the lock for one request is not an engine.
     pub(crate) async fn engine(&self) -> Result<Option<EngineHolder>, ReadError> {
-        Ok(self.store.peek_engine_holder(&self.run).await?.filter(|holder| holder.tenure == Tenure::Engine))
+        Ok(self
+            .store
+            .peek_engine_holder(&self.run)
+            .await?
+            .filter(|holder| holder.purpose == LockPurpose::Engine))
     }
 
     pub(crate) fn dir(&self, attempt: &AttemptId) -> AttemptDir {

@@ -10,12 +10,12 @@ use protocol::Stamp;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit};
 use runner::{Clock, EngineExit, Notice};
-use testkit::Scene;
+use testkit::TestEnv;
 use tokio::sync::Notify;
 
 use crate::faults::built::built;
 use crate::faults::engine_config::Stand;
-use crate::faults::scene;
+use crate::faults::test_env;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 const YEAR: i64 = 365 * DAY;
@@ -51,10 +51,10 @@ fn rested(entries: &[Entry]) -> usize {
 
 #[tokio::test]
 async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
-    let scene = scene();
-    scene.plan(&["a 1 exit 1", "a 2 exit 1"]);
+    let test_env = test_env();
+    test_env.plan(&["a 1 exit 1", "a 2 exit 1"]);
     let wall = Wall::new();
-    let stand = Stand::open(&scene, wall.clock()).await;
+    let stand = Stand::open(&test_env, wall.clock()).await;
     let mut jumps = [-DAY, YEAR, -2 * DAY, 1, -YEAR].into_iter().cycle();
     let jump = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
@@ -69,18 +69,18 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
         journal.iter().map(|e| e.at).collect::<Vec<_>>()
     );
     assert_eq!(rested(&journal), 2);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
-    let document = scene.document("trial");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
+    let document = test_env.document("trial");
     let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
     assert!(time("started_at") <= time("ended_at"), "{document:#}");
 }
 
 /// An engine dies while a back-off is pending, the clock is set, and another engine resumes.
-async fn set_without_an_engine(backoff: Duration, by: i64) -> (Scene, Stand) {
-    let scene = scene();
-    scene.plan(&["a 1 exit 1"]);
+async fn set_without_an_engine(backoff: Duration, by: i64) -> (TestEnv, Stand) {
+    let test_env = test_env();
+    test_env.plan(&["a 1 exit 1"]);
     let wall = Wall::new();
-    let mut stand = Stand::open(&scene, wall.clock()).await;
+    let mut stand = Stand::open(&test_env, wall.clock()).await;
     stand.engine_config.backoff = backoff;
     let failed = Notify::new();
     let tell = |notice: Notice<'_>| {
@@ -99,8 +99,8 @@ async fn set_without_an_engine(backoff: Duration, by: i64) -> (Scene, Stand) {
     let journal = stand.journal().await;
     assert!(journal.is_sorted_by_key(|entry| entry.at));
     assert_eq!(rested(&journal), 1);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2"]);
-    (scene, stand)
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2"]);
+    (test_env, stand)
 }
 
 #[tokio::test]
@@ -116,30 +116,30 @@ async fn an_overdue_back_off_elapses_at_once() {
 
 #[test]
 fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
-    let scene = scene();
-    let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &scene.kit());
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.shared_dir());
+    test_env.workflow(&["a", "b: a"]);
     // Each attempt sets the clock just before it fails, so that the back-off is pending.
-    scene.plan(&[
-        r#"a 1 do echo -86400 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
-        r#"a 2 do echo 31536000 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
-        r#"b * do echo 0 >"$kit/offset"; hand_in COMPLETED "did b""#,
+    test_env.plan(&[
+        r#"a 1 do echo -86400 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"a 2 do echo 31536000 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"b * do echo 0 >"$shared/offset"; hand_in COMPLETED "did b""#,
     ]);
-    let session = scene
+    let session = test_env
         .run(&["--max-attempts", "3"])
         .env("LD_PRELOAD", &library)
-        .env("CLOCK_OFFSET", scene.kit().join("offset"))
+        .env("CLOCK_OFFSET", test_env.shared_dir().join("offset"))
         .env("CALLBOARD_BACKOFF", "200ms")
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
-    let journal = scene.journal("trial");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
+    let journal = test_env.journal("trial");
     let times: Vec<Stamp> =
         journal.iter().map(|entry| entry["entry"]["at"].as_str().unwrap().parse().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
     let length = times[times.len() - 1].since(times[0]);
     assert!(length > Duration::from_secs(360 * 24 * 3600), "the engine saw the clock jump: {times:?}");
-    let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit = fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     assert!(
         exit["duration_ms"].as_u64().unwrap() < 3_600_000,

@@ -7,8 +7,8 @@ use protocol::entry::Entry;
 use protocol::steps::{Definition, Steps};
 use protocol::{KindOf, Revision, RunId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Notice, Observer};
-use store::{AnyStore, Tenure};
-use testkit::{Scene, harness};
+use store::{AnyStore, LockPurpose};
+use testkit::{TestEnv, harness};
 use tokio::sync::mpsc;
 
 /// A run and the configuration of its engine.
@@ -20,19 +20,19 @@ pub(crate) struct Stand {
 
 impl Stand {
     /// Opens a run of one step, `a`, with up to three attempts.
-    pub(crate) async fn open(scene: &Scene, clock: Clock) -> Self {
+    pub(crate) async fn open(test_env: &TestEnv, clock: Clock) -> Self {
         let definition = Definition::from(harness::one_step("a", NonZeroU32::new(3).unwrap()));
-        Self::open_workflow(scene, clock, &definition).await
+        Self::open_workflow(test_env, clock, &definition).await
     }
 
-    pub(crate) async fn open_workflow(scene: &Scene, clock: Clock, definition: &Definition) -> Self {
-        let store = harness::open_store(scene.repo(), scene.backend().address().as_deref()).await;
+    pub(crate) async fn open_workflow(test_env: &TestEnv, clock: Clock, definition: &Definition) -> Self {
+        let store = harness::open_store(test_env.repo(), test_env.backend().address().as_deref()).await;
         let run = RunId::new("trial").unwrap();
         let backoff = Duration::from_millis(20);
         let engine_config =
-            EngineConfig { clock, backoff, ..harness::engine_config(&store, scene.program()) };
-        let profile = harness::wrapper(&scene.agent());
-        let spec = harness::spec(definition, &run, scene.repo(), Some(profile));
+            EngineConfig { clock, backoff, ..harness::engine_config(&store, test_env.program()) };
+        let profile = harness::wrapper(&test_env.agent());
+        let spec = harness::spec(definition, &run, test_env.repo(), Some(profile));
         runner::open(
             &store,
             &engine_config.clock,
@@ -48,9 +48,14 @@ impl Stand {
     /// Drives the run until the engine exits. Notices go to `seen`.
     pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_>)) -> Result<EngineExit, EngineError> {
         let mut observer = Seen(seen);
-        let engine =
-            Engine::lock(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)
-                .await?;
+        let engine = Engine::lock(
+            &self.store,
+            self.engine_config.clone(),
+            &self.run,
+            LockPurpose::Engine,
+            &mut observer,
+        )
+        .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         tokio::time::timeout(testkit::DEADLINE, engine.drive(EngineRequest::to_resume(None), interrupts))
             .await

@@ -12,20 +12,20 @@ use protocol::team::{Definition, Limits, ModeChoice, Team};
 use protocol::{KINDS, KindOf, Outcome, Revision, RunId, Stamp};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, History, RunAtRevision};
 use serde_json::Value;
-use store::{Store, Tenure};
+use store::{LockPurpose, Store};
 use supervisor::ShimProgram;
 use testkit::harness::{self, Answer, FaultyStore};
-use testkit::{Scene, TeamSchemas};
+use testkit::{TeamSchemas, TestEnv};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use crate::faults::scene;
+use crate::faults::test_env;
 
 /// The agents, by attempt. Each notes how many messages its prompt has.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\"$2"; hand_in COMPLETED "$1"; }
-echo "$CALLBOARD_ATTEMPT received $(grep -c '"id": "msg_' "$PROMPT_PATH")" >>"$kit/received"
+echo "$CALLBOARD_ATTEMPT received $(grep -c '"id": "msg_' "$PROMPT_PATH")" >>"$shared/received"
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "simple", "mode_reasoning": "it is small",
   "all_tasks": [{"id": "T1", "description": "a"}],
@@ -64,7 +64,7 @@ fn transition(entry: &Entry) -> Option<String> {
 
 /// A run of a team with one group.
 struct Trial {
-    scene: Scene,
+    test_env: TestEnv,
     run: RunId,
     /// `None` if no engine is killed.
     kills: Option<Arc<Mutex<Kills>>>,
@@ -81,30 +81,30 @@ struct Ended {
 
 impl Trial {
     fn open(kills: Option<Arc<Mutex<Kills>>>) -> Self {
-        let scene = scene();
-        scene.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
-        fs::write(scene.kit().join("team.sh"), AGENTS).unwrap();
-        scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+        let test_env = test_env();
+        test_env.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
+        fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
+        test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
         // Forbids the fast-forward.
-        scene.write("a.txt", "mine\n");
+        test_env.write("a.txt", "mine\n");
         for pipe in ["spawned", "late", "alive"] {
-            scene.gate(pipe);
+            test_env.gate(pipe);
         }
         // The first shim of each attempt waits until its engine is gone, and until another shim has the claim.
-        let (kit, program) = (scene.kit(), scene.program().display().to_string());
+        let (shared, program) = (test_env.shared_dir(), test_env.program().display().to_string());
         let shim = format!(
-            "#!/bin/sh\nif (set -C; : >\"$2/held\") 2>/dev/null; then\nexec 9>'{kit}/alive'\necho >'{kit}/spawned'\n\
-             read -r _ <'{kit}/late'\nfi\nexec '{program}' \"$@\"\n",
-            kit = kit.display()
+            "#!/bin/sh\nif (set -C; : >\"$2/held\") 2>/dev/null; then\nexec 9>'{shared}/alive'\necho >'{shared}/spawned'\n\
+             read -r _ <'{shared}/late'\nfi\nexec '{program}' \"$@\"\n",
+            shared = shared.display()
         );
-        scene.write_program("../kit/shim.sh", &shim);
-        let trial = Self { scene, run: RunId::new("trial").unwrap(), kills };
+        test_env.write_program("../shared/shim.sh", &shim);
+        let trial = Self { test_env, run: RunId::new("trial").unwrap(), kills };
         harness::wait(trial.start());
         trial
     }
 
     async fn start(&self) {
-        let store = harness::open_store(self.scene.repo(), None).await;
+        let store = harness::open_store(self.test_env.repo(), None).await;
         let definition = Definition {
             request: "Do it".to_owned(),
             mode: ModeChoice::Auto,
@@ -112,9 +112,9 @@ impl Trial {
             timeout: None,
             prompts: Default::default(),
         };
-        let profile = harness::wrapper(&self.scene.agent());
-        let mut spec = harness::spec(&definition, &self.run, self.scene.repo(), Some(profile));
-        let worktrees = harness::worktrees(&self.scene, &self.run);
+        let profile = harness::wrapper(&self.test_env.agent());
+        let mut spec = harness::spec(&definition, &self.run, self.test_env.repo(), Some(profile));
+        let worktrees = harness::worktrees(&self.test_env, &self.run);
         spec.options.worktrees = Some(supervisor::git::WorktreeOptions { no_merge: false, ..worktrees });
         let kind = KindOf::<Team>::STATIC;
         runner::open(&store, &Clock::system(), kind, harness::person(), spec).await.unwrap();
@@ -129,24 +129,25 @@ impl Trial {
     }
 
     async fn engine(&self) -> Option<EngineExit> {
-        let store = harness::open_store(self.scene.repo(), None).await;
+        let store = harness::open_store(self.test_env.repo(), None).await;
         let mut config = EngineConfig {
             effects: callboard::effects(),
-            ..harness::engine_config(&store, self.scene.program())
+            ..harness::engine_config(&store, self.test_env.program())
         };
         let kills = self.kills.clone();
         if kills.is_some() {
-            let program = self.scene.kit().join("shim.sh");
+            let program = self.test_env.shared_dir().join("shim.sh");
             config.shim = ShimProgram { program, args: vec!["__shim".into()] };
         }
         let store = FaultyStore::choosing(store, move |entry| kills.as_ref()?.lock().unwrap().choose(entry));
         let mut spawned = pipe::OpenOptions::new()
             .read_write(true)
-            .open_receiver(self.scene.kit().join("spawned"))
+            .open_receiver(self.test_env.shared_dir().join("spawned"))
             .unwrap();
         let faulty: Arc<dyn Store> = store.clone();
         let mut observer = ();
-        let engine = Engine::lock(&faulty, config, &self.run, Tenure::Engine, &mut observer).await.unwrap();
+        let engine =
+            Engine::lock(&faulty, config, &self.run, LockPurpose::Engine, &mut observer).await.unwrap();
         let (_keep, interrupts) = mpsc::unbounded_channel();
         tokio::select! {
             biased;
@@ -175,7 +176,7 @@ impl Trial {
             let mut options = fs::File::options();
             options.read(true).write(name == "late");
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-            options.open(self.scene.kit().join(name)).unwrap()
+            options.open(self.test_env.shared_dir().join(name)).unwrap()
         };
         let (mut late, mut alive) = (open("late"), open("alive"));
         let mut held = 0;
@@ -197,12 +198,12 @@ impl Trial {
     }
 
     async fn ended(&self) -> Ended {
-        let store = harness::open_store(self.scene.repo(), None).await;
+        let store = harness::open_store(self.test_env.repo(), None).await;
         let run_at = RunAtRevision::load(store.as_ref(), KINDS, &self.run, None).await.unwrap().unwrap();
         let views = run_at.machine().document().views();
         assert_eq!(TeamSchemas::new().violations(&views), Vec::<String>::new());
         let entries = store.entries(&self.run, Revision(0)).await.unwrap();
-        let received = fs::read_to_string(self.scene.kit().join("received")).unwrap();
+        let received = fs::read_to_string(self.test_env.shared_dir().join("received")).unwrap();
         Ended {
             transitions: entries
                 .iter()

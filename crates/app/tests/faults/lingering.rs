@@ -7,26 +7,26 @@ use runner::{Clock, EngineExit, Notice};
 use testkit::ProcessHandle;
 
 use crate::faults::engine_config::Stand;
-use crate::faults::scene;
+use crate::faults::test_env;
 
 #[tokio::test]
 async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_counts() {
-    let scene = scene();
-    scene.plan(&["a * report-then-hang"]);
-    let mut stand = Stand::open(&scene, Clock::system()).await;
+    let test_env = test_env();
+    test_env.plan(&["a * report-then-hang"]);
+    let mut stand = Stand::open(&test_env, Clock::system()).await;
     stand.engine_config.linger_timeout = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
     let rest = stand.play(|notice| {
         if let Notice::Lingering { attempt, .. } = notice {
             lingered += 1;
-            agent = ProcessHandle::of(scene.agent_log().wait_for_start(&attempt.to_string()));
+            agent = ProcessHandle::of(test_env.agent_log().wait_for_start(&attempt.to_string()));
         }
     });
     assert_eq!(rest.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     assert_eq!(lingered, 1);
     // It may have ended before the test could open its pidfd.
     assert!(agent.is_none_or(|agent| agent.has_ended()));
-    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1"]);
-    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
-    scene.expect_no_orphans();
+    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1"]);
+    assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 1);
+    test_env.expect_no_orphans();
 }

@@ -1,15 +1,15 @@
 //! Ten thousand runs in one store.
 
 use rusqlite::Connection;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::faults::scene;
+use crate::faults::test_env;
 
 const RUNS: usize = 10_000;
 
 /// Copies a real run ten thousand times.
-fn multiply(scene: &Scene, run: &str) {
-    let mut database = Connection::open(scene.store().join("callboard.db")).unwrap();
+fn multiply(test_env: &TestEnv, run: &str) {
+    let mut database = Connection::open(test_env.store().join("callboard.db")).unwrap();
     database.execute_batch("PRAGMA synchronous = OFF").unwrap();
     let transaction = database.transaction().unwrap();
     let copies = format!(
@@ -33,36 +33,36 @@ fn multiply(scene: &Scene, run: &str) {
 
 #[test]
 fn embedded_ten_thousand_runs_slow_no_command_down() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let run = |name: &str| scene.run_named(name);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let run = |name: &str| test_env.run_named(name);
     assert_eq!(run("first").run().code, 0);
-    multiply(&scene, "first");
-    let listed = scene.callboard(&["ls", "--json"]).run().json();
+    multiply(&test_env, "first");
+    let listed = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!(listed.as_array().map(Vec::len), Some(RUNS + 1));
     for command in ["show", "log"] {
-        let session = scene.callboard(&[command, "old-09999"]).run();
+        let session = test_env.callboard(&[command, "old-09999"]).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    let session = scene.callboard(&["show", "old-0"]).run();
+    let session = test_env.callboard(&["show", "old-0"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     let choice = "`old-0` is ambiguous: it matches `old-00001`, `old-00002`, `old-00003`, `old-00004`, `old-00005`, others";
     assert!(session.stderr.contains(choice), "{}", session.stderr);
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
-    scene.plan(&["a * hang"]);
+    test_env.plan(&["a * hang"]);
     let running = run("newest").start();
-    testkit::until(&scene.kit(), "the second begin", || {
-        (scene.agent_log().started().len() == 2).then_some(())
+    testkit::until(&test_env.shared_dir(), "the second begin", || {
+        (test_env.agent_log().started().len() == 2).then_some(())
     });
     running.kill();
     running.wait();
-    let resumed = scene.callboard(&["resume"]).start();
+    let resumed = test_env.callboard(&["resume"]).start();
     resumed.wait_until_it_says("a#1.1 is still running: adopted");
-    let stopped = scene.callboard(&["stop", "newest"]).run();
+    let stopped = test_env.callboard(&["stop", "newest"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(resumed.wait().code, 130);
-    scene.plan(&[]);
-    let resumed = scene.callboard(&["resume", "newest"]).run();
+    test_env.plan(&[]);
+    let resumed = test_env.callboard(&["resume", "newest"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }

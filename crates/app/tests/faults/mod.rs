@@ -16,26 +16,26 @@ mod refused;
 mod stopped;
 mod two_engines;
 
-use testkit::{ProcessHandle, Scene, last_error, status};
+use testkit::{ProcessHandle, TestEnv, last_error, status};
 
 /// A fresh repository for the built program.
-fn scene() -> Scene {
-    Scene::new(env!("CARGO_BIN_EXE_callboard"))
+fn test_env() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_callboard"))
 }
 
 /// Makes a run whose engine, shim and agent were killed during its first step. Later attempts succeed.
-fn killed_run() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
+fn killed_run() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
+    let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives");
     shim.kill();
     running.wait();
     shim.wait();
     agent.wait();
-    scene.plan(&[]);
-    scene
+    test_env.plan(&[]);
+    test_env
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Isolation, Scene, UnrelatedProcess, isolated};
+use testkit::{Isolation, TestEnv, UnrelatedProcess, isolated};
 
 use crate::faults::killed_run;
 
 /// Process ids wrap around slowly: the clock tick of the shim's start has passed, so its successor has another start time.
-fn killed_run_of_an_earlier_tick() -> Scene {
-    let scene = killed_run();
-    let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
+fn killed_run_of_an_earlier_tick() -> TestEnv {
+    let test_env = killed_run();
+    let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
     while UnrelatedProcess::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
-    scene
+    test_env
 }
 
 /// Writes another process id into the claim.
@@ -26,29 +26,29 @@ fn forge(attempt: &Path, pid: i32) {
 }
 
 /// The lost attempt is repeated and not counted.
-fn expect_repeated(scene: &Scene) {
-    let resumed = scene.callboard(&["resume"]).run();
+fn expect_repeated(test_env: &TestEnv) {
+    let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
-    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
-    scene.expect_no_orphans();
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 1);
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
-    let scene = killed_run_of_an_earlier_tick();
+    let test_env = killed_run_of_an_earlier_tick();
     let innocent = UnrelatedProcess::start();
-    forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
-    expect_repeated(&scene);
+    forge(&test_env.attempt("trial", "a", "1.1"), innocent.pid());
+    expect_repeated(&test_env);
     innocent.expect_alive();
 }
 
 #[test]
 fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
-    let scene = killed_run_of_an_earlier_tick();
+    let test_env = killed_run_of_an_earlier_tick();
     let innocent = UnrelatedProcess::start();
-    forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
-    let stopped = scene.callboard(&["stop", "trial"]).run();
+    forge(&test_env.attempt("trial", "a", "1.1"), innocent.pid());
+    let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     innocent.expect_alive();
 }
@@ -56,12 +56,12 @@ fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
 #[test]
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
     isolated(Isolation::Processes, || {
-        let scene = killed_run_of_an_earlier_tick();
-        let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
+        let test_env = killed_run_of_an_earlier_tick();
+        let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
         let innocent = UnrelatedProcess::with_pid(shim);
-        expect_repeated(&scene);
+        expect_repeated(&test_env);
         innocent.expect_alive();
     });
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use testkit::{Isolation, isolated};
 
 use crate::faults::built::built;
-use crate::faults::scene;
+use crate::faults::test_env;
 
 /// A FUSE file system, until it is dropped.
 struct Mounted {
@@ -43,14 +43,15 @@ impl Drop for Mounted {
 #[test]
 fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
     isolated(Isolation::Mounts, || {
-        let scene = scene();
-        scene.workflow(&["a"]);
-        let program = built("fuse.c", &["-O1"], &scene.kit());
-        let mounted = Mounted::at(&scene.kit().join("mounted"), &program);
+        let test_env = test_env();
+        test_env.workflow(&["a"]);
+        let program = built("fuse.c", &["-O1"], &test_env.shared_dir());
+        let mounted = Mounted::at(&test_env.shared_dir().join("mounted"), &program);
         for store in [mounted.place.clone(), format!("{}/deeper/store", mounted.place)] {
-            for command in
-                [scene.run(&["--store", &store]), scene.callboard(&["ls"]).env("CALLBOARD_STORE", &store)]
-            {
+            for command in [
+                test_env.run(&["--store", &store]),
+                test_env.callboard(&["ls"]).env("CALLBOARD_STORE", &store),
+            ] {
                 let refused = command.run();
                 assert_eq!(refused.code, 5, "{}", refused.transcript());
                 let told = format!("the store `{store}` would be on a network file system (FUSE)");
@@ -62,7 +63,7 @@ fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
                 );
             }
         }
-        assert!(scene.agent_log().started().is_empty());
-        assert_eq!(scene.run(&[]).run().code, 0, "the repository itself is fine");
+        assert!(test_env.agent_log().started().is_empty());
+        assert_eq!(test_env.run(&[]).run().code, 0, "the repository itself is fine");
     });
 }

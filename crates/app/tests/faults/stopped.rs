@@ -3,16 +3,16 @@
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{ProcessHandle, Scene};
+use testkit::{ProcessHandle, TestEnv};
 
-use crate::faults::{last_error, scene, status};
+use crate::faults::{last_error, status, test_env};
 
 /// A stopped process that holds a store's writer lock.
 struct Stopped(Child);
 
 impl Stopped {
-    fn with_writer_lock(scene: &Scene) -> Self {
-        let writer_lock = scene.store().join("writer.lock");
+    fn with_writer_lock(test_env: &TestEnv) -> Self {
+        let writer_lock = test_env.store().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
@@ -34,19 +34,19 @@ impl Drop for Stopped {
 
 #[test]
 fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ever() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
-    let holder = Stopped::with_writer_lock(&scene);
-    let refused = scene.callboard(&["pause", "trial"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
+    let holder = Stopped::with_writer_lock(&test_env);
+    let refused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     let named = format!("process {} (`sh -c echo held; kill -STOP $$`), which is stopped", holder.pid());
     assert!(refused.stderr.contains(&named), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("kill -CONT {}", holder.pid())), "{}", refused.stderr);
-    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0, "inspecting does not wait");
+    assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 0, "inspecting does not wait");
     // The engine cannot commit either. It reports the same, and its agent's work is not lost.
     gate.open();
     let session = running.wait();
@@ -54,68 +54,68 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     assert!(session.stderr.contains(&named), "{}", session.stderr);
     assert!(agent.has_ended());
     drop(holder);
-    let resumed = scene.callboard(&["resume"]).run();
+    let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "nothing was repeated");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"], "nothing was repeated");
 }
 
 #[test]
 fn a_stopped_engine_is_named_and_not_waited_for() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let pid = running.pid();
-    let resumed = scene.callboard(&["resume"]).run();
+    let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let named = format!("already has an engine: process {pid} on `{}`, which is stopped", host.trim());
     assert!(resumed.stderr.contains(&named), "{}", resumed.stderr);
     assert!(resumed.stderr.contains(&format!("`kill -CONT {pid}`")), "{}", resumed.stderr);
-    let paused = scene.callboard(&["pause", "trial"]).run();
+    let paused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(paused.code, 0, "{}", paused.transcript());
     assert!(paused.stderr.contains(&format!("its engine, process {pid}, is stopped")), "{}", paused.stderr);
-    let stop = scene.callboard(&["stop", "trial"]).run();
+    let stop = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stop.code, 5, "{}", stop.transcript());
     assert!(stop.stderr.contains(&format!("its engine, process {pid}, is stopped")), "{}", stop.stderr);
-    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 0);
     // The request is committed: the engine carries it out when it continues.
     running.signal(Signal::CONT);
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
-    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
-    scene.expect_no_orphans();
+    assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
+    test_env.expect_no_orphans();
     gate.open();
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
 #[test]
 fn a_stopped_shim_keeps_its_time_limit() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, timeout: 1"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&["--max-attempts", "1"]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, timeout: 1"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&["--max-attempts", "1"]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert!(last_error(&document, "a").contains("timed out"), "{}", last_error(&document, "a"));
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_stopped_agent_keeps_its_time_limit() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, timeout: 1"]);
-    scene.plan(&["a * do kill -STOP $$; hang"]);
-    let session = scene.run(&["--max-attempts", "1"]).run();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, timeout: 1"]);
+    test_env.plan(&["a * do kill -STOP $$; hang"]);
+    let session = test_env.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert!(last_error(&document, "a").contains("timed out"), "{}", last_error(&document, "a"));
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }

@@ -12,44 +12,44 @@ fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     // The interrupted attempt does not count, so this one counts as the first.
-    fixture.scene.plan(&[]);
+    fixture.test_env.plan(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let told = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    let entries = fixture.scene.journal("trial").len();
+    let entries = fixture.test_env.journal("trial").len();
     gate.open();
     agent.wait();
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1", "first#1.2"]);
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1", "first#1.2"]);
     // The agent has written its report by now; no engine reads it.
     let refused = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert_eq!(fixture.scene.journal("trial").len(), entries);
+    assert_eq!(fixture.test_env.journal("trial").len(), entries);
 }
 
 #[test]
 fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     let fixture = Fixture::new();
-    let mut gate = fixture.scene.gate("gate");
-    fixture.scene.workflow(&["first"]);
-    let reports = "read -r _ <\"$kit/gate\"; \"$kit/callboard\" report --status COMPLETED 2>\"$kit/told\"; \
-                   echo $? >\"$kit/code\"; hang";
-    fixture.scene.plan(&[&format!("first 1 do {reports}")]);
+    let mut gate = fixture.test_env.gate("gate");
+    fixture.test_env.workflow(&["first"]);
+    let reports = "read -r _ <\"$shared/gate\"; \"$shared/callboard\" report --status COMPLETED 2>\"$shared/told\"; \
+                   echo $? >\"$shared/code\"; hang";
+    fixture.test_env.plan(&[&format!("first 1 do {reports}")]);
     let engine = fixture.run_on("a", &[]).start();
-    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
-    fixture.scene.plan(&[]);
+    fixture.test_env.plan(&[]);
     assert_eq!(fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
     gate.open();
-    testkit::until(&fixture.scene.kit(), "the agent's answer", || {
-        let code = std::fs::read_to_string(fixture.scene.kit().join("code")).ok()?;
+    testkit::until(&fixture.test_env.shared_dir(), "the agent's answer", || {
+        let code = std::fs::read_to_string(fixture.test_env.shared_dir().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
-    let told = fixture.scene.wait_for_text("told");
+    let told = fixture.test_env.wait_for_text("told");
     assert!(told.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{told}");
-    ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
+    ProcessHandle::shim(&fixture.test_env.attempt("trial", "first", "1.1"))
         .expect("its shim lives")
         .signal(Signal::TERM);
     agent.wait();
@@ -94,21 +94,22 @@ fn a_host_without_attempts_cannot_be_abandoned() {
 #[test]
 fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
-    let _gate = fixture.scene.gate("gate");
-    fixture.scene.plan(&["execute * wait gate"]);
-    let peer = fixture.scene.with_agent(&["peer", "create-spec", "--spec", "x"]);
+    let _gate = fixture.test_env.gate("gate");
+    fixture.test_env.plan(&["execute * wait gate"]);
+    let peer = fixture.test_env.with_agent(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
-    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
+    let agent =
+        ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("execute#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     let cycle = "peer:spec:x:cycle:1";
     let session = fixture.on("b", &["resume", cycle]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    fixture.scene.plan(&[]);
+    fixture.test_env.plan(&[]);
     let session = fixture.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let started = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
-    assert_eq!(fixture.scene.agent_log().started(), started);
+    assert_eq!(fixture.test_env.agent_log().started(), started);
     agent.kill();
     agent.wait();
 }

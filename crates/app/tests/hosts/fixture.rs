@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Callboard, Gate, ProcessHandle, Running, Scene};
+use testkit::{Callboard, Gate, ProcessHandle, Running, TestEnv};
 
 /// For tests that wait until it expires.
 const SHORT: Duration = Duration::from_secs(1);
@@ -12,7 +12,7 @@ const SHORT: Duration = Duration::from_secs(1);
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) struct Fixture {
-    pub(crate) scene: Scene,
+    pub(crate) test_env: TestEnv,
 }
 
 impl Fixture {
@@ -26,38 +26,39 @@ impl Fixture {
         // The client that creates the streams fixes the lease length.
         let store = NatsStore::new(NatsSettings { lease, ..server.settings() });
         testkit::harness::wait(store.open()).unwrap();
-        Self { scene: Scene::on(server, env!("CARGO_BIN_EXE_callboard")) }
+        Self { test_env: TestEnv::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
     /// A command on this host.
     pub(crate) fn on(&self, host: &str, arguments: &[&str]) -> Callboard<'_> {
-        self.scene.callboard(arguments).env("CALLBOARD_HOST", host)
+        self.test_env.callboard(arguments).env("CALLBOARD_HOST", host)
     }
 
     /// `callboard run wf.yaml` on this host.
     pub(crate) fn run_on(&self, host: &str, more: &[&str]) -> Callboard<'_> {
-        self.scene.run(more).env("CALLBOARD_HOST", host)
+        self.test_env.run(more).env("CALLBOARD_HOST", host)
     }
 
     /// Starts a run of one step on host `a`; its agent waits at the gate.
     pub(crate) fn at_work(&self) -> (Running<'_>, ProcessHandle, Gate) {
-        let gate = self.scene.gate("gate");
-        self.scene.workflow(&["first"]);
-        self.scene.plan(&["first 1 wait gate"]);
+        let gate = self.test_env.gate("gate");
+        self.test_env.workflow(&["first"]);
+        self.test_env.plan(&["first 1 wait gate"]);
         let engine = self.run_on("a", &[]).start();
-        let agent = ProcessHandle::of(self.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
+        let agent =
+            ProcessHandle::of(self.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
         (engine, agent, gate)
     }
 
     /// Starts a run of one step on host `a` and interrupts its engine.
     pub(crate) fn interrupted(&self, more: &[&str]) {
-        self.scene.workflow(&["first"]);
-        self.scene.plan(&["first 1 hang"]);
+        self.test_env.workflow(&["first"]);
+        self.test_env.plan(&["first 1 hang"]);
         let engine = self.run_on("a", more).start();
-        self.scene.agent_log().wait_for_start("first#1.1");
+        self.test_env.agent_log().wait_for_start("first#1.1");
         engine.interrupt();
         assert_eq!(engine.wait().code, 130);
-        self.scene.plan(&[]);
+        self.test_env.plan(&[]);
     }
 
     /// Starts a run of two steps on host `a` and kills its engine during the first. The agent lives on
@@ -68,12 +69,12 @@ impl Fixture {
 
     pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
         let fixture = Self::with_lease(lease);
-        let gate = fixture.scene.gate("gate");
-        fixture.scene.workflow(&["first", "second"]);
-        fixture.scene.plan(&["first 1 wait gate"]);
+        let gate = fixture.test_env.gate("gate");
+        fixture.test_env.workflow(&["first", "second"]);
+        fixture.test_env.plan(&["first 1 wait gate"]);
         let engine = fixture.run_on("a", &["--jobs", "1"]).start();
         let agent =
-            ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
+            ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
         engine.kill();
         engine.wait();
         (fixture, agent, gate)

@@ -45,10 +45,10 @@ fn events_say_where_an_attempt_is() {
 /// A run of host `a`, seen from a machine without the files of its first step.
 fn ran_on_another_host() -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
-    fixture.scene.workflow(&["first", "second: first"]);
+    fixture.test_env.workflow(&["first", "second: first"]);
     assert_eq!(fixture.run_on("a", &[]).run().code, 0);
     // The other host has its own disk.
-    let directory = fixture.scene.attempt("trial", "first", "1.1");
+    let directory = fixture.test_env.attempt("trial", "first", "1.1");
     fs::remove_dir_all(&directory).unwrap();
     (fixture, directory)
 }
@@ -101,7 +101,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 #[test]
 fn log_names_the_host_that_has_a_running_attempts_output() {
     let (fixture, agent, mut gate) = Fixture::deserted();
-    let directory = fixture.scene.attempt("trial", "first", "1.1");
+    let directory = fixture.test_env.attempt("trial", "first", "1.1");
     let apart = directory.with_file_name("apart");
     fs::rename(&directory, &apart).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();

@@ -9,7 +9,7 @@ fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
     let fixture = Fixture::new();
     fixture.interrupted(&[]);
     // The other machine has its clone at another path.
-    let (repo, away) = (fixture.scene.repo(), fixture.scene.repo().with_file_name("away"));
+    let (repo, away) = (fixture.test_env.repo(), fixture.test_env.repo().with_file_name("away"));
     fs::rename(repo, &away).unwrap();
     let there = |arguments: &[&str]| fixture.on("b", arguments).current_dir(&away).run();
     let refused = there(&["resume", "trial"]);
@@ -32,9 +32,9 @@ fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
 #[test]
 fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     let (fixture, agent, mut gate) = Fixture::deserted();
-    let repo = fixture.scene.repo().to_str().unwrap();
-    fixture.scene.git(&["clone", "--quiet", ".", "../clone"]);
-    let clone = fixture.scene.repo().with_file_name("clone");
+    let repo = fixture.test_env.repo().to_str().unwrap();
+    fixture.test_env.git(&["clone", "--quiet", ".", "../clone"]);
+    let clone = fixture.test_env.repo().with_file_name("clone");
     let there = |arguments: &[&str]| fixture.on("a", arguments).current_dir(&clone).run();
     for command in ["resume", "stop"] {
         let refused = there(&[command, "trial"]);
@@ -61,7 +61,7 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
         doctor.transcript()
     );
     assert!(!doctor.stdout.contains("was not started yet"), "{}", doctor.transcript());
-    let address = fixture.scene.backend().address().unwrap();
+    let address = fixture.test_env.backend().address().unwrap();
     let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
     assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
     gate.open();
@@ -69,14 +69,14 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
     agent.wait();
-    let begun = fs::read_to_string(fixture.scene.kit().join("agent_log")).unwrap();
+    let begun = fs::read_to_string(fixture.test_env.shared_dir().join("agent_log")).unwrap();
     assert_eq!(begun.matches("begin first#").count(), 1, "{begun}");
 }
 
 #[test]
 fn a_run_with_another_working_directory_needs_that_directory_too() {
     let fixture = Fixture::new();
-    let workdir = fixture.scene.repo().with_file_name("desk");
+    let workdir = fixture.test_env.repo().with_file_name("desk");
     fs::create_dir(&workdir).unwrap();
     fixture.interrupted(&["--workdir", workdir.to_str().unwrap()]);
     fs::remove_dir(&workdir).unwrap();
@@ -91,7 +91,7 @@ fn a_run_with_another_working_directory_needs_that_directory_too() {
 #[test]
 fn a_view_written_before_another_host_took_over_is_recognised() {
     let (fixture, agent, mut gate) = Fixture::deserted();
-    let view = fixture.scene.view("trial");
+    let view = fixture.test_env.view("trial");
     let of_a = fs::read(&view).unwrap();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     assert_ne!(fs::read(&view).unwrap(), of_a);

@@ -14,15 +14,15 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     let told = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
                 run `callboard resume trial --abandon-host a` here";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"]);
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
     engine.wait_until_it_says("first#1.1 is still running: adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
-    fixture.scene.expect_no_orphans();
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    fixture.test_env.expect_no_orphans();
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1"]);
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1"]);
     // No process on `b` has written anything.
-    let by_b = fixture.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
+    let by_b = fixture.test_env.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
     assert_eq!(by_b, 0);
 }
 
@@ -89,10 +89,10 @@ fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
 #[test]
 fn a_run_can_be_stopped_from_another_host() {
     let fixture = Fixture::new();
-    fixture.scene.workflow(&["first"]);
-    fixture.scene.plan(&["first 1 hang"]);
+    fixture.test_env.workflow(&["first"]);
+    fixture.test_env.plan(&["first 1 hang"]);
     let engine = fixture.run_on("a", &[]).start();
-    fixture.scene.agent_log().wait_for_start("first#1.1");
+    fixture.test_env.agent_log().wait_for_start("first#1.1");
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
@@ -114,7 +114,7 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     assert!(shown.stdout.contains(advice), "{}", shown.transcript());
     // Without an engine it is shown as interrupted; the journal has the request to stop.
     assert_eq!(fixture.shown_on("b")["status"], "interrupted");
-    let journal = fixture.scene.journal("trial");
+    let journal = fixture.test_env.journal("trial");
     let mut changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
     let status = changes.rfind(|change| change["change"] == "status").unwrap();
     assert_eq!(status["status"], serde_json::json!({ "stopping": "requested" }), "{journal:#?}");
@@ -123,17 +123,17 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
     let stopped = fixture.on("a", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     agent.wait();
-    fixture.scene.expect_no_orphans();
+    fixture.test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     let fixture = Fixture::new();
-    let mut gate = fixture.scene.gate("gate");
-    fixture.scene.workflow(&["first", "second"]);
-    fixture.scene.plan(&["first 1 wait gate"]);
+    let mut gate = fixture.test_env.gate("gate");
+    fixture.test_env.workflow(&["first", "second"]);
+    fixture.test_env.plan(&["first 1 wait gate"]);
     let stopped = fixture.run_on("a", &["--jobs", "1"]).start();
-    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
     stopped.signal(Signal::STOP);
     testkit::wait_until_stopped(stopped.pid());
     let session = fixture.on("b", &["resume", "trial"]).run();
@@ -147,17 +147,17 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     agent.wait();
     let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
 }
 
 #[test]
 fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let fixture = Fixture::new();
     fixture.interrupted(&[]);
-    let mut gate = fixture.scene.gate("gate");
-    fixture.scene.plan(&["first * wait gate"]);
+    let mut gate = fixture.test_env.gate("gate");
+    fixture.test_env.plan(&["first * wait gate"]);
     let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
-    fixture.scene.agent_log().wait_for_start("first#1.2");
+    fixture.test_env.agent_log().wait_for_start("first#1.2");
     let holder = fixture.shown_on("a")["engine"]["pid"].clone();
     let follower = both.iter().find(|one| holder != one.pid()).expect("two cannot be one");
     follower.wait_until_it_says(&format!("its engine is process {holder} on"));
@@ -165,7 +165,7 @@ fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     for session in both.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "first#1.2"]);
+    assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "first#1.2"]);
 }
 
 #[test]

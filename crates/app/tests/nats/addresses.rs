@@ -2,13 +2,13 @@
 
 use testkit::nats::Server;
 
-use crate::nats::{scene, scene_on};
+use crate::nats::{test_env, test_env_on};
 
 #[test]
 fn a_server_without_tls_is_named_as_such() {
-    let scene = scene();
-    let address = format!("tls://{}", scene.backend().server().address());
-    let session = scene.callboard(&["ls", "--store", &address]).run();
+    let test_env = test_env();
+    let address = format!("tls://{}", test_env.backend().server().address());
+    let session = test_env.callboard(&["ls", "--store", &address]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let told = format!(
         "error[E023]: could not connect to the NATS server `{address}`\n  caused by: the server does not speak TLS\n"
@@ -20,14 +20,14 @@ fn a_server_without_tls_is_named_as_such() {
 
 #[test]
 fn a_refused_login_is_reported_once_with_the_servers_words() {
-    let scene = scene_on(Server::start_for("ann", "open-sesame"));
-    let address = scene.backend().server().address();
+    let test_env = test_env_on(Server::start_for("ann", "open-sesame"));
+    let address = test_env.backend().server().address();
     for (access, told) in [
         ("", "the server requires credentials, and none are configured"),
         ("ann:wrong-word@", "the server rejected user `ann` with this password"),
         ("wrong-word@", "the server rejected this token"),
     ] {
-        let session = scene.callboard(&["ls", "--store", &format!("nats://{access}{address}")]).run();
+        let session = test_env.callboard(&["ls", "--store", &format!("nats://{access}{address}")]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let causes: Vec<_> = session.stderr.lines().filter(|line| line.contains("caused by:")).collect();
         assert_eq!(causes, [format!("  caused by: authorization failed: {told}")], "{}", session.stderr);
@@ -38,9 +38,9 @@ fn a_refused_login_is_reported_once_with_the_servers_words() {
 
 #[test]
 fn an_invalid_address_is_refused_with_an_example() {
-    let scene = scene();
+    let test_env = test_env();
     for address in ["http://h:4222", "nats://", "nats://h:port"] {
-        let session = scene.callboard(&["ls", "--store", address]).run();
+        let session = test_env.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         let hint = "    hint: write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas\n";
         assert!(session.stderr.contains(hint), "{}", session.stderr);
@@ -49,26 +49,27 @@ fn an_invalid_address_is_refused_with_an_example() {
 
 #[test]
 fn a_password_without_a_user_is_refused() {
-    let scene = scene();
-    let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
+    let test_env = test_env();
+    let session = test_env.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     let told = "environment variable `NATS_PASSWORD`: there is a password but no user";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     // With a user it is valid, and without a NATS store it does not matter.
-    let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").env("NATS_USER", "ann").run();
+    let session =
+        test_env.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").env("NATS_USER", "ann").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let embedded = scene.kit().join("embedded");
+    let embedded = test_env.shared_dir().join("embedded");
     let embedded = ["ls", "--store", embedded.to_str().unwrap()];
-    let session = scene.callboard(&embedded).env("NATS_PASSWORD", "open-sesame").run();
+    let session = test_env.callboard(&embedded).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
 #[test]
 fn a_certificate_without_its_key_is_refused() {
-    let scene = scene();
+    let test_env = test_env();
     for alone in ["NATS_CERT", "NATS_KEY"] {
-        let session = scene.callboard(&["ls"]).env(alone, "mine.pem").run();
+        let session = test_env.callboard(&["ls"]).env(alone, "mine.pem").run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         let told = format!(
             "environment variable `{alone}`: a client certificate needs both a certificate and a key; one is missing"
@@ -79,59 +80,59 @@ fn a_certificate_without_its_key_is_refused() {
 
 #[test]
 fn hints_repeat_the_store_from_the_command_line() {
-    let scene = scene_on(Server::start_for("ann", "open-sesame"));
-    scene.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
-    let address = scene.backend().server().address();
+    let test_env = test_env_on(Server::start_for("ann", "open-sesame"));
+    test_env.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
+    let address = test_env.backend().server().address();
     let typed = format!("nats://ann:open-sesame@{address}");
     let store = format!("--store nats://{address}");
     let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
-    let session = scene.callboard(&detached).run();
+    let session = test_env.callboard(&detached).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let told = format!(
         "run `callboard watch notes {store}` to follow it, `callboard stop notes {store}` to stop it\n"
     );
     assert!(session.stderr.ends_with(&told), "{}", session.stderr);
     // The hint works as printed, with nothing but the user name configured.
-    let watch = scene.callboard(&["watch", "notes", "--store", &format!("nats://{address}")]);
+    let watch = test_env.callboard(&["watch", "notes", "--store", &format!("nats://{address}")]);
     let watch =
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(watch.code, 0, "{}", watch.transcript());
-    let session = scene.callboard(&["show", "nobody", "--store", &typed]).run();
+    let session = test_env.callboard(&["show", "nobody", "--store", &typed]).run();
     let hint = format!("hint: run `callboard ls {store}` to list the runs of this repository\n");
     assert!(session.stderr.ends_with(&hint), "{}", session.stderr);
     let failing = ["run", "wf.yaml", "--run-id", "bad", "--wrapper", "/bin/false", "--max-attempts", "1"];
-    let session = scene.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
+    let session = test_env.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let shown = scene.callboard(&["show", "bad", "--store", &typed]).run();
+    let shown = test_env.callboard(&["show", "bad", "--store", &typed]).run();
     for told in [&session.stderr, &shown.stdout] {
         assert!(told.contains(&format!("`callboard retry bad {store}`")), "{told}");
     }
     // A store named by a variable is not repeated.
-    let session = scene.callboard(&["show", "nobody"]).run();
+    let session = test_env.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: run `callboard ls` to list the runs of this repository\n"));
 }
 
 /// Taken as a directory it would be created, and its runs would be nowhere else.
 #[test]
 fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
-    let scene = scene();
-    let bare = scene.backend().server().address();
+    let test_env = test_env();
+    let bare = test_env.backend().server().address();
     for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
-        let session = scene.callboard(&["ls", "--store", address]).run();
+        let session = test_env.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         let told = "it looks like the address of a server without nats:// or tls://";
         assert!(session.stderr.contains(told), "{}", session.stderr);
         assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     }
-    let session = scene.callboard(&["ls", "--store", "./host:4222"]).run();
+    let session = test_env.callboard(&["ls", "--store", "./host:4222"]).run();
     assert_eq!(session.code, 0, "a directory can be called so: {}", session.transcript());
 }
 
 #[test]
 fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
-    let scene = scene();
+    let test_env = test_env();
     let failed = |address: &str| {
-        let session = scene.callboard(&["ls", "--store", address]).run();
+        let session = test_env.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         session.stderr
     };
@@ -140,12 +141,12 @@ fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
     let told = failed(&format!("nats://{name}:4222"));
     assert!(told.contains("caused by: its host name cannot be resolved\n"), "{told}");
     assert!(told.contains("hint: check the host name; run `callboard config"), "{told}");
-    let address = scene.backend().address().unwrap();
-    scene.backend().server().hold();
+    let address = test_env.backend().address().unwrap();
+    test_env.backend().server().hold();
     let told = failed(&address);
     assert!(told.contains("hint: check that the server runs and that no firewall blocks it"), "{told}");
-    scene.backend().server().release();
-    scene.backend().server().kill();
+    test_env.backend().server().release();
+    test_env.backend().server().kill();
     let told = failed(&address);
     assert!(
         told.contains("hint: start the server with its data directory (`nats-server -js -sd DIR`)"),

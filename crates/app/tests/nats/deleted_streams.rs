@@ -1,8 +1,8 @@
 //! Deleted streams: each is named, none is recreated, and `recover` lists what they held as far as it is known.
 
-use testkit::{Scene, harness};
+use testkit::{TestEnv, harness};
 
-use crate::nats::{client, delete_stream, has_stream, scene};
+use crate::nats::{client, delete_stream, has_stream, test_env};
 
 const WORKFLOW: &str = "
 name: notes
@@ -10,43 +10,43 @@ steps:
   - { id: collect, agent: scribe, prompt: task.md }
 ";
 
-fn succeeded(scene: &Scene) {
-    scene.write("wf.yaml", WORKFLOW);
-    let session = scene.run_named("notes").run();
+fn succeeded(test_env: &TestEnv) {
+    test_env.write("wf.yaml", WORKFLOW);
+    let session = test_env.run_named("notes").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
 #[test]
 fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
-    let scene = scene();
-    succeeded(&scene);
-    delete_stream(&scene, "callboard-journal");
+    let test_env = test_env();
+    succeeded(&test_env);
+    delete_stream(&test_env, "callboard-journal");
     for command in [&["ls"][..], &["show", "notes"], &["resume", "notes"]] {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let gone = "error[E024]: the stream `callboard-journal` at the NATS server";
         assert!(session.stderr.starts_with(gone), "{}", session.transcript());
     }
-    let session = scene.callboard(&["recover"]).run();
+    let session = test_env.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let known = "the journal of run `notes` is lost; what remains: 1 attempt on this machine, the view `run_state.json` in this repository";
     assert!(session.stderr.contains(known), "{}", session.transcript());
-    assert!(!has_stream(&scene, "callboard-journal"));
-    let doctor = scene.callboard(&["doctor"]).run();
+    assert!(!has_stream(&test_env, "callboard-journal"));
+    let doctor = test_env.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("`callboard-journal`"), "{}", doctor.transcript());
 }
 
 #[test]
 fn every_command_reports_deleted_blobs_and_recover_lists_them() {
-    let scene = scene();
-    succeeded(&scene);
+    let test_env = test_env();
+    succeeded(&test_env);
     // The report is too large for one message, so its entry becomes a blob.
-    scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
-    assert_eq!(scene.run_named("large").run().code, 0);
+    test_env.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    assert_eq!(test_env.run_named("large").run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
-    assert_eq!(scene.callboard(&cycle).run().code, 0);
-    delete_stream(&scene, "OBJ_callboard-blobs");
+    assert_eq!(test_env.callboard(&cycle).run().code, 0);
+    delete_stream(&test_env, "OBJ_callboard-blobs");
     for command in [
         &["ls"][..],
         &["show", "notes"],
@@ -60,13 +60,13 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
         &["state", "get", "peer:spec:login:cycle:1"],
         &["run", "wf.yaml", "--run-id", "another", "--rehearse"],
     ] {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
         assert!(session.stderr.starts_with(gone), "{}", session.transcript());
     }
     for recover in [&["recover", "--dry-run"][..], &["recover"]] {
-        let session = scene.callboard(recover).run();
+        let session = test_env.callboard(recover).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         for told in [
             "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
@@ -81,59 +81,59 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
         }
         assert!(!session.stderr.contains("is lost"), "{}", session.transcript());
     }
-    let doctor = scene.callboard(&["doctor"]).run();
+    let doctor = test_env.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("`OBJ_callboard-blobs`"), "{}", doctor.transcript());
     assert!(doctor.stdout.contains("$ callboard recover --dry-run"), "{}", doctor.transcript());
-    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
+    assert!(!has_stream(&test_env, "OBJ_callboard-blobs"));
 }
 
 #[test]
 fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
-    let mut gate = scene.gate("gate");
-    let engine = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    delete_stream(&scene, "OBJ_callboard-blobs");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * do read -r _ <\"$shared/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let mut gate = test_env.gate("gate");
+    let engine = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    delete_stream(&test_env, "OBJ_callboard-blobs");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
     assert!(session.stderr.contains(gone), "{}", session.transcript());
-    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
+    assert!(!has_stream(&test_env, "OBJ_callboard-blobs"));
 }
 
 #[test]
 fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
-    let scene = scene();
-    succeeded(&scene);
+    let test_env = test_env();
+    succeeded(&test_env);
     let cycle = "peer:spec:login:cycle:1";
-    let peer = scene.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
+    let peer = test_env.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
     assert_eq!(peer.code, 0, "{}", peer.transcript());
-    let before = scene.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
-    delete_stream(&scene, "KV_agent-os-peer-state");
-    let resumed = scene.callboard(&["resume", cycle]).run();
+    let before = test_env.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
+    delete_stream(&test_env, "KV_agent-os-peer-state");
+    let resumed = test_env.callboard(&["resume", cycle]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("`KV_agent-os-peer-state`"), "{}", resumed.transcript());
-    assert_eq!(scene.callboard(&["show", "notes"]).run().code, 0, "other runs go on");
-    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
-    let doctor = scene.callboard(&["doctor"]).run();
+    assert_eq!(test_env.callboard(&["show", "notes"]).run().code, 0, "other runs go on");
+    assert!(!has_stream(&test_env, "KV_agent-os-peer-state"));
+    let doctor = test_env.callboard(&["doctor"]).run();
     assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
-    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    let dry = test_env.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
     assert!(!dry.stdout.contains("its runs would be recovered like this"), "{}", dry.transcript());
     assert!(!dry.stderr.contains("it makes a backup first"), "{}", dry.transcript());
-    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
-    let recovered = scene.callboard(&["recover"]).run();
+    assert!(!has_stream(&test_env, "KV_agent-os-peer-state"));
+    let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(
         recovered.stderr.contains("1 document was written from the journal"),
         "{}",
         recovered.transcript()
     );
-    let client = client(&scene);
+    let client = client(&test_env);
     let entry = harness::wait(async {
         let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
         let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
@@ -142,21 +142,21 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
     let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
     assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&before).unwrap());
     assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
-    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
 }
 
 /// The engine notices through its watch, or at its next write.
 #[test]
 fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
-    let scene = scene();
-    let note = scene.kit().join("planning");
-    let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&scene));
-    let agent = scene.write_program(scene.kit().join("agent.sh"), &agent);
-    let mut gate = scene.gate("gate");
+    let test_env = test_env();
+    let note = test_env.shared_dir().join("planning");
+    let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&test_env));
+    let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), &agent);
+    let mut gate = test_env.gate("gate");
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
-    let engine = scene.callboard(&cycle).start();
-    scene.wait_for_note("planning");
-    delete_stream(&scene, "KV_agent-os-peer-state");
+    let engine = test_env.callboard(&cycle).start();
+    test_env.wait_for_note("planning");
+    delete_stream(&test_env, "KV_agent-os-peer-state");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -166,34 +166,34 @@ fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
         &["resume", "peer:spec:login:cycle:1"][..],
         &["peer", "create-spec", "--spec", "y", "y", "--rehearse"],
     ] {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains(gone), "{}", session.transcript());
     }
-    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
+    assert!(!has_stream(&test_env, "KV_agent-os-peer-state"));
 }
 
-fn gate_of(scene: &Scene) -> String {
-    scene.kit().join("gate").display().to_string()
+fn gate_of(test_env: &TestEnv) -> String {
+    test_env.shared_dir().join("gate").display().to_string()
 }
 
 /// A server started without its directory has no streams, and looks like a new one.
 #[test]
 fn a_new_store_in_the_place_of_another_is_reported() {
-    let scene = scene();
-    succeeded(&scene);
+    let test_env = test_env();
+    succeeded(&test_env);
     for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
-        delete_stream(&scene, stream);
+        delete_stream(&test_env, stream);
     }
-    let session = scene.callboard(&["ls"]).run();
+    let session = test_env.callboard(&["ls"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let told = format!(
         "note: this machine used another store there before (its attempts are in `{}`); check that the server was \
          started with its data directory",
-        scene.store().display()
+        test_env.store().display()
     );
     assert!(session.stderr.contains(&told), "{}", session.transcript());
-    let session = scene.callboard(&["ls"]).run();
+    let session = test_env.callboard(&["ls"]).run();
     assert!(
         !session.stderr.contains("used another store there before"),
         "it is said once: {}",

@@ -8,7 +8,7 @@ use testkit::nats::Server;
 use testkit::{Session, harness};
 
 use crate::nats::outages::in_the_middle;
-use crate::nats::{client, scene, scene_on, three};
+use crate::nats::{client, test_env, test_env_on, three};
 
 /// Returns the finding about the store whose text starts with `beginning`.
 #[track_caller]
@@ -25,18 +25,18 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
     harness::wait(store.open()).unwrap();
-    let scene = scene_on(server);
-    let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "leases last");
+    let test_env = test_env_on(server);
+    let doctor = || found(&test_env.callboard(&["doctor", "--json"]).run(), "leases last");
     let finding = doctor();
     let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
     assert_eq!((finding["message"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
     assert!(finding["details"][0].as_str().unwrap().starts_with("45s applies on every host"), "{finding:#}");
     assert_eq!(finding["commands"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
     // Either of the two suggested changes ends the finding.
-    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
+    test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
     assert_eq!(doctor(), Value::Null);
-    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
-    let client = client(&scene);
+    test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+    let client = client(&test_env);
     harness::wait(async {
         let leases = client.get_stream("callboard-leases").await.unwrap();
         let mut config = leases.cached_info().config.clone();
@@ -48,9 +48,9 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
 
 #[test]
 fn doctor_suggests_no_replicas_to_a_single_server() {
-    let scene = scene();
-    scene.write("../home/.config/callboard/config.toml", "");
-    let session = scene.callboard(&["doctor", "--json"]).run();
+    let test_env = test_env();
+    test_env.write("../home/.config/callboard/config.toml", "");
+    let session = test_env.callboard(&["doctor", "--json"]).run();
     let finding = found(&session, "3 streams have 1 of 3 replicas");
     assert_eq!(finding["level"], "note", "{}", session.stdout);
     assert_eq!(finding.get("commands"), None, "nothing can be typed: {finding:#}");
@@ -64,16 +64,16 @@ fn doctor_suggests_no_replicas_to_a_single_server() {
 #[test]
 fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_doctor() {
     let ([first, _second, _third], _) = three();
-    let scene = scene_on(first);
-    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
+    let test_env = test_env_on(first);
+    test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
     let told =
         "stream `KV_agent-os-peer-state` has 1 of 5 replicas: it does not survive the loss of a server";
     for (spec, is_told) in [("x", true), ("y", false)] {
-        let session = scene.callboard(&["peer", "create-spec", "--spec", spec, "--rehearse"]).run();
+        let session = test_env.callboard(&["peer", "create-spec", "--spec", spec, "--rehearse"]).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
         assert_eq!(session.stderr.contains(told), is_told, "{}", session.stderr);
     }
-    let session = scene.callboard(&["doctor", "--json"]).run();
+    let session = test_env.callboard(&["doctor", "--json"]).run();
     let bucket = found(&session, "1 stream has 1 of 5 replicas: what it holds does not survive");
     assert_eq!(bucket["details"], serde_json::json!(["`KV_agent-os-peer-state`"]), "{}", session.stdout);
     let others = found(&session, "3 streams have 3 of 5 replicas: what they hold survives the loss of one");
@@ -83,11 +83,11 @@ fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_d
 /// Only the server knows which engine holds a run and which attempts have ended.
 #[test]
 fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
-    let scene = scene();
-    let mut gate = scene.gate("gate");
-    let (engine, _agent) = in_the_middle(&scene);
-    scene.backend().server().kill();
-    let session = scene.callboard(&["doctor", "--json"]).run();
+    let test_env = test_env();
+    let mut gate = test_env.gate("gate");
+    let (engine, _agent) = in_the_middle(&test_env);
+    test_env.backend().server().kill();
+    let session = test_env.callboard(&["doctor", "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let findings = session.json()["findings"].clone();
     let of = |check: &str| {
@@ -108,7 +108,7 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     );
     assert_eq!(of("orphans").len(), 1, "{}", session.stdout);
     assert!(!session.stdout.contains("kill "), "{}", session.stdout);
-    scene.backend().server().restart();
+    test_env.backend().server().restart();
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }
@@ -116,13 +116,13 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
 /// `doctor` is often the first command typed; a store that it creates silently would never be mentioned again.
 #[test]
 fn doctor_reports_an_empty_store_where_another_one_was() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    scene.backend().server().kill();
-    let had = scene.backend().server().restart_empty();
-    let address = scene.backend().address().unwrap();
-    let doctor = || scene.callboard(&["doctor", "--json"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    test_env.backend().server().kill();
+    let had = test_env.backend().server().restart_empty();
+    let address = test_env.backend().address().unwrap();
+    let doctor = || test_env.callboard(&["doctor", "--json"]).run();
     for is_new in [true, false] {
         let session = doctor();
         assert_eq!(session.code, 1, "{}", session.transcript());
@@ -133,11 +133,11 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
             &format!("{address} has no runs, and this machine used another store there before"),
         );
         assert_eq!(finding["level"], "problem", "{}", session.stdout);
-        let left = format!("attempts of that store are in {}", scene.store().display());
+        let left = format!("attempts of that store are in {}", test_env.store().display());
         assert_eq!(finding["details"][1], left, "{finding:#}");
     }
-    scene.backend().server().kill();
-    let _empty = scene.backend().server().restart_in(had);
+    test_env.backend().server().kill();
+    let _empty = test_env.backend().server().restart_in(had);
     let session = doctor();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stdout.contains("used another store"), "{}", session.stdout);

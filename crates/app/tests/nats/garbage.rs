@@ -1,36 +1,36 @@
 //! Another client publishes on a run's subject: that stops this run alone, and `recover` sets the message aside.
 
-use testkit::{Scene, harness, status};
+use testkit::{TestEnv, harness, status};
 
-use crate::nats::{client, scene};
+use crate::nats::{client, test_env};
 
 /// Makes one run that succeeded, and one that was interrupted before its second step.
-fn two_runs(scene: &Scene) {
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run_named("well").run().code, 0);
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b 1 hang"]);
-    let engine = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
+fn two_runs(test_env: &TestEnv) {
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run_named("well").run().code, 0);
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b 1 hang"]);
+    let engine = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
     engine.interrupt();
     let session = engine.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
-    scene.plan(&[]);
+    test_env.plan(&[]);
 }
 
-fn publish(scene: &Scene, run: &str, bytes: &'static str) {
+fn publish(test_env: &TestEnv, run: &str, bytes: &'static str) {
     let subject = format!("callboard.run.{run}");
-    let client = client(scene);
+    let client = client(test_env);
     harness::wait(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
 }
 
 #[test]
 fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() {
-    let scene = scene();
-    two_runs(&scene);
-    publish(&scene, "trial", "hello");
+    let test_env = test_env();
+    two_runs(&test_env);
+    publish(&test_env, "trial", "hello");
     for command in [&["show", "trial"][..], &["resume", "trial"], &["stop", "trial"], &["log", "trial"]] {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let what = "error[E003]: the journal of run `trial` at the NATS server `";
         assert!(session.stderr.starts_with(what), "{}", session.transcript());
@@ -38,56 +38,56 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
         assert!(session.stderr.contains("was not written by callboard"), "{}", session.transcript());
         assert!(session.stderr.contains("hint: run `callboard recover`"), "{}", session.transcript());
     }
-    let listed = scene.callboard(&["ls"]).run();
+    let listed = test_env.callboard(&["ls"]).run();
     assert_eq!(listed.code, 0, "{}", listed.transcript());
     assert!(listed.stdout.contains("trial  cannot be read"), "{}", listed.transcript());
     assert!(listed.stdout.contains("well   succeeded"), "{}", listed.transcript());
     assert!(listed.stdout.contains("run `callboard show trial` to see why"), "{}", listed.transcript());
-    let listed = scene.callboard(&["ls", "--json"]).run().json();
+    let listed = test_env.callboard(&["ls", "--json"]).run().json();
     let expected =
         serde_json::json!({"run": "trial", "protocol": "", "revision": 0, "problem": "cannot be read"});
     assert!(listed.as_array().unwrap().contains(&expected), "{listed:#}");
     assert_eq!(listed.as_array().unwrap().len(), 2);
-    assert_eq!(scene.callboard(&["show", "well"]).run().code, 0);
-    let doctor = scene.callboard(&["doctor"]).run();
+    assert_eq!(test_env.callboard(&["show", "well"]).run().code, 0);
+    let doctor = test_env.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("the journal of run `trial` at "), "{}", doctor.transcript());
     assert!(doctor.stdout.contains("$ callboard recover\n"), "{}", doctor.transcript());
 
-    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    let dry = test_env.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("of run `trial` was not written by callboard"), "{}", dry.transcript());
     assert!(!dry.stderr.contains("it makes a backup first"), "{}", dry.transcript());
-    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 5, "nothing was changed");
-    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 5, "nothing was changed");
+    let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(
         recovered.stderr.contains("was moved to the object `recovery.trial."),
         "{}",
         recovered.transcript()
     );
-    let again = scene.callboard(&["recover"]).run();
+    let again = test_env.callboard(&["recover"]).run();
     assert!(again.stdout.contains("is intact"), "{}", again.transcript());
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
 #[test]
 fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let engine = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    publish(&scene, "trial", "{}");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let engine = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    publish(&test_env, "trial", "{}");
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("`callboard recover`"), "{}", session.transcript());
-    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
-    let resumed = scene.callboard(&["resume", "trial"]).start();
+    assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
+    let resumed = test_env.callboard(&["resume", "trial"]).start();
     resumed.wait_until_it_says("a#1.1 is still running: adopted");
     gate.open();
     assert_eq!(resumed.wait().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
 }

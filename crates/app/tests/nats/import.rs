@@ -6,9 +6,9 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
-use testkit::{Scene, harness};
+use testkit::{TestEnv, harness};
 
-use crate::nats::{client, scene};
+use crate::nats::{client, test_env};
 
 const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
@@ -36,8 +36,8 @@ async fn fill_so(client: &Context, lines: &str) {
     }
 }
 
-fn fill(scene: &Scene, lines: &str) {
-    harness::wait(fill_so(&client(scene), lines));
+fn fill(test_env: &TestEnv, lines: &str) {
+    harness::wait(fill_so(&client(test_env), lines));
 }
 
 async fn put(client: &Context, key: &str, value: String) {
@@ -58,41 +58,41 @@ async fn keys_of(client: &Context) -> BTreeSet<String> {
     keys
 }
 
-fn keys(scene: &Scene) -> BTreeSet<String> {
-    harness::wait(keys_of(&client(scene)))
+fn keys(test_env: &TestEnv) -> BTreeSet<String> {
+    harness::wait(keys_of(&client(test_env)))
 }
 
-fn import(scene: &Scene, more: &[&str]) -> testkit::Session {
-    let address = scene.backend().address().unwrap();
+fn import(test_env: &TestEnv, more: &[&str]) -> testkit::Session {
+    let address = test_env.backend().address().unwrap();
     let arguments = ["import", "--peer", &address];
-    scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
+    test_env.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
 }
 
 #[test]
 fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
-    let scene = scene();
-    fill(&scene, G1);
-    let before = keys(&scene);
-    let told = import(&scene, &[]);
+    let test_env = test_env();
+    fill(&test_env, G1);
+    let before = keys(&test_env);
+    let told = import(&test_env, &[]);
     assert_eq!(told.code, 0, "{}", told.transcript());
     assert!(told.stderr.contains("nothing was written: 5 cycles to import"), "{}", told.transcript());
-    let entered = import(&scene, &["--write"]);
-    assert_eq!(entered.code, 0, "{}", entered.transcript());
-    assert!(keys(&scene).is_superset(&before), "old keys stay");
-    let shown = scene.callboard(&["show", "peer:spec:login:cycle:1"]).run();
+    let imported = import(&test_env, &["--write"]);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(keys(&test_env).is_superset(&before), "old keys stay");
+    let shown = test_env.callboard(&["show", "peer:spec:login:cycle:1"]).run();
     assert!(shown.stdout.contains("succeeded"), "{}", shown.transcript());
-    let again = import(&scene, &["--write"]);
+    let again = import(&test_env, &["--write"]);
     assert!(again.stderr.contains("5 cycles already imported"), "{}", again.transcript());
 }
 
 #[test]
 fn delete_old_deletes_only_the_keys_that_were_imported() {
-    let scene = scene();
-    fill(&scene, G1);
-    harness::wait(put(&client(&scene), "somebody.elses", "1".to_owned()));
-    let entered = import(&scene, &["--write", "--delete-old"]);
-    assert_eq!(entered.code, 0, "{}", entered.transcript());
-    let left = keys(&scene);
+    let test_env = test_env();
+    fill(&test_env, G1);
+    harness::wait(put(&client(&test_env), "somebody.elses", "1".to_owned()));
+    let imported = import(&test_env, &["--write", "--delete-old"]);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let left = keys(&test_env);
     assert!(left.contains("somebody.elses") && left.contains("peer.spec.login.cycle.current"), "{left:?}");
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
 }
@@ -100,7 +100,7 @@ fn delete_old_deletes_only_the_keys_that_were_imported() {
 /// Every shape of spec section 1.9, and key names that only a server accepts.
 #[test]
 fn a_live_bucket_is_read_like_a_dump_of_it() {
-    let scene = scene();
+    let test_env = test_env();
     let shapes = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
     let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
     let with_colons: String = of_login
@@ -113,8 +113,8 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
         .collect();
     assert!(!with_colons.is_empty());
     let lines = shapes + &with_colons;
-    scene.write("dump.jsonl", &lines);
-    fill(&scene, &lines);
+    test_env.write("dump.jsonl", &lines);
+    fill(&test_env, &lines);
     let cycles = |session: testkit::Session| {
         assert_eq!(session.code, 0, "{}", session.transcript());
         let told = session.json();
@@ -122,40 +122,40 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
         let cycles = told["cycles"].as_array().unwrap().clone();
         cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["status"].clone())).collect::<Vec<_>>()
     };
-    let of_dump = cycles(scene.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
-    let of_bucket = cycles(import(&scene, &["--json"]));
+    let of_dump = cycles(test_env.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
+    let of_bucket = cycles(import(&test_env, &["--json"]));
     assert_eq!(of_bucket, of_dump);
     assert!(of_bucket.iter().any(|(run, _)| run == "peer.spec.colons.cycle.1"), "{of_bucket:?}");
-    let entered = import(&scene, &["--write", "--json"]);
-    assert_eq!(entered.code, 0, "{}", entered.transcript());
-    let again = import(&scene, &["--write", "--json"]).json();
+    let imported = import(&test_env, &["--write", "--json"]);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let again = import(&test_env, &["--write", "--json"]).json();
     let is_there = |cycle: &Value| cycle["result"] == "exists";
     assert!(again["cycles"].as_array().unwrap().iter().all(is_there), "{again:#}");
 }
 
 #[test]
 fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_went_on() {
-    let scene = scene();
-    fill(&scene, G1);
-    assert_eq!(import(&scene, &["--write"]).code, 0);
+    let test_env = test_env();
+    fill(&test_env, G1);
+    assert_eq!(import(&test_env, &["--write"]).code, 0);
     let cycle = "peer:spec:login:cycle:2";
-    let read = scene.callboard(&["state", "get", cycle, "--path", "/sequence"]).run();
+    let read = test_env.callboard(&["state", "get", cycle, "--path", "/sequence"]).run();
     let patch = ["state", "patch", cycle, "--expect", read.stdout.trim(), "--set", "/note=1"];
-    let patched = scene.callboard(&patch).run();
+    let patched = test_env.callboard(&patch).run();
     assert_eq!(patched.code, 0, "{}", patched.transcript());
-    let again = import(&scene, &["--write", "--delete-old"]);
+    let again = import(&test_env, &["--write", "--delete-old"]);
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(again.stderr.contains("5 cycles already imported"), "{}", again.transcript());
-    let left = keys(&scene);
+    let left = keys(&test_env);
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.2.")), "{left:?}");
-    let note = scene.callboard(&["state", "get", cycle, "--path", "/note"]).run();
+    let note = test_env.callboard(&["state", "get", cycle, "--path", "/note"]).run();
     assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
 }
 
 /// The bucket holds only the digest of a large output.
 #[test]
 fn a_cycle_with_a_large_output_is_imported_whole_into_another_store() {
-    let scene = scene();
+    let test_env = test_env();
     let agent = r#"#!/bin/sh
 case $STEP_ID in
     plan) output="{\"phases\": [{\"phase\": \"$(printf %0150000d 7)\"}], \"success_criteria\": \"it works\"}" ;;
@@ -166,45 +166,46 @@ esac
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
 "#;
-    let agent = scene.write_program(scene.kit().join("agent.sh"), agent);
+    let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), agent);
     let played = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
-    let played = scene.callboard(&played).run();
+    let played = test_env.callboard(&played).run();
     assert_eq!(played.code, 0, "{}", played.transcript());
     let get = ["state", "get", "peer:spec:login:cycle:1", "--path", "/phases"];
-    let before = scene.callboard(&get).run().json();
+    let before = test_env.callboard(&get).run().json();
     assert!(before["plan"]["output"].to_string().len() > 150_000);
-    let there = import(&scene, &["--write"]);
+    let there = import(&test_env, &["--write"]);
     assert_eq!(there.code, 0, "{}", there.transcript());
     assert!(there.stderr.contains("1 cycle already imported"), "{}", there.transcript());
-    let other = scene.kit().join("other");
+    let other = test_env.shared_dir().join("other");
     let elsewhere = ["--store", other.to_str().unwrap()];
-    let entered = import(&scene, &[&["--write"], &elsewhere[..]].concat());
-    assert_eq!(entered.code, 0, "{}", entered.transcript());
-    assert!(!entered.stdout.contains("converted"), "{}", entered.transcript());
-    assert_eq!(scene.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
+    let imported = import(&test_env, &[&["--write"], &elsewhere[..]].concat());
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    assert!(!imported.stdout.contains("converted"), "{}", imported.transcript());
+    assert_eq!(test_env.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
 }
 
 /// The cycle's old key equals its new one.
 #[test]
 fn an_old_document_under_the_cycles_own_key_is_migrated_in_place() {
-    let scene = scene();
-    fill(&scene, NEVER_EXECUTED);
-    let entered = import(&scene, &["--write", "--delete-old"]);
-    assert_eq!(entered.code, 0, "{}", entered.transcript());
-    let cycle = scene.callboard(&["state", "get", "peer:spec:committer:cycle:1", "--path", "/version"]).run();
+    let test_env = test_env();
+    fill(&test_env, NEVER_EXECUTED);
+    let imported = import(&test_env, &["--write", "--delete-old"]);
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let cycle =
+        test_env.callboard(&["state", "get", "peer:spec:committer:cycle:1", "--path", "/version"]).run();
     assert_eq!(cycle.stdout.trim(), "2", "{}", cycle.transcript());
-    let again = import(&scene, &["--write"]);
+    let again = import(&test_env, &["--write"]);
     assert!(again.stderr.contains("1 cycle already imported"), "{}", again.transcript());
 }
 
 #[test]
 fn a_server_without_the_bucket_is_named() {
-    let scene = scene();
-    let session = import(&scene, &[]);
+    let test_env = test_env();
+    let session = import(&test_env, &[]);
     assert_eq!(session.code, 2, "{}", session.transcript());
     let none = "error: there is no bucket `agent-os-peer-state` at";
     assert!(session.stderr.starts_with(none), "{}", session.transcript());
-    let session = scene.callboard(&["import", "--peer", "x.jsonl", "--write", "--delete-old"]).run();
+    let session = test_env.callboard(&["import", "--peer", "x.jsonl", "--write", "--delete-old"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(session.stderr.contains("`--delete-old` needs a bucket, not a dump"), "{}", session.stderr);
 }

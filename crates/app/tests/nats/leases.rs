@@ -6,24 +6,24 @@ use protocol::RunId;
 use rustix::process::Signal;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Running, Scene, harness, status};
+use testkit::{Running, TestEnv, harness, status};
 
-use crate::nats::{configure, delete_stream, scene_on};
+use crate::nats::{configure, delete_stream, test_env_on};
 
 /// The lease length is fixed when the store is created.
-fn scene_with_short_leases() -> Scene {
+fn test_env_with_short_leases() -> TestEnv {
     let server = Server::start();
     let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
     harness::wait(async { NatsStore::new(settings).id().await.map(drop) }).unwrap();
-    let scene = scene_on(server);
-    configure(&scene, "lease = \"1s\"");
-    scene
+    let test_env = test_env_on(server);
+    configure(&test_env, "lease = \"1s\"");
+    test_env
 }
 
 /// Tries until the lease has expired. The server sends no event when a lease expires.
-fn resume_when_the_lease_expires(scene: &Scene) -> Running<'_> {
+fn resume_when_the_lease_expires(test_env: &TestEnv) -> Running<'_> {
     loop {
-        let resuming = scene.callboard(&["resume", "trial"]).start();
+        let resuming = test_env.callboard(&["resume", "trial"]).start();
         if !resuming.ends_within(Duration::from_secs(2)) {
             return resuming;
         }
@@ -35,15 +35,15 @@ fn resume_when_the_lease_expires(scene: &Scene) -> Running<'_> {
 
 #[test]
 fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
-    let scene = scene_with_short_leases();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let fenced = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env_with_short_leases();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let fenced = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
-    let engine = resume_when_the_lease_expires(&scene);
+    let engine = resume_when_the_lease_expires(&test_env);
     engine.wait_until_it_says("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
@@ -52,26 +52,26 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
-    scene.expect_no_orphans();
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
+    test_env.expect_no_orphans();
 }
 
 /// As after an outage: the lease has expired, and its live engine renews it without a journal entry.
 #[test]
 fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
-    let scene = scene_with_short_leases();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let engine = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env_with_short_leases();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let engine = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
     testkit::wait_until_stopped(engine.pid());
     // The server sends no event when a lease expires.
-    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     harness::wait(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
-    let watching = scene.callboard(&["watch", "trial"]).start();
+    let watching = test_env.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("it has no engine");
     engine.signal(Signal::CONT);
     watching.wait_until_it_says(&format!("its engine is process {}", engine.pid()));
@@ -83,20 +83,20 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
 /// The epoch in the journal decides which engine may write; leases only say whom to wait for, so they can be recreated.
 #[test]
 fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
-    let scene = scene_with_short_leases();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let engine = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    delete_stream(&scene, "callboard-leases");
+    let test_env = test_env_with_short_leases();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let engine = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    delete_stream(&test_env, "callboard-leases");
     // The next client recreates the stream, and the engine renews its lease in it.
-    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     harness::wait(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
-    let second = scene.callboard(&["resume", "trial"]).run();
+    let second = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
     gate.open();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

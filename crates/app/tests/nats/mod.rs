@@ -15,16 +15,16 @@ mod units;
 use async_nats::jetstream;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
-use testkit::{Scene, harness};
+use testkit::{TestEnv, harness};
 
 /// Makes a repository whose runs are on this server.
-fn scene_on(server: Server) -> Scene {
-    Scene::on(server, env!("CARGO_BIN_EXE_callboard"))
+fn test_env_on(server: Server) -> TestEnv {
+    TestEnv::on(server, env!("CARGO_BIN_EXE_callboard"))
 }
 
 /// Makes a repository whose runs are on a server of its own.
-fn scene() -> Scene {
-    scene_on(Server::start())
+fn test_env() -> TestEnv {
+    test_env_on(Server::start())
 }
 
 /// Starts a cluster of three with three replicas, and returns its addresses.
@@ -37,20 +37,20 @@ fn three() -> ([Server; 3], String) {
 }
 
 /// Adds settings to the user's `[store]` section.
-fn configure(scene: &Scene, settings: &str) {
-    scene.write("../home/.config/callboard/config.toml", &format!("[store]\nreplicas = 1\n{settings}\n"));
+fn configure(test_env: &TestEnv, settings: &str) {
+    test_env.write("../home/.config/callboard/config.toml", &format!("[store]\nreplicas = 1\n{settings}\n"));
 }
 
 /// Connects a client that is not Callboard.
-fn client(scene: &Scene) -> jetstream::Context {
-    let address = scene.backend().address().unwrap();
+fn client(test_env: &TestEnv) -> jetstream::Context {
+    let address = test_env.backend().address().unwrap();
     harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 
-fn delete_stream(scene: &Scene, stream: &str) {
-    harness::wait(client(scene).delete_stream(stream)).unwrap();
+fn delete_stream(test_env: &TestEnv, stream: &str) {
+    harness::wait(client(test_env).delete_stream(stream)).unwrap();
 }
 
-fn has_stream(scene: &Scene, stream: &str) -> bool {
-    harness::wait(client(scene).get_stream(stream)).is_ok()
+fn has_stream(test_env: &TestEnv, stream: &str) -> bool {
+    harness::wait(client(test_env).get_stream(stream)).is_ok()
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use testkit::nats::Server;
-use testkit::{ProcessHandle, Scene, status};
+use testkit::{ProcessHandle, TestEnv, status};
 
-use crate::nats::{configure, scene_on};
+use crate::nats::{configure, test_env_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 
-fn scene() -> Scene {
-    scene_on(Server::start_for("ann", PASSWORD))
+fn test_env() -> TestEnv {
+    test_env_on(Server::start_for("ann", PASSWORD))
 }
 
 /// Lists every file below a directory that contains the password.
@@ -33,19 +33,19 @@ fn files_with_password(directory: &Path) -> Vec<String> {
 
 /// The planner reads and patches the document; the executor reports by command.
 const AGENTS: [&str; 2] = [
-    "plan * do \"$kit/callboard\" state get --path /sequence >\"$kit/sequence\" 2>\"$kit/refused\"; \
-     \"$kit/callboard\" state patch --expect \"$(cat \"$kit/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$kit/refused\"; \
+    "plan * do \"$shared/callboard\" state get --path /sequence >\"$shared/sequence\" 2>\"$shared/refused\"; \
+     \"$shared/callboard\" state patch --expect \"$(cat \"$shared/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$shared/refused\"; \
      hand_in COMPLETED \"did $STEP_ID\"",
-    "execute * do note end \"$CALLBOARD_ATTEMPT\"; echo '{\"summary\": \"executed\"}' >\"$kit/output\"; \
-     \"$kit/callboard\" report --status COMPLETED --log submitted --output \"$kit/output\"",
+    "execute * do note end \"$CALLBOARD_ATTEMPT\"; echo '{\"summary\": \"executed\"}' >\"$shared/output\"; \
+     \"$shared/callboard\" report --status COMPLETED --log submitted --output \"$shared/output\"",
 ];
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 
 /// Runs a cycle and every command about it, and returns all output.
-fn output_of_a_cycle_and_its_commands(scene: &Scene) -> String {
-    scene.plan(&AGENTS);
-    let session = scene.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
+fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
+    test_env.plan(&AGENTS);
+    let session = test_env.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let mut said = session.stderr + &session.stdout;
     for command in [
@@ -61,60 +61,65 @@ fn output_of_a_cycle_and_its_commands(scene: &Scene) -> String {
         &["show", "nobody"],
         &["resume", CYCLE],
     ] {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         said.push_str(&session.stdout);
         said.push_str(&session.stderr);
     }
-    let logged = scene.callboard(&["ls"]).env("CALLBOARD_LOG", "trace").run();
+    let logged = test_env.callboard(&["ls"]).env("CALLBOARD_LOG", "trace").run();
     assert!(logged.stderr.contains("async_nats"), "the client's own log: {}", logged.stderr);
     said.push_str(&logged.stderr);
-    scene.backend().server().kill();
+    test_env.backend().server().kill();
     for command in [&["ls"][..], &["resume", CYCLE], &["doctor"]] {
-        let session = scene.callboard(command).env("CALLBOARD_LOG", "trace").run();
+        let session = test_env.callboard(command).env("CALLBOARD_LOG", "trace").run();
         assert_ne!(session.code, 0, "{}", session.transcript());
         said.push_str(&session.stderr);
     }
-    assert!(said.contains(&scene.backend().server().address()), "the server is named: {said}");
+    assert!(said.contains(&test_env.backend().server().address()), "the server is named: {said}");
     said
 }
 
 #[test]
 fn a_password_in_the_address_is_never_printed() {
-    let scene = scene();
-    let said = output_of_a_cycle_and_its_commands(&scene);
+    let test_env = test_env();
+    let said = output_of_a_cycle_and_its_commands(&test_env);
     assert!(!said.contains(PASSWORD), "{said}");
-    assert_eq!(files_with_password(scene.repo()), Vec::<String>::new());
+    assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
     // Agents do not get it either; they get a hint.
-    let refused = fs::read_to_string(scene.kit().join("refused")).unwrap();
+    let refused = fs::read_to_string(test_env.shared_dir().join("refused")).unwrap();
     assert!(
-        refused.contains(&scene.backend().server().address()) && !refused.contains(PASSWORD),
+        refused.contains(&test_env.backend().server().address()) && !refused.contains(PASSWORD),
         "{refused}"
     );
 }
 
 #[test]
 fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
-    let scene = scene();
-    configure(&scene, &format!("user = \"ann\"\npassword = \"{PASSWORD}\""));
-    let said = output_of_a_cycle_and_its_commands(&scene);
-    assert!(said.contains("from inside"), "{}", fs::read_to_string(scene.kit().join("refused")).unwrap());
+    let test_env = test_env();
+    configure(&test_env, &format!("user = \"ann\"\npassword = \"{PASSWORD}\""));
+    let said = output_of_a_cycle_and_its_commands(&test_env);
+    assert!(
+        said.contains("from inside"),
+        "{}",
+        fs::read_to_string(test_env.shared_dir().join("refused")).unwrap()
+    );
     assert!(!said.contains(PASSWORD), "{said}");
-    assert_eq!(files_with_password(scene.repo()), Vec::<String>::new());
+    assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
 }
 
 /// The address is in the user's configuration; no variable but ours holds any of it.
 #[test]
 fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
-    let scene = scene();
-    let address = scene.backend().address().unwrap();
-    configure(&scene, &format!("address = \"{address}\""));
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * do env >\"$kit/environment\"; read -r _ <\"$kit/gate\"; hand_in COMPLETED did"]);
-    let mut gate = scene.gate("gate");
-    let session = scene.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
+    let test_env = test_env();
+    let address = test_env.backend().address().unwrap();
+    configure(&test_env, &format!("address = \"{address}\""));
+    test_env.workflow(&["a", "b: a"]);
+    test_env
+        .plan(&["a * do env >\"$shared/environment\"; read -r _ <\"$shared/gate\"; hand_in COMPLETED did"]);
+    let mut gate = test_env.gate("gate");
+    let session = test_env.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    scene.agent_log().wait_for_start("a#1.1");
-    let engine = ProcessHandle::of(scene.engine("trial").unwrap()).expect("it waits for its agent");
+    test_env.agent_log().wait_for_start("a#1.1");
+    let engine = ProcessHandle::of(test_env.engine("trial").unwrap()).expect("it waits for its agent");
     let tells = |bytes: &[u8]| bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes());
     for file in ["environ", "cmdline"] {
         let seen = fs::read(format!("/proc/{}/{file}", engine.pid())).unwrap();
@@ -122,33 +127,33 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     }
     gate.open();
     engine.wait();
-    let told = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    let told = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(told.contains("CALLBOARD_STORE=") && !told.contains(PASSWORD), "{told}");
-    assert_eq!(files_with_password(scene.repo()), Vec::<String>::new());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
 #[test]
 fn exported_credentials_reach_agents_that_see_the_whole_environment() {
-    let scene = scene();
-    let address = format!("nats://{}", scene.backend().server().address());
-    scene.workflow(&["a"]);
-    scene.plan(&["a * tell"]);
-    let run = scene.run(&["--detach"]).env("CALLBOARD_STORE", address);
+    let test_env = test_env();
+    let address = format!("nats://{}", test_env.backend().server().address());
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * tell"]);
+    let run = test_env.run(&["--detach"]).env("CALLBOARD_STORE", address);
     let session = run.env("NATS_USER", "ann").env("NATS_PASSWORD", PASSWORD).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    scene.wait_for_engine("trial");
-    let told = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    test_env.wait_for_engine("trial");
+    let told = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(told.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{told}");
 }
 
 #[test]
 fn a_wrong_password_is_refused_and_not_printed() {
-    let scene = scene();
-    let address = scene.backend().server().address();
+    let test_env = test_env();
+    let address = test_env.backend().server().address();
     let wrong = format!("nats://ann:another-word@{address}");
-    let session = scene.callboard(&["ls", "--store", &wrong]).run();
+    let session = test_env.callboard(&["ls", "--store", &wrong]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(
         session.stderr.contains(&address) && !session.stderr.contains("another-word"),
@@ -160,13 +165,13 @@ fn a_wrong_password_is_refused_and_not_printed() {
 /// An unreadable configuration hides its own settings; the command line is still known.
 #[test]
 fn a_password_on_the_command_line_is_not_printed_when_the_configuration_is_broken() {
-    let scene = scene();
-    let address = scene.backend().address().unwrap();
+    let test_env = test_env();
+    let address = test_env.backend().address().unwrap();
     let nowhere = format!("nats://ann:{PASSWORD}@");
     for (wrong, address) in [("nonsense = 1\n", &address), ("]", &address), ("", &nowhere)] {
-        scene.write("callboard.toml", wrong);
+        test_env.write("callboard.toml", wrong);
         for command in [&["doctor"][..], &["doctor", "--json"], &["doctor", "--unit"], &["ls"], &["config"]] {
-            let session = scene.callboard(&[command, &["--store", address]].concat()).run();
+            let session = test_env.callboard(&[command, &["--store", address]].concat()).run();
             assert_ne!(session.code, 0, "{}", session.transcript());
             let said = session.stdout + &session.stderr;
             assert!(!said.contains(PASSWORD), "{command:?} with {wrong:?}: {said}");

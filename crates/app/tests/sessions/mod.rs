@@ -6,9 +6,9 @@ mod protocols;
 mod runs;
 mod steps;
 
-use testkit::{Scene, last_error, status};
+use testkit::{TestEnv, last_error, status};
 
 /// Makes a repository for the built program.
-fn scene() -> Scene {
-    Scene::new(env!("CARGO_BIN_EXE_callboard"))
+fn test_env() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_callboard"))
 }

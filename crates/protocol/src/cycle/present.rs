@@ -43,7 +43,7 @@ impl Present for Cycle {
 
     fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
         let overlaps = state.steps(definition).contains(&Step::Explore);
-        let aside = |step: Step| overlaps.then_some(step);
+        let if_overlapping = |step: Step| overlaps.then_some(step);
         let coded: Vec<_> = match state.tasks.is_empty() {
             true => vec![Step::Phase(Role::Cd)],
             false => state.tasks.keys().map(|task| Step::Merge(task.clone())).collect(),
@@ -51,12 +51,12 @@ impl Present for Cycle {
         match step {
             Step::Phase(Role::Ra) | Step::Explore | Step::Answer(_) => Vec::new(),
             Step::Phase(Role::Ep) => {
-                aside(Step::Explore).into_iter().chain([Step::Phase(Role::Ra)]).collect()
+                if_overlapping(Step::Explore).into_iter().chain([Step::Phase(Role::Ra)]).collect()
             }
             Step::Baseline => vec![Step::Phase(Role::Ra)],
             Step::Phase(Role::Cd) | Step::Task(_) => {
                 let mut needs: Vec<_> =
-                    aside(Step::Baseline).into_iter().chain([Step::Phase(Role::Ep)]).collect();
+                    if_overlapping(Step::Baseline).into_iter().chain([Step::Phase(Role::Ep)]).collect();
                 if let Step::Task(task) = step {
                     let depends = state.tasks.get(task).into_iter().flat_map(|task| task.depends_on.clone());
                     needs.extend(depends.map(Step::Merge));

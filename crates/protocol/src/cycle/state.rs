@@ -21,7 +21,7 @@ pub struct State {
     pub max_iterations: u32,
     pub stage: Stage,
     /// The steps beside the phases ([`Overlap::On`]) that have ended in this iteration, successful or not.
-    pub aside: BTreeSet<Step>,
+    pub overlap_ended: BTreeSet<Step>,
     /// The tasks that are coded in steps of their own.
     pub tasks: BTreeMap<StepId, Task>,
     /// The steps that were asked twice in this iteration.
@@ -138,7 +138,7 @@ impl State {
             iteration: 0,
             max_iterations: definition.max_iterations,
             stage: Stage::Created,
-            aside: BTreeSet::new(),
+            overlap_ended: BTreeSet::new(),
             tasks: BTreeMap::new(),
             repeated: BTreeSet::new(),
             items: BTreeMap::new(),
@@ -176,7 +176,7 @@ impl State {
             return Vec::new();
         }
         let mut steps: Vec<_> = pending.map(|(item, _)| Step::Answer(*item)).collect();
-        let missing = |step: Step| definition.overlap == Overlap::On && !self.aside.contains(&step);
+        let missing = |step: Step| definition.overlap == Overlap::On && !self.overlap_ended.contains(&step);
         let phase = |role: Role| (!self.is_blocked(role)).then_some(Step::Phase(role));
         match self.stage {
             Stage::Ra => {
@@ -208,7 +208,7 @@ impl State {
     /// Returns the open tasks that can be asked now: within the limit, after what they depend on, and never beside a task
     /// that changes the same files.
     pub(super) fn askable(&self, definition: &Definition) -> Vec<StepId> {
-        let waits = definition.overlap == Overlap::On && !self.aside.contains(&Step::Baseline);
+        let waits = definition.overlap == Overlap::On && !self.overlap_ended.contains(&Step::Baseline);
         if self.stage != Stage::Cd || waits || self.is_blocked(Role::Cd) {
             return Vec::new();
         }
@@ -281,7 +281,7 @@ impl State {
             Step::Phase(Role::Vas) => self.stage > Stage::Vas,
             Step::Test => self.stage > Stage::Test,
             Step::FastForward => self.stage == Stage::Complete,
-            Step::Explore | Step::Baseline => self.aside.contains(step),
+            Step::Explore | Step::Baseline => self.overlap_ended.contains(step),
             Step::Task(id) => {
                 let task = self.tasks.get(id).map_or(TaskStatus::Open, |task| task.status);
                 task != TaskStatus::Open && task != TaskStatus::Asked
@@ -330,7 +330,7 @@ impl State {
             Change::IterationOpened { number, extension, has_bugs } => {
                 self.iteration = *number;
                 self.stage = Stage::Ra;
-                self.aside.clear();
+                self.overlap_ended.clear();
                 self.tasks.clear();
                 self.repeated.clear();
                 self.findings.clear();
@@ -358,7 +358,7 @@ impl State {
             }
             Change::PhaseDone { stage } => self.stage = *stage,
             Change::AsideDone { step } => {
-                self.aside.insert(step.clone());
+                self.overlap_ended.insert(step.clone());
             }
             Change::Repeated { step } => {
                 self.repeated.insert(step.clone());

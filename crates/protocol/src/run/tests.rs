@@ -46,12 +46,12 @@ fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
 }
 
 /// A run with its slots.
-struct Scene {
+struct Fixture {
     run: Run,
     slots: usize,
 }
 
-impl Scene {
+impl Fixture {
     fn open(steps: &[(&str, &[&str])], slots: usize) -> Self {
         Self::of(workflow(steps), slots)
     }
@@ -61,9 +61,9 @@ impl Scene {
         let document = Steps::open_document(&definition, &location, Stamp::from_micros(0));
         let mut run = Run::blank(Box::new(Typed::<Steps>::new(definition, document)));
         open(&mut run);
-        let mut scene = Self { run, slots };
-        scene.start_queued();
-        scene
+        let mut fixture = Self { run, slots };
+        fixture.start_queued();
+        fixture
     }
 
     fn start_queued(&mut self) -> Decision {
@@ -120,125 +120,125 @@ fn parse(attempt: &str) -> AttemptId {
 
 #[test]
 fn a_step_starts_when_all_its_needs_are_done() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])], 8);
-    assert_eq!(scene.live(), ["a#1.1"]);
-    scene.done("a#1.1");
-    assert_eq!(scene.live(), ["b#1.1", "c#1.1"]);
-    scene.done("c#1.1");
-    assert_eq!(scene.live(), ["b#1.1"]);
-    scene.done("b#1.1");
-    scene.done("d#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])], 8);
+    assert_eq!(fixture.live(), ["a#1.1"]);
+    fixture.done("a#1.1");
+    assert_eq!(fixture.live(), ["b#1.1", "c#1.1"]);
+    fixture.done("c#1.1");
+    assert_eq!(fixture.live(), ["b#1.1"]);
+    fixture.done("b#1.1");
+    fixture.done("d#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
 fn slots_limit_live_attempts_and_are_given_in_workflow_order() {
-    let mut scene = Scene::open(&[("z", &[]), ("y", &[]), ("x", &[])], 2);
-    assert_eq!(scene.live(), ["y#1.1", "z#1.1"]);
-    scene.done("y#1.1");
-    assert_eq!(scene.live(), ["x#1.1", "z#1.1"]);
+    let mut fixture = Fixture::open(&[("z", &[]), ("y", &[]), ("x", &[])], 2);
+    assert_eq!(fixture.live(), ["y#1.1", "z#1.1"]);
+    fixture.done("y#1.1");
+    assert_eq!(fixture.live(), ["x#1.1", "z#1.1"]);
 }
 
 #[test]
 fn a_failed_attempt_backs_off_and_is_retried_up_to_the_limit() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
-    scene.ended("a#1.1", Ending::Failed);
-    assert!(scene.live().is_empty());
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
-    assert_eq!(scene.live(), ["a#1.2"]);
-    scene.ended("a#1.2", Ending::Failed);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
+    fixture.ended("a#1.1", Ending::Failed);
+    assert!(fixture.live().is_empty());
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
+    assert_eq!(fixture.live(), ["a#1.2"]);
+    fixture.ended("a#1.2", Ending::Failed);
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
 fn an_interrupted_attempt_does_not_count_but_is_not_repeated_for_ever() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
     for interruption in 1..=MAX_INTERRUPTIONS {
-        scene.ended(&format!("a#1.{interruption}"), Ending::Interrupted);
-        assert_eq!(scene.live(), [format!("a#1.{}", interruption + 1)]);
+        fixture.ended(&format!("a#1.{interruption}"), Ending::Interrupted);
+        assert_eq!(fixture.live(), [format!("a#1.{}", interruption + 1)]);
     }
-    assert_eq!(scene.run.active_turns[&step("a")].failures, 0);
-    scene.ended(&format!("a#1.{}", MAX_INTERRUPTIONS + 1), Ending::Interrupted);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
+    assert_eq!(fixture.run.active_turns[&step("a")].failures, 0);
+    fixture.ended(&format!("a#1.{}", MAX_INTERRUPTIONS + 1), Ending::Interrupted);
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
 fn the_same_fact_twice_changes_nothing() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
-    scene.done("a#1.1");
-    let before = scene.run.clone();
-    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::NoTurn));
-    assert_eq!(scene.run, before);
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"])], 1);
+    fixture.done("a#1.1");
+    let before = fixture.run.clone();
+    assert_eq!(fixture.done("a#1.1"), Absorbed::Ignored(Stale::NoTurn));
+    assert_eq!(fixture.run, before);
 }
 
 #[test]
 fn a_late_report_is_not_applied_to_the_next_attempt() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
-    scene.ended("a#1.1", Ending::Failed);
-    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::AlreadyEnded));
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
-    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::Superseded));
-    assert_eq!(scene.live(), ["a#1.2"]);
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
+    fixture.ended("a#1.1", Ending::Failed);
+    assert_eq!(fixture.done("a#1.1"), Absorbed::Ignored(Stale::AlreadyEnded));
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
+    assert_eq!(fixture.done("a#1.1"), Absorbed::Ignored(Stale::Superseded));
+    assert_eq!(fixture.live(), ["a#1.2"]);
 }
 
 #[test]
 fn a_final_failure_stops_siblings_and_finishes_when_they_have_ended() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &[]), ("c", &[])], 2);
-    scene.ended("a#1.1", Ending::Failed);
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
-    scene.done("c#1.1");
-    assert_eq!(scene.live(), ["a#1.2", "b#1.1"]);
-    let Absorbed::Decided(decision) = scene.ended("a#1.2", Ending::Failed) else { panic!("stale") };
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &[]), ("c", &[])], 2);
+    fixture.ended("a#1.1", Ending::Failed);
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
+    fixture.done("c#1.1");
+    assert_eq!(fixture.live(), ["a#1.2", "b#1.1"]);
+    let Absorbed::Decided(decision) = fixture.ended("a#1.2", Ending::Failed) else { panic!("stale") };
     assert_eq!(decision.actions, [Action::End { attempt: parse("b#1.1") }]);
-    assert_eq!(scene.run.status, RunStatus::Finishing(Outcome::Failed));
-    scene.ended("b#1.1", Ending::Stopped);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
-    assert!(scene.run.active_turns.is_empty());
+    assert_eq!(fixture.run.status, RunStatus::Finishing(Outcome::Failed));
+    fixture.ended("b#1.1", Ending::Stopped);
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
+    assert!(fixture.run.active_turns.is_empty());
 }
 
 #[test]
 fn a_report_before_the_stop_counts() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
-    scene.request(Request::Stop).unwrap();
-    scene.done("a#1.1");
-    assert_eq!(scene.run.status, RunStatus::Stopped(StopCause::Requested));
-    assert!(scene.live().is_empty(), "a stopped run starts nothing");
-    scene.request(Request::Resume).unwrap();
-    assert_eq!(scene.live(), ["b#1.1"]);
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"])], 1);
+    fixture.request(Request::Stop).unwrap();
+    fixture.done("a#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Stopped(StopCause::Requested));
+    assert!(fixture.live().is_empty(), "a stopped run starts nothing");
+    fixture.request(Request::Resume).unwrap();
+    assert_eq!(fixture.live(), ["b#1.1"]);
 }
 
 #[test]
 fn a_stopped_run_keeps_its_turns_and_does_not_count_the_attempt() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
-    scene.ended("a#1.1", Ending::Failed);
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
-    scene.request(Request::Interrupt).unwrap();
-    assert_eq!(scene.run.status, RunStatus::Stopping(StopCause::Interrupted));
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
+    fixture.ended("a#1.1", Ending::Failed);
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
+    fixture.request(Request::Interrupt).unwrap();
+    assert_eq!(fixture.run.status, RunStatus::Stopping(StopCause::Interrupted));
     // An agent may exit with an error when it is stopped, which is not a failure.
-    scene.ended("a#1.2", Ending::Failed);
-    assert_eq!(scene.run.status, RunStatus::Stopped(StopCause::Interrupted));
-    scene.request(Request::Resume).unwrap();
-    assert_eq!(scene.live(), ["a#1.3"]);
-    let active = &scene.run.active_turns[&step("a")];
+    fixture.ended("a#1.2", Ending::Failed);
+    assert_eq!(fixture.run.status, RunStatus::Stopped(StopCause::Interrupted));
+    fixture.request(Request::Resume).unwrap();
+    assert_eq!(fixture.live(), ["a#1.3"]);
+    let active = &fixture.run.active_turns[&step("a")];
     assert_eq!((active.turn, active.attempt_no, active.failures), (Turn(1), AttemptNo(3), 1));
 }
 
 #[test]
 fn a_paused_run_lets_attempts_continue_and_starts_nothing() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
-    scene.request(Request::Pause).unwrap();
-    scene.done("a#1.1");
-    assert!(scene.live().is_empty());
-    scene.request(Request::Resume).unwrap();
-    assert_eq!(scene.live(), ["b#1.1"]);
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"])], 1);
+    fixture.request(Request::Pause).unwrap();
+    fixture.done("a#1.1");
+    assert!(fixture.live().is_empty());
+    fixture.request(Request::Resume).unwrap();
+    assert_eq!(fixture.live(), ["b#1.1"]);
 }
 
 #[test]
 fn requests_to_a_finished_run_are_refused_with_the_reason() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
-    scene.done("a#1.1");
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
+    fixture.done("a#1.1");
     for request in [Request::Pause, Request::Resume, Request::Stop, Request::Interrupt] {
-        assert_eq!(scene.request(request), Err(Refusal::Succeeded));
+        assert_eq!(fixture.request(request), Err(Refusal::Succeeded));
     }
 }
 
@@ -252,32 +252,32 @@ const REVIEWED: &[(&str, &[&str])] = &[
 
 #[test]
 fn a_failed_gate_resets_its_target_and_everything_downstream() {
-    let mut scene = Scene::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
-    scene.done("plan#1.1");
-    scene.done("code#1.1");
-    scene.done("docs#1.1");
-    scene.gate_failed("review#1.1");
-    assert_eq!(scene.live(), ["code#2.1"]);
-    assert_eq!(scene.iterations(), [("code", 1), ("docs", 1), ("review", 1), ("ship", 1)]);
-    scene.done("code#2.1");
-    scene.done("docs#2.1");
-    scene.done("review#2.1");
-    assert_eq!(scene.live(), ["ship#1.1"]);
-    scene.done("ship#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
+    let mut fixture = Fixture::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    fixture.done("plan#1.1");
+    fixture.done("code#1.1");
+    fixture.done("docs#1.1");
+    fixture.gate_failed("review#1.1");
+    assert_eq!(fixture.live(), ["code#2.1"]);
+    assert_eq!(fixture.iterations(), [("code", 1), ("docs", 1), ("review", 1), ("ship", 1)]);
+    fixture.done("code#2.1");
+    fixture.done("docs#2.1");
+    fixture.done("review#2.1");
+    assert_eq!(fixture.live(), ["ship#1.1"]);
+    fixture.done("ship#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
 fn a_loop_back_waits_for_live_attempts_downstream_of_the_target() {
-    let mut scene = Scene::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
-    scene.done("plan#1.1");
-    scene.done("code#1.1");
-    scene.gate_failed("review#1.1");
-    assert_eq!(scene.live(), ["docs#1.1"], "docs is still running");
-    scene.ended("docs#1.1", Ending::Failed);
-    assert_eq!(scene.live(), ["code#2.1"], "docs was backing off and loses its turn");
+    let mut fixture = Fixture::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    fixture.done("plan#1.1");
+    fixture.done("code#1.1");
+    fixture.gate_failed("review#1.1");
+    assert_eq!(fixture.live(), ["docs#1.1"], "docs is still running");
+    fixture.ended("docs#1.1", Ending::Failed);
+    assert_eq!(fixture.live(), ["code#2.1"], "docs was backing off and loses its turn");
     assert_eq!(
-        scene.absorb(Fact::BackoffElapsed { attempt: parse("docs#1.1") }),
+        fixture.absorb(Fact::BackoffElapsed { attempt: parse("docs#1.1") }),
         Absorbed::Ignored(Stale::NoTurn)
     );
 }
@@ -285,12 +285,16 @@ fn a_loop_back_waits_for_live_attempts_downstream_of_the_target() {
 #[test]
 fn nothing_downstream_of_the_target_starts_while_a_loop_back_is_pending() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["c"]), ("e", &[])];
-    let mut scene = Scene::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
-    scene.done("a#1.1");
-    scene.gate_failed("b#1.1");
-    assert_eq!(scene.live(), ["c#1.1", "e#1.1"]);
-    scene.done("c#1.1");
-    assert_eq!(scene.live(), ["a#2.1", "e#1.1"], "`d` became ready and was held back; `e` is not downstream");
+    let mut fixture = Fixture::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    fixture.done("a#1.1");
+    fixture.gate_failed("b#1.1");
+    assert_eq!(fixture.live(), ["c#1.1", "e#1.1"]);
+    fixture.done("c#1.1");
+    assert_eq!(
+        fixture.live(),
+        ["a#2.1", "e#1.1"],
+        "`d` became ready and was held back; `e` is not downstream"
+    );
 }
 
 #[test]
@@ -298,117 +302,117 @@ fn pending_gate_failures_become_one_loop_back_to_the_most_upstream_target() {
     let steps: &[(&str, &[&str])] =
         &[("a", &[]), ("b", &["a"]), ("far", &["b"]), ("near", &["b"]), ("u", &[]), ("v", &["u"])];
     let gates = [("far", "a"), ("near", "b"), ("v", "u")];
-    let mut scene = Scene::of(source(steps, &gates, OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(source(steps, &gates, OnFailure::Stop).into(), 8);
     for attempt in ["a#1.1", "b#1.1", "u#1.1"] {
-        scene.done(attempt);
+        fixture.done(attempt);
     }
-    scene.gate_failed("far#1.1");
-    scene.gate_failed("v#1.1");
-    assert_eq!(scene.live(), ["near#1.1"], "the unrelated target waits as well: it is one loop-back");
-    scene.gate_failed("near#1.1");
-    assert_eq!(scene.live(), ["a#2.1", "u#2.1"]);
-    assert_eq!(scene.iterations(), [("a", 1), ("b", 1), ("far", 1), ("near", 1), ("u", 1), ("v", 1)]);
+    fixture.gate_failed("far#1.1");
+    fixture.gate_failed("v#1.1");
+    assert_eq!(fixture.live(), ["near#1.1"], "the unrelated target waits as well: it is one loop-back");
+    fixture.gate_failed("near#1.1");
+    assert_eq!(fixture.live(), ["a#2.1", "u#2.1"]);
+    assert_eq!(fixture.iterations(), [("a", 1), ("b", 1), ("far", 1), ("near", 1), ("u", 1), ("v", 1)]);
 }
 
 #[test]
 fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     let steps: &[(&str, &[&str])] = &[("code", &[]), ("review", &["code"])];
-    let mut scene = Scene::of(source(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(source(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
     for execution in 1..=2 {
-        scene.done(&format!("code#{execution}.1"));
-        scene.gate_failed(&format!("review#{execution}.1"));
+        fixture.done(&format!("code#{execution}.1"));
+        fixture.gate_failed(&format!("review#{execution}.1"));
     }
-    scene.done("code#3.1");
-    scene.gate_failed("review#3.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
-    assert_eq!(scene.state().failed, [step("review")].into());
-    scene.request(Request::Retry { step: None }).unwrap();
-    assert_eq!(scene.live(), ["review#4.1"]);
+    fixture.done("code#3.1");
+    fixture.gate_failed("review#3.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
+    assert_eq!(fixture.state().failed, [step("review")].into());
+    fixture.request(Request::Retry { step: None }).unwrap();
+    assert_eq!(fixture.live(), ["review#4.1"]);
 }
 
 #[test]
 fn a_final_failure_under_stop_wins_over_a_pending_loop_back() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"])];
-    let mut scene = Scene::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
-    scene.done("a#1.1");
-    scene.ended("c#1.1", Ending::Failed);
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
-    scene.gate_failed("b#1.1");
-    scene.ended("c#1.2", Ending::Failed);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
-    scene.request(Request::Retry { step: Some(step("c")) }).unwrap();
-    assert_eq!(scene.live(), ["a#2.1"], "the loop-back was still pending");
+    let mut fixture = Fixture::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    fixture.done("a#1.1");
+    fixture.ended("c#1.1", Ending::Failed);
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
+    fixture.gate_failed("b#1.1");
+    fixture.ended("c#1.2", Ending::Failed);
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
+    fixture.request(Request::Retry { step: Some(step("c")) }).unwrap();
+    assert_eq!(fixture.live(), ["a#2.1"], "the loop-back was still pending");
 }
 
 #[test]
 fn a_paused_run_does_not_start_a_step_whose_back_off_elapsed() {
-    let mut scene = Scene::open(&[("a", &[])], 1);
-    scene.ended("a#1.1", Ending::Failed);
-    scene.request(Request::Pause).unwrap();
-    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
-    assert!(scene.live().is_empty());
-    scene.request(Request::Resume).unwrap();
-    assert_eq!(scene.live(), ["a#1.2"]);
+    let mut fixture = Fixture::open(&[("a", &[])], 1);
+    fixture.ended("a#1.1", Ending::Failed);
+    fixture.request(Request::Pause).unwrap();
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
+    assert!(fixture.live().is_empty());
+    fixture.request(Request::Resume).unwrap();
+    assert_eq!(fixture.live(), ["a#1.2"]);
 }
 
-fn exhaust(scene: &mut Scene, step: &str) {
-    scene.ended(&format!("{step}#1.1"), Ending::Failed);
-    scene.absorb(Fact::BackoffElapsed { attempt: parse(&format!("{step}#1.1")) });
-    scene.ended(&format!("{step}#1.2"), Ending::Failed);
+fn exhaust(fixture: &mut Fixture, step: &str) {
+    fixture.ended(&format!("{step}#1.1"), Ending::Failed);
+    fixture.absorb(Fact::BackoffElapsed { attempt: parse(&format!("{step}#1.1")) });
+    fixture.ended(&format!("{step}#1.2"), Ending::Failed);
 }
 
 #[test]
 fn drain_lets_running_steps_finish_and_starts_nothing_more() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"])];
-    let mut scene = Scene::of(source(steps, &[], OnFailure::Drain).into(), 8);
-    exhaust(&mut scene, "a");
+    let mut fixture = Fixture::of(source(steps, &[], OnFailure::Drain).into(), 8);
+    exhaust(&mut fixture, "a");
     assert_eq!(
-        (scene.run.status, scene.live()),
+        (fixture.run.status, fixture.live()),
         (RunStatus::Draining(Outcome::Failed), vec!["b#1.1".to_owned()])
     );
-    scene.done("b#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
-    scene.request(Request::Retry { step: None }).unwrap();
-    assert_eq!(scene.live(), ["a#2.1", "c#1.1"], "steps that became ready meanwhile are found again");
+    fixture.done("b#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
+    fixture.request(Request::Retry { step: None }).unwrap();
+    assert_eq!(fixture.live(), ["a#2.1", "c#1.1"], "steps that became ready meanwhile are found again");
 }
 
 #[test]
 fn continue_runs_steps_that_do_not_depend_on_the_failed_one() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a", "c"])];
-    let mut scene = Scene::of(source(steps, &[], OnFailure::Continue).into(), 8);
-    exhaust(&mut scene, "a");
-    scene.done("b#1.1");
-    assert_eq!(scene.live(), ["c#1.1"]);
-    scene.done("c#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
+    let mut fixture = Fixture::of(source(steps, &[], OnFailure::Continue).into(), 8);
+    exhaust(&mut fixture, "a");
+    fixture.done("b#1.1");
+    assert_eq!(fixture.live(), ["c#1.1"]);
+    fixture.done("c#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
 fn a_skipped_step_satisfies_what_needs_it() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 8);
-    assert_eq!(scene.request(Request::Skip { step: step("a") }), Err(Refusal::Running("a".to_owned())));
-    exhaust(&mut scene, "a");
-    scene.request(Request::Skip { step: step("a") }).unwrap();
-    assert_eq!(scene.live(), ["b#1.1"]);
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"])], 8);
+    assert_eq!(fixture.request(Request::Skip { step: step("a") }), Err(Refusal::Running("a".to_owned())));
+    exhaust(&mut fixture, "a");
+    fixture.request(Request::Skip { step: step("a") }).unwrap();
+    assert_eq!(fixture.live(), ["b#1.1"]);
     assert_eq!(
-        scene.request(Request::Skip { step: step("a") }),
+        fixture.request(Request::Skip { step: step("a") }),
         Ok(Decision::nothing()),
         "a second skip changes nothing"
     );
-    scene.done("b#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
+    fixture.done("b#1.1");
+    assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
 fn retry_is_refused_if_nothing_has_failed() {
-    let mut scene = Scene::open(&[("a", &[]), ("b", &[])], 8);
-    assert_eq!(scene.request(Request::Retry { step: None }), Err(Refusal::NothingFailed));
-    scene.done("a#1.1");
+    let mut fixture = Fixture::open(&[("a", &[]), ("b", &[])], 8);
+    assert_eq!(fixture.request(Request::Retry { step: None }), Err(Refusal::NothingFailed));
+    fixture.done("a#1.1");
     assert_eq!(
-        scene.request(Request::Retry { step: Some(step("a")) }),
+        fixture.request(Request::Retry { step: Some(step("a")) }),
         Err(Refusal::NotFailed("a".to_owned()))
     );
-    assert_eq!(scene.request(Request::Skip { step: step("a") }), Err(Refusal::Done("a".to_owned())));
+    assert_eq!(fixture.request(Request::Skip { step: step("a") }), Err(Refusal::Done("a".to_owned())));
 }
 
 /// Applies random facts and requests. A decision lists exactly the changes it made, the number of live attempts stays within
@@ -422,38 +426,42 @@ fn random_walks_keep_the_invariants_of_the_run() {
     ];
     let mut random = Lcg(7);
     for walk in 0..3000 {
-        let mut scene = Scene::open(shapes[walk % shapes.len()], 1 + walk % 3);
+        let mut fixture = Fixture::open(shapes[walk % shapes.len()], 1 + walk % 3);
         let mut requests = 0;
         for step in 0.. {
-            assert!(step < 500, "walk {walk} does not end: {:?}", scene.run);
-            if matches!(scene.run.status, RunStatus::Finished(_)) {
-                assert!(scene.run.active_turns.is_empty(), "a finished run has no active turn");
+            assert!(step < 500, "walk {walk} does not end: {:?}", fixture.run);
+            if matches!(fixture.run.status, RunStatus::Finished(_)) {
+                assert!(fixture.run.active_turns.is_empty(), "a finished run has no active turn");
                 break;
             }
-            let mut replayed = scene.run.clone();
-            let decision = random_move(&mut scene, &mut random, &mut requests);
+            let mut replayed = fixture.run.clone();
+            let decision = random_move(&mut fixture, &mut random, &mut requests);
             for change in &decision.changes {
                 replayed.apply(change).unwrap();
             }
-            assert_eq!(replayed, scene.run, "a decision lists what it changes");
-            assert!(scene.run.live_attempts().count() <= scene.slots);
+            assert_eq!(replayed, fixture.run, "a decision lists what it changes");
+            assert!(fixture.run.live_attempts().count() <= fixture.slots);
         }
     }
 }
 
-fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision {
-    let backing_off: Vec<_> =
-        scene.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff).collect();
+fn random_move(fixture: &mut Fixture, random: &mut Lcg, requests: &mut u32) -> Decision {
+    let backing_off: Vec<_> = fixture
+        .run
+        .active_turns
+        .iter()
+        .filter(|(_, active)| active.status == TurnStatus::BackingOff)
+        .collect();
     let backing_off = backing_off.first().map(|(step, active)| active.attempt_id(step));
-    let live: Vec<_> = scene.run.live_attempts().map(|(attempt, _)| attempt).collect();
-    let inactive = matches!(scene.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
+    let live: Vec<_> = fixture.run.live_attempts().map(|(attempt, _)| attempt).collect();
+    let inactive = matches!(fixture.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if (live.is_empty() && backing_off.is_none()) || inactive || (*requests < 4 && random.below(8) == 0) {
         *requests += 1;
         let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
         let request = if *requests > 4 || inactive { Request::Resume } else { all[random.below(4)].clone() };
-        let decided = consider(&mut scene.run, &request);
+        let decided = consider(&mut fixture.run, &request);
         let mut decision = decided.unwrap_or(Decision::nothing());
-        decision.append(scene.start_queued());
+        decision.append(fixture.start_queued());
         return decision;
     }
     let fact = match backing_off {
@@ -469,9 +477,9 @@ fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decis
             Fact::Ended { attempt, ending }
         }
     };
-    match absorb(&mut scene.run, fact) {
+    match absorb(&mut fixture.run, fact) {
         Absorbed::Decided(mut decision) => {
-            decision.append(scene.start_queued());
+            decision.append(fixture.start_queued());
             decision
         }
         Absorbed::Ignored(stale) => panic!("{stale}"),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use protocol::run::{Fact, RunStatus};
 use protocol::{AttemptId, Epoch, Revision, RunId, StepId, Turn};
-use store::{EngineLock, ReadError, Store, Tenure};
+use store::{EngineLock, LockPurpose, ReadError, Store};
 use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -83,10 +83,10 @@ impl<'o> Engine<'o> {
         store: &Arc<dyn Store>,
         engine_config: EngineConfig,
         run: &RunId,
-        tenure: Tenure,
+        purpose: LockPurpose,
         observer: &'o mut dyn Observer,
     ) -> Result<Self, EngineError> {
-        let lock = store.lock_engine_for(run, tenure).await?;
+        let lock = store.lock_engine_for(run, purpose).await?;
         match prepare(store, &engine_config, run, lock.epoch(), observer).await {
             Ok((journal, dir_watcher, children)) => {
                 Ok(Self::new(journal, lock, engine_config, dir_watcher, children, observer))

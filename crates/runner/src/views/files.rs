@@ -255,7 +255,7 @@ fn replace(path: &Path, body: &[u8], durability: Durability) -> io::Result<Signa
 mod tests {
     use super::*;
 
-    fn scene() -> (tempfile::TempDir, PathBuf, ViewFiles) {
+    fn test_env() -> (tempfile::TempDir, PathBuf, ViewFiles) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/run_state.json");
         let views = ViewFiles::new(&[], directory.path().join("quarantine"));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_unknown_file_is_quarantined_before_the_view_is_written() {
-        let (_directory, path, mut views) = scene();
+        let (_directory, path, mut views) = test_env();
         assert!(views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap().is_none());
         fs::write(&path, "edited by hand").unwrap();
         let quarantined = views
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn repeated_write_failures_are_reported_once() {
-        let (_directory, path, mut views) = scene();
+        let (_directory, path, mut views) = test_env();
         assert!(views.back_off(), "the first failure is reported");
         let soon = views.not_before();
         assert!(!views.back_off() && !views.back_off());
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_costs_of_views_add_up() {
-        let (_directory, _path, mut views) = scene();
+        let (_directory, _path, mut views) = test_env();
         let start = Instant::now();
         let (small, large) = (Duration::from_millis(10), Duration::from_millis(100));
         views.charge(large);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_missing_view_is_written_again() {
-        let (_directory, path, mut views) = scene();
+        let (_directory, path, mut views) = test_env();
         views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(views.write(&view(&path, "one"), Revision(1), Durability::Synced).unwrap().is_none());
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_view_of_an_earlier_engine_is_recognised() {
-        let (directory, path, mut views) = scene();
+        let (directory, path, mut views) = test_env();
         views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
         let marks = views.take_marks();
         let mut later = ViewFiles::new(&marks, directory.path().join("quarantine"));

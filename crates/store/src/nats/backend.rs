@@ -16,7 +16,7 @@ use crate::nats::health::{NatsWarning, UnknownMessage};
 use crate::nats::journal::{Content, RunTip, Watch};
 use crate::run_writer::BufferedRun;
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, RunWriteError, Tenure};
+use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, RunWriteError};
 
 /// How many blobs are written concurrently.
 const CONCURRENT_BLOBS: usize = 8;
@@ -215,8 +215,12 @@ impl Store for NatsStore {
         }
     }
 
-    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
-        self.session().await?.lock(run, tenure).await
+    async fn lock_engine_for(
+        &self,
+        run: &RunId,
+        purpose: LockPurpose,
+    ) -> Result<EngineLock, EngineLockError> {
+        self.session().await?.lock(run, purpose).await
     }
 
     async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

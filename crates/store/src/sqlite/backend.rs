@@ -15,7 +15,7 @@ use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, EngineHolder, EngineLock, Location, Tenure};
+use crate::{Digest, EngineHolder, EngineLock, Location, LockPurpose};
 
 /// An open embedded store.
 #[derive(Debug, Clone)]
@@ -172,9 +172,13 @@ impl Store for SqliteStore {
         self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
     }
 
-    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+    async fn lock_engine_for(
+        &self,
+        run: &RunId,
+        purpose: LockPurpose,
+    ) -> Result<EngineLock, EngineLockError> {
         let run = run.clone();
-        self.blocking(move |database| engine::acquire(database, run, tenure)).await
+        self.blocking(move |database| engine::acquire(database, run, purpose)).await
     }
 
     async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

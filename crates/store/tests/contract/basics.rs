@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision};
 use store::{
-    Commit, CommitError, Digest, EngineLockError, Position, Store, Tenure, WriteError, WriteId, WrittenView,
+    Commit, CommitError, Digest, EngineLockError, LockPurpose, Position, Store, WriteError, WriteId,
+    WrittenView,
 };
 
 use super::{Backend, change, item, part, run};
@@ -424,10 +425,13 @@ pub(crate) async fn every_client_sees_the_engine<B: Backend>(backend: B) {
 
 pub(crate) async fn an_engine_waits_for_a_one_shot<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("r"));
-    let one_shot = store.lock_engine_for(&run, Tenure::OneShot).await.unwrap();
+    let one_shot = store.lock_engine_for(&run, LockPurpose::OneShot).await.unwrap();
     let (another, name) = (backend.store(), run.clone());
     let waiting = tokio::spawn(async move { another.lock_engine(&name).await.map(|lock| lock.epoch()) });
-    assert_eq!(store.engine_holder(&run).await.unwrap().map(|holder| holder.tenure), Some(Tenure::OneShot));
+    assert_eq!(
+        store.engine_holder(&run).await.unwrap().map(|holder| holder.purpose),
+        Some(LockPurpose::OneShot)
+    );
     drop(one_shot);
     assert_eq!(waiting.await.unwrap().unwrap().0, 2);
 }

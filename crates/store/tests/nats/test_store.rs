@@ -7,7 +7,7 @@ use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
     CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, Loaded,
-    NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, Watch,
+    LockPurpose, NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Watch,
     WriteError, WriteId, WrittenView,
 };
 use testkit::nats;
@@ -143,8 +143,12 @@ impl Store for TestStore {
         self.store.mark_views(run, views).await
     }
 
-    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
-        self.store.lock_engine_for(run, tenure).await
+    async fn lock_engine_for(
+        &self,
+        run: &RunId,
+        purpose: LockPurpose,
+    ) -> Result<EngineLock, EngineLockError> {
+        self.store.lock_engine_for(run, purpose).await
     }
 
     async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

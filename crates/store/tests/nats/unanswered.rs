@@ -64,7 +64,7 @@ async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
     let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("unacknowledged"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.mute_writes_to_runs();
+    wire.lose_answers_after_write_to_run();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
     let direct = NatsStore::new(server.settings());

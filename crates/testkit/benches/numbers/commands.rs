@@ -44,8 +44,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
 /// Opens this many runs in the repository's store, as `run` does.
 fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
-    let repo_dir = repo.scene().repo().display().to_string();
-    let source = std::fs::read_to_string(repo.scene().repo().join("wf.yaml"))?;
+    let repo_dir = repo.test_env().repo().display().to_string();
+    let source = std::fs::read_to_string(repo.test_env().repo().join("wf.yaml"))?;
     let workflow = protocol::steps::load::examine(&source).workflow.expect("we wrote it ourselves");
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
@@ -62,14 +62,14 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
         memory: Default::default(),
     }
     .into();
-    let store = AnyStore::from(SqliteStore::open(&Location::find(repo.scene().repo(), None)?)?);
+    let store = AnyStore::from(SqliteStore::open(&Location::find(repo.test_env().repo(), None)?)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
             let location = RunLocation::new(RunId::new(format!("bench-{number:05}"))?, repo_dir.clone());
             let options = RunOptions {
                 location,
-                workdir: repo.scene().repo().to_owned(),
+                workdir: repo.test_env().repo().to_owned(),
                 profile: None,
                 env: Vec::new(),
                 worktrees: None,

@@ -34,9 +34,9 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     repo.workflow(Shape::Line, 10, "trivial");
     repo.time_run("small", 1)?;
-    let location = Location::find(repo.scene().repo(), None)?;
+    let location = Location::find(repo.test_env().repo(), None)?;
     let texts = CommitTexts::of_step(&location.database())?;
-    let kit = repo.scene().kit();
+    let shared = repo.test_env().shared_dir();
     let mut rows = Vec::new();
     for writers in AT_ONCE {
         let ours = each(writers, |writer| {
@@ -44,14 +44,14 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             let store = Arc::new(SqliteStore::open(&location)?);
             Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
-        let path = kit.join("bare.db");
+        let path = shared.join("bare.db");
         let theirs = each(writers, |writer| {
             let runs = share(bench, writers, writer, |number| Ok((number, 0)))?;
             Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.concatenated(), runs })
         })?;
         rows.push(compare(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
     }
-    let server = Server::start(&kit)?;
+    let server = Server::start(&shared)?;
     let settings = NatsSettings { replicas: 1, ..server.address.parse()? };
     for writers in AT_ONCE {
         let mut ours = each(writers, |writer| {

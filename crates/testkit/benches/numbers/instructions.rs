@@ -60,9 +60,9 @@ fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
 fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     repo.workflow(Shape::Line, 1, "trivial");
     repo.time_run("counted-shim", 1)?;
-    let again = repo.scene().kit().join("again");
+    let again = repo.test_env().shared_dir().join("again");
     std::fs::create_dir(&again)?;
-    let launch = repo.scene().attempt("counted-shim", "s1", "1.1").join("launch.json");
+    let launch = repo.test_env().attempt("counted-shim", "s1", "1.1").join("launch.json");
     std::fs::copy(launch, again.join("launch.json"))?;
     let counted = count(bench, repo, &["__shim", &again.display().to_string()])?;
     Ok(counted.succeeded.then_some(counted.total))
@@ -75,7 +75,7 @@ struct Counted {
 
 /// Counts the instructions of one process, without the kernel's.
 fn count(bench: &Bench, repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<Counted> {
-    let out = repo.scene().kit().join("callgrind.out");
+    let out = repo.test_env().shared_dir().join("callgrind.out");
     let mut command = repo.command(Path::new("valgrind"), &["--tool=callgrind", "--quiet"]);
     command.arg(format!("--callgrind-out-file={}", out.display())).arg(&bench.program).args(arguments);
     let succeeded = command.status().context("cannot start valgrind")?.success();

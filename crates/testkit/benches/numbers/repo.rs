@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use testkit::Scene;
+use testkit::TestEnv;
 
 /// The argument with which this program is an agent that records its start time.
 pub(crate) const STAMP: &str = "__stamp";
@@ -27,18 +27,18 @@ pub(crate) fn stamp(file: Option<OsString>) -> ExitCode {
 
 pub(crate) struct BenchRepo<'p> {
     program: &'p Path,
-    scene: Scene,
+    test_env: TestEnv,
 }
 
 impl<'p> BenchRepo<'p> {
     /// Creates a repository. Agent `trivial` is `/bin/true`; agent `stamper` records its start time and waits.
     pub(crate) fn new(program: &'p Path) -> anyhow::Result<Self> {
-        let repo = Self { program, scene: Scene::new(program) };
+        let repo = Self { program, test_env: TestEnv::new(program) };
         std::fs::create_dir(repo.stamps())?;
         let ours = std::env::current_exe()?;
         let quoted = |path: &Path| format!("{:?}", path.display().to_string());
         let stamp = quoted(&repo.stamps().join("{step_id}"));
-        repo.scene.write(
+        repo.test_env.write(
             "callboard.toml",
             &format!(
                 "[adapters.trivial]\ncommand = [\"/bin/true\"]\nreport = \"exit-code\"\n\n\
@@ -49,13 +49,13 @@ impl<'p> BenchRepo<'p> {
         Ok(repo)
     }
 
-    pub(crate) fn scene(&self) -> &Scene {
-        &self.scene
+    pub(crate) fn test_env(&self) -> &TestEnv {
+        &self.test_env
     }
 
     /// The directory of the recorded times: a file per step.
     pub(crate) fn stamps(&self) -> PathBuf {
-        self.scene.kit().join("stamps")
+        self.test_env.shared_dir().join("stamps")
     }
 
     /// Writes a workflow of steps `s1`, `s2`, … all for one agent.
@@ -74,7 +74,7 @@ impl<'p> BenchRepo<'p> {
             }
             text.push_str("}\n");
         }
-        self.scene.write("wf.yaml", &text)
+        self.test_env.write("wf.yaml", &text)
     }
 
     /// Prepares the binary in this repository, with its messages in a file.
@@ -85,7 +85,7 @@ impl<'p> BenchRepo<'p> {
     }
 
     fn messages(&self) -> PathBuf {
-        self.scene.kit().join("talk")
+        self.test_env.shared_dir().join("talk")
     }
 
     /// Prepares another program in the same environment.
@@ -93,10 +93,10 @@ impl<'p> BenchRepo<'p> {
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .current_dir(self.scene.repo())
+            .current_dir(self.test_env.repo())
             .env_clear()
             .envs(["PATH", "TMPDIR"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .env("HOME", self.scene.home())
+            .env("HOME", self.test_env.home())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

@@ -63,8 +63,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
     let definition = harness::new_cycle(CYCLE);
     let run = harness::run_of(&definition);
-    let spec = harness::spec(&definition, &run, repo.scene().repo(), None);
-    let store = repo.scene().open_store();
+    let spec = harness::spec(&definition, &run, repo.test_env().repo(), None);
+    let store = repo.test_env().open_store();
     harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))?;
     Ok(())
 }

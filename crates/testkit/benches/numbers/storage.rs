@@ -16,8 +16,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     repo.workflow(Shape::Line, 10, "trivial");
     repo.time_run("small", 1)?;
-    let location = Location::find(repo.scene().repo(), None)?;
-    read(bench, &location, &repo.scene().kit().join("read.db"))
+    let location = Location::find(repo.test_env().repo(), None)?;
+    read(bench, &location, &repo.test_env().shared_dir().join("read.db"))
 }
 
 /// Reads what is needed to resume a run, and its whole document.

@@ -14,7 +14,7 @@ use protocol::run::{Run, RunStatus, TurnStatus};
 use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, StepId, Typed};
 use serde_json::{Map, Value, json};
 
-use super::{Explored, Scene, Slots, StepNotation, Transition, Violation};
+use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
 
 /// The marks of `cycle`.
 pub const LEGEND: &str = "· not done   ✓ done   ✗ failed   @N in iteration N";
@@ -37,9 +37,9 @@ pub fn test_check() -> CheckSpec {
     }
 }
 
-/// A scene whose documents must keep the rules of `callboard check`.
-pub fn scene(name: &str, definition: Definition, slots: Slots) -> Scene<Cycle> {
-    Scene::new(name, definition, slots, violations)
+/// A model whose documents must keep the rules of `callboard check`.
+pub fn model(name: &str, definition: Definition, slots: Slots) -> Model<Cycle> {
+    Model::new(name, definition, slots, violations)
 }
 
 fn violations(document: &Document) -> Vec<String> {

@@ -4,7 +4,7 @@ use protocol::StepId;
 use protocol::run::{Ending, Fact, Request, Run, RunStatus, TurnStatus, proceed, start_queued};
 use serde_json::Value;
 
-use super::scene::{Scene, Scheduling};
+use super::model::{Model, Scheduling};
 use super::{Explored, WriteInput, json, typed};
 
 /// One input of a run.
@@ -47,14 +47,14 @@ impl Interruptions {
 
 /// Returns the facts that could come, or the deferred transition, which the engine performs before it reads any
 /// input.
-pub(super) fn facts<P: Explored>(scene: &Scene<P>, run: &Run, interruptions: Interruptions) -> Vec<Input> {
+pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Interruptions) -> Vec<Input> {
     if proceed(&mut run.clone()).is_some() {
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
     // Besides the facts, because they may come before the engine has seen another client's request.
-    if scene.scheduling == Scheduling::Separate
-        && !start_queued(&mut run.clone(), scene.slots.count()).is_nothing()
+    if model.scheduling == Scheduling::Separate
+        && !start_queued(&mut run.clone(), model.slots.count()).is_nothing()
     {
         inputs.push(Input::Slots);
     }

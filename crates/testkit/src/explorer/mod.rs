@@ -1,22 +1,22 @@
 //! The explorer visits every state that a run can be in and checks the rules that must hold in each.
 //!
-//! It is generic over protocols; [`Explored`] is what a protocol adds. A [`Scene`] is one definition with a number of
-//! slots. [`Scene::explore`] searches breadth first through every possible input. [`Scene::walk`] walks at random
+//! It is generic over protocols; [`Explored`] is what a protocol adds. A [`Model`] is one definition with a number of
+//! slots. [`Model::explore`] searches breadth first through every possible input. [`Model::walk`] walks at random
 //! where the states are too many. Both return nothing wrong or a [`CounterExample`]: the violated rule and the
 //! shortest path to it. [`Exploration`] prints tables and diagrams for people: the rules find a broken machine, but
 //! only a reader finds one that implements the wrong thing.
 //!
 //! Left out on purpose: turn and attempt numbers (they only name attempts, and the states would be infinite), in larger
-//! scenes more than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
+//! models more than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
 
 mod checks;
 pub mod cycle;
 mod entry;
 mod input;
 pub mod issue;
+mod model;
 pub mod peer;
 mod report;
-mod scene;
 mod search;
 pub mod steps;
 pub mod team;
@@ -26,8 +26,8 @@ mod write_input;
 
 pub use checks::{CounterExample, Violation};
 pub use input::{Input, Interruptions};
+pub use model::{Model, Scheduling, Slots};
 pub use report::DocumentWrites;
-pub use scene::{Scene, Scheduling, Slots};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
 pub use walk::{WalkStats, Walks};

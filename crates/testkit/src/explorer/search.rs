@@ -6,8 +6,8 @@ use protocol::StepId;
 use protocol::run::{RunStatus, TurnStatus};
 
 use super::input::{Interruptions, facts, requests};
+use super::model::{Accepted, Model};
 use super::report::{DocumentWrites, Row, say_changes, say_input, say_run, say_written};
-use super::scene::{Accepted, Scene};
 use super::transition::Node;
 use super::{CounterExample, Explored, Input, Violation, checks, typed};
 
@@ -81,7 +81,7 @@ const MOST_STATES: usize = 30_000;
 /// What an exploration has seen.
 #[derive(Debug, Clone)]
 pub struct Exploration {
-    pub scene: String,
+    pub model: String,
     pub states: usize,
     pub transitions: usize,
     /// Refused requests, one for each state and request.
@@ -113,7 +113,7 @@ fn key<P: Explored>(node: &Node) -> Key<P> {
 }
 
 struct Search<'s, P: Explored> {
-    scene: &'s Scene<P>,
+    model: &'s Model<P>,
     limits: Limits,
     index: HashMap<Key<P>, usize>,
     visits: Vec<Visit>,
@@ -134,11 +134,11 @@ struct Visit {
     next: Vec<usize>,
 }
 
-impl<P: Explored> Scene<P> {
+impl<P: Explored> Model<P> {
     /// Visits every state within the limits. Returns what was seen, or the first violation.
     pub fn explore(&self, limits: Limits) -> Result<Exploration, CounterExample> {
         let mut search = Search {
-            scene: self,
+            model: self,
             limits,
             index: HashMap::new(),
             visits: Vec::new(),
@@ -173,7 +173,7 @@ impl<P: Explored> Scene<P> {
             path.push((say_input::<P>(input), state));
             node = next;
         }
-        CounterExample { scene: format!("{}, {}", self.name, self.slots), violations, path }
+        CounterExample { model: format!("{}, {}", self.name, self.slots), violations, path }
     }
 
     /// Checks what is checked once per state. Also writes the parts, so every state must pass through here.
@@ -187,10 +187,10 @@ impl<P: Explored> Scene<P> {
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
         let mut node =
-            self.scene.open().map_err(|fault| self.scene.counter_example(fault.violations, &[]))?;
-        self.scene
+            self.model.open().map_err(|fault| self.model.counter_example(fault.violations, &[]))?;
+        self.model
             .check_state(&mut node)
-            .map_err(|violations| self.scene.counter_example(violations, &[]))?;
+            .map_err(|violations| self.model.counter_example(violations, &[]))?;
         self.index.insert(key::<P>(&node), 0);
         self.visits.push(Visit { reached_by: None, requests: 0, is_expanded: false, next: Vec::new() });
         self.queues[0].push_back((0, node));
@@ -205,7 +205,7 @@ impl<P: Explored> Search<'_, P> {
         let requests = self.visits.iter().map(|visit| visit.requests).max().unwrap_or(0);
         assert!(requests < ANY_REQUESTS, "BUG: not every request was made in every state");
         Ok(Exploration {
-            scene: format!("{}, {}", self.scene.name, self.scene.slots),
+            model: format!("{}, {}", self.model.name, self.model.slots),
             states: self.visits.len(),
             transitions: self.transitions,
             refusals: self.refusals,
@@ -216,7 +216,7 @@ impl<P: Explored> Search<'_, P> {
     }
 
     fn expand(&mut self, state: usize, node: &Node) -> Result<(), CounterExample> {
-        for input in facts(self.scene, &node.state.run, self.limits.interruptions) {
+        for input in facts(self.model, &node.state.run, self.limits.interruptions) {
             let is_answer = input.is_answer();
             let next = self.follow(state, node, input)?;
             self.visits[state].next.extend(next.filter(|_| !is_answer));
@@ -237,10 +237,10 @@ impl<P: Explored> Search<'_, P> {
     /// Applies one input. Returns the state it leads to.
     fn follow(&mut self, state: usize, node: &Node, input: Input) -> Result<Option<usize>, CounterExample> {
         let broke = |search: &Self, violations| {
-            search.scene.counter_example(violations, &search.path(state, Some(&input)))
+            search.model.counter_example(violations, &search.path(state, Some(&input)))
         };
         let (mut next, entry) =
-            match self.scene.take(node, &input).map_err(|fault| broke(self, fault.violations))? {
+            match self.model.take(node, &input).map_err(|fault| broke(self, fault.violations))? {
                 Accepted::Moved(next, entry) => (next, entry),
                 Accepted::Refused(refusal) => {
                     self.refusals += 1;
@@ -260,7 +260,7 @@ impl<P: Explored> Search<'_, P> {
         let count = self.visits.len();
         let found = *self.index.entry(key::<P>(&next)).or_insert(count);
         if found == count {
-            self.scene.check_state(&mut next).map_err(|violations| broke(self, violations))?;
+            self.model.check_state(&mut next).map_err(|violations| broke(self, violations))?;
             if count >= self.limits.states {
                 let what = format!("there are more than {count} states");
                 return Err(broke(self, vec![Violation::new("the number of states is limited", what)]));
@@ -325,7 +325,7 @@ impl<P: Explored> Search<'_, P> {
             let circle = (0..enter.len()).find(|state| enter[*state] > 0).unwrap_or(0);
             let violations =
                 Violation::new("facts never form a cycle", "from here the run can return to this state");
-            return Err(self.scene.counter_example(vec![violations], &self.path(circle, None)));
+            return Err(self.model.counter_example(vec![violations], &self.path(circle, None)));
         }
         Ok(length.into_iter().max().unwrap_or(0))
     }

@@ -15,10 +15,10 @@ use protocol::team::{
 use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, Typed};
 use serde_json::{Value, json};
 
-use super::{Explored, Scene, Slots, StepNotation, Transition, Violation};
+use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
 use crate::team_files::TeamSchemas;
 
-/// How many groups a plan of the scene has.
+/// How many groups a plan of the model has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// One group with a criterion that has a command. Two turns of each role.
@@ -67,10 +67,10 @@ pub fn planned_state() -> State {
     state
 }
 
-/// Returns the scene of a plan. Its documents must fit the schemas of the seed.
-pub fn scene(plan: Plan, slots: Slots) -> Scene<Team> {
+/// Returns the model of a plan. Its documents must fit the schemas of the seed.
+pub fn model(plan: Plan, slots: Slots) -> Model<Team> {
     let schemas = TeamSchemas::new();
-    Scene::new(definition(plan).request, definition(plan), slots, move |document| {
+    Model::new(definition(plan).request, definition(plan), slots, move |document| {
         schemas.violations(&Team::views(document))
     })
 }
@@ -83,7 +83,7 @@ fn planned(id: &str, after: &[&str]) -> PlannedGroup {
     PlannedGroup { id: group(id), phase: 0, after: after.iter().map(|id| group(id)).collect() }
 }
 
-/// Returns the groups and criteria of the scene's plan, as ids and as a report.
+/// Returns the groups and criteria of the model's plan, as ids and as a report.
 fn plan_of(definition: &Definition) -> (PlannedWork, Value) {
     let (groups, criteria) = match definition.request.as_str() {
         "one" => (vec![planned("A", &[])], vec![PlannedCriterion { groups: [group("A")].into() }]),

@@ -4,7 +4,7 @@ use protocol::Outcome;
 use protocol::run::{Ending, Fact, Request, RunStatus};
 
 use super::input::{Interruptions, facts, requests};
-use super::scene::{Accepted, Scene};
+use super::model::{Accepted, Model};
 use super::{CounterExample, Explored, Input, Violation, typed};
 
 /// The parameters of walks.
@@ -29,7 +29,7 @@ pub struct WalkStats {
     pub failed: usize,
 }
 
-impl<P: Explored> Scene<P> {
+impl<P: Explored> Model<P> {
     /// Walks at random, always the same way for the same seed. Checks the rules in every transition, and that every
     /// walk ends.
     pub fn walk(&self, walks: Walks) -> Result<WalkStats, CounterExample> {

@@ -11,7 +11,7 @@ use runner::{Clock, Journal};
 use store::Store;
 
 use super::{commit_decision, new_cycle, person, run_of, spec};
-use crate::scene::TempStore;
+use crate::test_env::TempStore;
 
 pub type Cycle = Journal;
 

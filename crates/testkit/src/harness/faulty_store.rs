@@ -11,9 +11,9 @@ use protocol::run::Request;
 use protocol::{KINDS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
-    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, Watch, WriteError, WriteId,
-    WrittenView,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded,
+    LockPurpose, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Watch, WriteError,
+    WriteId, WrittenView,
 };
 use tokio::sync::Notify;
 
@@ -239,8 +239,12 @@ impl Store for FaultyStore {
         self.store.mark_views(run, views).await
     }
 
-    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
-        self.store.lock_engine_for(run, tenure).await
+    async fn lock_engine_for(
+        &self,
+        run: &RunId,
+        purpose: LockPurpose,
+    ) -> Result<EngineLock, EngineLockError> {
+        self.store.lock_engine_for(run, purpose).await
     }
 
     async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

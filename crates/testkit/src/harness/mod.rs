@@ -24,9 +24,9 @@ use tokio::runtime::Handle;
 
 pub use faulty_store::{Answer, FaultyStore};
 
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
-impl Scene {
+impl TestEnv {
     /// Opens the repository's store, and creates it if necessary.
     pub fn open_store(&self) -> AnyStore {
         wait(open_store(self.repo(), self.backend().address().as_deref()))
@@ -36,7 +36,7 @@ impl Scene {
 /// Opens the NATS store at an address, or without one the repository's own.
 pub async fn open_store(repo: &Path, address: Option<&str>) -> AnyStore {
     let location = Location::find(repo, None).expect("a repository has a location for the store");
-    crate::scene::open(&location, address).await
+    crate::test_env::open(&location, address).await
 }
 
 /// Waits for a future in a test without a runtime.
@@ -127,9 +127,9 @@ pub fn spec(
 }
 
 /// The options of a run that works in worktrees beside the repository, from its present commit on.
-pub fn worktrees(scene: &Scene, run: &RunId) -> WorktreeOptions {
-    let (base, start) = supervisor::git::head(scene.repo()).expect("the repository has a commit");
-    let dir = scene.repo().with_file_name("trees").join(run.as_str());
+pub fn worktrees(test_env: &TestEnv, run: &RunId) -> WorktreeOptions {
+    let (base, start) = supervisor::git::head(test_env.repo()).expect("the repository has a commit");
+    let dir = test_env.repo().with_file_name("trees").join(run.as_str());
     let parent = dir.parent().expect("BUG: it has two names");
     std::fs::create_dir_all(parent).expect("a directory can be made");
     WorktreeOptions {

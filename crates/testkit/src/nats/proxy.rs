@@ -29,9 +29,9 @@ struct State {
     holding_writes: bool,
     holding_at: Option<&'static str>,
     /// Whether answers are dropped from the next bucket write on, or the next run write, and whether they are now.
-    muting: bool,
-    muting_runs: bool,
-    muted: bool,
+    losing_after_write: bool,
+    losing_after_run_write: bool,
+    answers_lost: bool,
     /// How many writes to runs and to buckets the proxy refuses itself.
     refusals: u32,
     bucket_refusals: u32,
@@ -119,13 +119,13 @@ impl Proxy {
     }
 
     /// Forwards the next write to a bucket, and drops all answers from then on.
-    pub fn mute_writes(&self) {
-        self.state().muting = true;
+    pub fn lose_answers_after_write(&self) {
+        self.state().losing_after_write = true;
     }
 
     /// Forwards the next write to a run, and drops all answers from then on.
-    pub fn mute_writes_to_runs(&self) {
-        self.state().muting_runs = true;
+    pub fn lose_answers_after_write_to_run(&self) {
+        self.state().losing_after_run_write = true;
     }
 
     /// Refuses the next writes to runs, as a server does while another write to the subject is in progress.
@@ -163,7 +163,7 @@ impl Proxy {
     pub fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
         (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
-        (state.muting, state.muting_runs, state.muted) = (false, false, false);
+        (state.losing_after_write, state.losing_after_run_write, state.answers_lost) = (false, false, false);
         let lines = std::mem::take(&mut state.lines);
         lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
         lines
@@ -207,8 +207,8 @@ async fn upstream(
             let writes = find_write(&words, TO_BUCKET).is_some();
             state.holding |= state.holding_writes && writes;
             state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
-            state.muted |= state.muting && writes;
-            state.muted |= state.muting_runs && find_write(&words, TO_RUN).is_some();
+            state.answers_lost |= state.losing_after_write && writes;
+            state.answers_lost |= state.losing_after_run_write && find_write(&words, TO_RUN).is_some();
             state.holding
         };
         if is_held {
@@ -271,8 +271,8 @@ async fn downstream(
 ) {
     let (mut server, mut buffer) = (server.lock().await, [0; 65536]);
     while let Ok(length @ 1..) = server.read(&mut buffer).await {
-        let muted = lock(&state).muted;
-        if !muted && client.lock().await.write_all(&buffer[..length]).await.is_err() {
+        let answers_lost = lock(&state).answers_lost;
+        if !answers_lost && client.lock().await.write_all(&buffer[..length]).await.is_err() {
             break;
         }
     }

@@ -8,15 +8,15 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use crate::process::{ProcessHandle, attempt_dirs, attempted_runs};
-use crate::scene::Backend;
-use crate::scene::Scene;
-use crate::scene::{Running, Session};
+use crate::test_env::Backend;
+use crate::test_env::TestEnv;
+use crate::test_env::{Running, Session};
 
 /// An engine gives up after five interruptions of a turn. The torture stays well below.
 const SHIM_KILLS_PER_STEP: u32 = 3;
 
 pub(super) struct Chaos<'s> {
-    pub(super) scene: &'s Scene,
+    pub(super) test_env: &'s TestEnv,
     pub(super) random: Rng,
     pub(super) left: u32,
     /// The longest time, in seconds, that an engine runs undisturbed.
@@ -34,9 +34,9 @@ pub(super) struct Chaos<'s> {
 }
 
 impl<'s> Chaos<'s> {
-    pub(super) fn new(scene: &'s Scene, random: Rng, kills: u32) -> Self {
+    pub(super) fn new(test_env: &'s TestEnv, random: Rng, kills: u32) -> Self {
         Self {
-            scene,
+            test_env,
             random,
             left: kills,
             longest: 0.15,
@@ -91,10 +91,10 @@ impl<'s> Chaos<'s> {
 
     /// Kills the server, waits a while, and restarts it with its directory.
     fn kill_server(&mut self) -> bool {
-        if let Backend::Embedded = self.scene.backend() {
+        if let Backend::Embedded = self.test_env.backend() {
             return false;
         }
-        let mut server = self.scene.backend().server();
+        let mut server = self.test_env.backend().server();
         server.kill();
         // A random outage.
         std::thread::sleep(Duration::from_secs_f64(self.longest * self.random.f64()));
@@ -107,13 +107,13 @@ impl<'s> Chaos<'s> {
     /// Pauses and resumes the run. Returns `false` if there was nothing to pause.
     fn pause(&mut self, engine: &Running<'_>) -> bool {
         let Some(run) = self.newest_run() else { return false };
-        let paused = self.scene.callboard(&["pause", &run]).run();
+        let paused = self.test_env.callboard(&["pause", &run]).run();
         if paused.code != 0 || engine.ends_within(Duration::ZERO) {
             return false;
         }
         self.pauses += 1;
         // Only this thread kills the engine, so it can be resumed, unless it has just exited.
-        let resumed = self.scene.callboard(&["resume", &run, "--jobs", "3"]).run();
+        let resumed = self.test_env.callboard(&["resume", &run, "--jobs", "3"]).run();
         assert!(matches!(resumed.code, 0 | 1 | 3 | 5), "{}", resumed.transcript());
         true
     }
@@ -124,7 +124,7 @@ impl<'s> Chaos<'s> {
             return false;
         }
         let Some(run) = self.newest_run() else { return false };
-        let mut dirs = attempt_dirs(&self.scene.store(), &run);
+        let mut dirs = attempt_dirs(&self.test_env.store(), &run);
         self.random.shuffle(&mut dirs);
         for (step, dir) in dirs {
             let kills = self.shims.entry((run.clone(), step)).or_default();
@@ -146,7 +146,7 @@ impl<'s> Chaos<'s> {
         let Some(run) = self.newest_run().filter(|run| !self.stopped.contains(run)) else {
             return Stop::Refused;
         };
-        let client = self.scene.callboard(&["stop", &run]).start();
+        let client = self.test_env.callboard(&["stop", &run]).start();
         let delay = Duration::from_secs_f64(self.longest * self.random.f64());
         let killed = self.random.bool() && !client.ends_within(delay) && {
             client.kill();
@@ -174,7 +174,7 @@ impl<'s> Chaos<'s> {
 
     /// Returns what `ls` lists.
     pub(super) fn runs(&self, seed: u64) -> Vec<Value> {
-        let listed = self.scene.callboard(&["ls", "--json"]).run();
+        let listed = self.test_env.callboard(&["ls", "--json"]).run();
         assert_eq!(listed.code, 0, "seed {seed}: {}", listed.transcript());
         listed.json().as_array().cloned().unwrap_or_default()
     }
@@ -186,7 +186,7 @@ impl<'s> Chaos<'s> {
 
     /// Returns the newest run that has attempts.
     fn newest_run(&self) -> Option<String> {
-        attempted_runs(&self.scene.store()).pop()
+        attempted_runs(&self.test_env.store()).pop()
     }
 }
 

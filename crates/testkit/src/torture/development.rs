@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::chaos::{Chaos, server_was_down};
 use super::journal::RunHistory;
 use super::{Tally, Torture};
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
 /// The agents. `vas` finds a failing test in the first iteration.
 const AGENTS: [&str; 5] = [
@@ -21,26 +21,26 @@ const AGENTS: [&str; 5] = [
 ];
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(&torture.program);
-    scene.write("file", "content\n");
-    scene.git(&["add", "file"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
-    scene.plan(&AGENTS);
-    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let test_env = TestEnv::new(&torture.program);
+    test_env.write("file", "content\n");
+    test_env.git(&["add", "file"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
+    test_env.plan(&AGENTS);
+    let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mode: &[&str] = if (seed / 4).is_multiple_of(2) { &["--parallel", "2"] } else { &["--in-place"] };
     let start = [&["cycle", "Make it", "--run-id", "trial", "--jobs", "2"], mode].concat();
-    let mut resumes = run_to_success(&mut chaos, &scene, &start, seed);
+    let mut resumes = run_to_success(&mut chaos, &test_env, &start, seed);
     let extend = ["extend", "trial", "Make more", "--jobs", "2"];
-    resumes += run_to_success(&mut chaos, &scene, &extend, seed);
+    resumes += run_to_success(&mut chaos, &test_env, &extend, seed);
 
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let journal = RunHistory::read(&test_env.journal("trial"));
     for (step, history) in &journal.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
-    let files = scene.repo().join(".workflow/.cycle");
+    let files = test_env.repo().join(".workflow/.cycle");
     let master = std::fs::read_to_string(files.join("trial.json")).expect("the run has a master file");
     let master: Value = serde_json::from_str(&master).expect("the master file is whole");
     let violations = protocol::cycle::check(&master);
@@ -53,7 +53,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let timeline = files.join("trial.progress/coordination/timeline.md");
     let timeline = std::fs::read_to_string(timeline).expect("iterations have ended");
     assert_eq!(timeline.matches("\n## Iteration ").count(), 3, "seed {seed}: {timeline}");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
     tally.development += 1;
@@ -61,13 +61,13 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
 }
 
 /// Starts and kills engines until one exits by itself. `first` is repeated until the store has what it asks for.
-pub(super) fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, first: &[&str], seed: u64) -> u32 {
+pub(super) fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, first: &[&str], seed: u64) -> u32 {
     let (mut engines, mut is_begun) = (0, false);
     loop {
         let engine = if is_begun {
-            scene.callboard(&["resume", "trial", "--jobs", "2"]).start()
+            test_env.callboard(&["resume", "trial", "--jobs", "2"]).start()
         } else {
-            scene.with_agent(first).start()
+            test_env.with_agent(first).start()
         };
         engines += 1;
         if chaos.disturb(&engine) {
@@ -88,7 +88,7 @@ pub(super) fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, first: &[&str
 fn begun(chaos: &Chaos<'_>, first: &[&str], seed: u64) -> bool {
     match first.first() {
         Some(&"extend") => {
-            let entries = chaos.scene.journal("trial");
+            let entries = chaos.test_env.journal("trial");
             entries.iter().any(|entry| entry.to_string().contains("Make more"))
         }
         Some(_) | None => !chaos.runs(seed).is_empty(),

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::chaos::{Chaos, server_was_down};
 use super::journal::RunHistory;
 use super::{Tally, Torture};
-use crate::scene::{Running, Scene};
+use crate::test_env::{Running, TestEnv};
 
 /// The agents of the pipeline. The first change is red.
 const PLAN: [&str; 5] = [
@@ -21,21 +21,21 @@ const PLAN: [&str; 5] = [
 ];
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(&torture.program);
-    scene.plan(&PLAN);
-    let tracker = set_up(&scene);
+    let test_env = TestEnv::new(&torture.program);
+    test_env.plan(&PLAN);
+    let tracker = set_up(&test_env);
     let mut trial =
-        Trial { chaos: Chaos::new(&scene, Rng::with_seed(seed), kills), tracker, seed, resumes: 0 };
+        Trial { chaos: Chaos::new(&test_env, Rng::with_seed(seed), kills), tracker, seed, resumes: 0 };
     trial.run_to_success();
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let journal = RunHistory::read(&test_env.journal("trial"));
     for (step, history) in &journal.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
     trial.check_effects();
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
     tally.add(&trial.chaos);
     tally.add_history(&journal);
     tally.issues += 1;
@@ -43,17 +43,17 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
 }
 
 /// Makes a remote, a check and the file of an issue. Returns the directory of the issue.
-fn set_up(scene: &Scene) -> PathBuf {
-    scene.write("callboard.toml", "[checks]\ntest = ['grep', '-q', 'on', 'light']\n");
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "-m", "set up"]);
-    let remote = scene.kit().join("remote.git").display().to_string();
-    scene.git(&["init", "--quiet", "--bare", &remote]);
-    scene.git(&["remote", "add", "origin", &remote]);
-    let tracker = scene.kit().join("tracker");
-    fs::create_dir_all(&tracker).expect("the kit is writable");
+fn set_up(test_env: &TestEnv) -> PathBuf {
+    test_env.write("callboard.toml", "[checks]\ntest = ['grep', '-q', 'on', 'light']\n");
+    test_env.git(&["add", "--all"]);
+    test_env.git(&["commit", "--quiet", "-m", "set up"]);
+    let remote = test_env.shared_dir().join("remote.git").display().to_string();
+    test_env.git(&["init", "--quiet", "--bare", &remote]);
+    test_env.git(&["remote", "add", "origin", &remote]);
+    let tracker = test_env.shared_dir().join("tracker");
+    fs::create_dir_all(&tracker).expect("the shared is writable");
     let issue = r#"{"number": 42, "title": "The light is off", "body": "", "labels": [], "url": ""}"#;
-    fs::write(tracker.join("issue.json"), issue).expect("the kit is writable");
+    fs::write(tracker.join("issue.json"), issue).expect("the shared is writable");
     tracker
 }
 
@@ -66,14 +66,14 @@ struct Trial<'s> {
 
 impl<'s> Trial<'s> {
     fn start(&self) -> Running<'s> {
-        let scene: &'s Scene = self.chaos.scene;
+        let test_env: &'s TestEnv = self.chaos.test_env;
         let file = self.tracker.join("issue.json").display().to_string();
-        scene.with_agent(&["issue", &file, "--run-id", "trial", "--close", "--continue"]).start()
+        test_env.with_agent(&["issue", &file, "--run-id", "trial", "--close", "--continue"]).start()
     }
 
     /// Starts and kills engines until one exits by itself and the run has succeeded.
     fn run_to_success(&mut self) {
-        let (scene, seed): (&'s Scene, _) = (self.chaos.scene, self.seed);
+        let (test_env, seed): (&'s TestEnv, _) = (self.chaos.test_env, self.seed);
         let mut engine = self.start();
         loop {
             let is_killed = self.chaos.disturb(&engine);
@@ -91,17 +91,17 @@ impl<'s> Trial<'s> {
             }
             self.resumes += 1;
             let is_opened = !self.chaos.runs(seed).is_empty();
-            engine = if is_opened { scene.callboard(&["resume", "trial"]).start() } else { self.start() };
+            engine = if is_opened { test_env.callboard(&["resume", "trial"]).start() } else { self.start() };
         }
     }
 
     /// Each effect was performed once.
     fn check_effects(&self) {
-        let (scene, seed) = (self.chaos.scene, self.seed);
-        let commits = scene.git(&["rev-list", "main..agent/issue-42"]);
+        let (test_env, seed) = (self.chaos.test_env, self.seed);
+        let commits = test_env.git(&["rev-list", "main..agent/issue-42"]);
         assert_eq!(commits.lines().count(), 1, "seed {seed}: commits: {commits}");
         let remote = self.tracker.with_file_name("remote.git").display().to_string();
-        let pushed = scene.git(&["--git-dir", &remote, "rev-parse", "agent/issue-42"]);
+        let pushed = test_env.git(&["--git-dir", &remote, "rev-parse", "agent/issue-42"]);
         assert_eq!(pushed, commits, "seed {seed}: the remote has another commit");
         let files = fs::read_dir(&self.tracker).expect("the tracker is there").flatten();
         let mut names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();

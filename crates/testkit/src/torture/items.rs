@@ -15,9 +15,9 @@ use super::chaos::{Chaos, server_was_down};
 use super::journal::RunHistory;
 use crate::harness::{open_store, person, spec, wait, worktrees, wrapper};
 use crate::items::{Definition, Items};
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
-/// The agents plan two items; the agent of the scene makes them.
+/// The agents plan two items; the agent of the test environment makes them.
 const PLAN: &str = r#"plan * do more=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; hand_in COMPLETED planned"#;
 
 /// The agent of the second item edits its file instead of reporting.
@@ -27,27 +27,27 @@ const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 
 /// `program` is a `callboard` with the protocol `items` and its effect.
 pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(program);
-    scene.plan(&[PLAN, "a.make 1 exit 1", EDIT, "* * work 0.02"]);
-    let run = open(&scene);
-    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
-    let mut resumes = run_to_success(&mut chaos, &scene, &run, seed);
-    reopen(&scene, &run);
-    resumes += run_to_success(&mut chaos, &scene, &run, seed);
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let test_env = TestEnv::new(program);
+    test_env.plan(&[PLAN, "a.make 1 exit 1", EDIT, "* * work 0.02"]);
+    let run = open(&test_env);
+    let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
+    let mut resumes = run_to_success(&mut chaos, &test_env, &run, seed);
+    reopen(&test_env, &run);
+    resumes += run_to_success(&mut chaos, &test_env, &run, seed);
+    let journal = RunHistory::read(&test_env.journal("trial"));
     for (step, history) in &journal.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
-    let ledger = std::fs::read_to_string(scene.repo().join("ledger")).expect("items were recorded");
+    let ledger = std::fs::read_to_string(test_env.repo().join("ledger")).expect("items were recorded");
     let mut lines: Vec<_> = ledger.lines().collect();
     lines.sort_unstable();
     let expected = ["trial/a.record#1 first", "trial/a.record#2 first", "trial/b.record#1 second"];
     assert_eq!(lines, expected, "seed {seed}: an effect is missing or repeated");
-    expect_edits(&scene, &started, seed);
-    scene.expect_no_orphans();
+    expect_edits(&test_env, &started, seed);
+    test_env.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
     tally.items += 1;
@@ -55,36 +55,36 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
 }
 
 /// Checks that the last edit of the second item is in its file, and that no private copy is left or committed.
-fn expect_edits(scene: &Scene, started: &[String], seed: u64) {
+fn expect_edits(test_env: &TestEnv, started: &[String], seed: u64) {
     let last = started.iter().rfind(|attempt| attempt.starts_with("b.make#")).expect("it was made");
-    let file = scene.repo().join(".items/trial/b.json");
+    let file = test_env.repo().join(".items/trial/b.json");
     let file = std::fs::read_to_string(file).expect("a finished run has its views");
     assert!(file.contains(&format!("\"description\": \"by {last}\"")), "seed {seed}: {last}: {file}");
-    let tree = scene.repo().with_file_name("trees/trial/integration");
+    let tree = test_env.repo().with_file_name("trees/trial/integration");
     assert!(!tree.join(".items/trial/b.json").exists(), "seed {seed}: a private copy is left");
-    let committed = scene.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
+    let committed = test_env.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
     assert!(!committed.contains(".items"), "seed {seed}: a private copy was committed: {committed}");
 }
 
-fn open(scene: &Scene) -> RunId {
+fn open(test_env: &TestEnv) -> RunId {
     let run = RunId::new("trial").expect("BUG: the name is safe");
     let definition = Definition::new("make things");
-    let mut spec = spec(&definition, &run, scene.repo(), Some(wrapper(&scene.agent())));
-    spec.options.worktrees = Some(worktrees(scene, &run));
-    let store = scene.open_store();
+    let mut spec = spec(&definition, &run, test_env.repo(), Some(wrapper(&test_env.agent())));
+    spec.options.worktrees = Some(worktrees(test_env, &run));
+    let store = test_env.open_store();
     let kind = KindOf::<Items>::STATIC;
     wait(runner::open(&store, &Clock::system(), kind, person(), spec)).expect("the run is new");
     run
 }
 
 /// Starts and kills engines until one exits by itself, while a person answers.
-fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, run: &RunId, seed: u64) -> u32 {
+fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, run: &RunId, seed: u64) -> u32 {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| answer_all(scene, run, &done));
+        scope.spawn(|| answer_all(test_env, run, &done));
         let mut resumes = 0;
         loop {
-            let engine = scene.callboard(&["resume", "trial", "--jobs", "2"]).start();
+            let engine = test_env.callboard(&["resume", "trial", "--jobs", "2"]).start();
             resumes += 1;
             if chaos.disturb(&engine) {
                 chaos.wait_killed(engine, seed);
@@ -103,13 +103,13 @@ fn run_to_success(chaos: &mut Chaos<'_>, scene: &Scene, run: &RunId, seed: u64) 
 }
 
 /// Answers every question. Item `b` is rejected the first time.
-fn answer_all(scene: &Scene, run: &RunId, done: &AtomicBool) {
+fn answer_all(test_env: &TestEnv, run: &RunId, done: &AtomicBool) {
     let (clock, ada) = (Clock::system(), Author::Person { name: "ada".to_owned(), host: String::new() });
     while !done.load(Ordering::Relaxed) {
         // A person needs a moment.
         std::thread::sleep(std::time::Duration::from_millis(15));
         let answered: Result<(), AnswerError> = wait(async {
-            let store = open_store(scene.repo(), scene.backend().address().as_deref()).await;
+            let store = open_store(test_env.repo(), test_env.backend().address().as_deref()).await;
             let Ok(Some(mut journal)) = Journal::load(&store, &clock, KINDS, run).await else {
                 return Ok(());
             };
@@ -133,8 +133,8 @@ fn answer_all(scene: &Scene, run: &RunId, done: &AtomicBool) {
     }
 }
 
-fn reopen(scene: &Scene, run: &RunId) {
-    let store = scene.open_store();
+fn reopen(test_env: &TestEnv, run: &RunId) {
+    let store = test_env.open_store();
     let request = Request::Protocol(serde_json::json!({ "reopen": StepId::new("a").expect("BUG: a name") }));
     wait(async {
         let journal = Journal::load(&store, &Clock::system(), KINDS, run).await.expect("it can be loaded");

@@ -12,7 +12,7 @@ use super::chaos::Chaos;
 use super::development::run_to_success;
 use super::journal::RunHistory;
 use super::{Tally, Torture};
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
 /// The agents, by attempt.
 const AGENTS: &str = r#"
@@ -37,27 +37,27 @@ esac
 "#;
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(&torture.program);
-    scene.write("file", "content\n");
-    scene.git(&["add", "file"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
-    fs::write(scene.kit().join("team.sh"), AGENTS).expect("the kit is writable");
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    let mut chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let test_env = TestEnv::new(&torture.program);
+    test_env.write("file", "content\n");
+    test_env.git(&["add", "file"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
+    fs::write(test_env.shared_dir().join("team.sh"), AGENTS).expect("the shared is writable");
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let start = ["team", "Build it", "--run-id", "trial", "--jobs", "2"];
-    let resumes = run_to_success(&mut chaos, &scene, &start, seed);
+    let resumes = run_to_success(&mut chaos, &test_env, &start, seed);
 
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let journal = RunHistory::read(&test_env.journal("trial"));
     for (step, history) in &journal.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
-    check_files(&scene, seed);
-    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    check_files(&test_env, seed);
+    let merges = test_env.git(&["log", "--merges", "--format=%s", "main"]);
     assert_eq!(merges.lines().count(), 3, "seed {seed}: a merge is missing or repeated: {merges}");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
     tally.teams += 1;
@@ -65,8 +65,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
 }
 
 /// The files keep the rules of their formats, and every message was read by the attempt that received it.
-fn check_files(scene: &Scene, seed: u64) {
-    let directory = scene.repo().join("coordination");
+fn check_files(test_env: &TestEnv, seed: u64) {
+    let directory = test_env.repo().join("coordination");
     let read = |name: &str| -> Value {
         let text = fs::read_to_string(directory.join(name)).expect("the file is there");
         serde_json::from_str(&text).expect("the file is whole")

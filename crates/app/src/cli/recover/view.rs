@@ -127,7 +127,8 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
         [] => {}
         // The backup of an interrupted recovery has the other runs, and an empty database would hide it.
         [Damage::Missing]
-            if Backup::unfinished(&exclusive).is_some_and(|backup| backup.database().exists()) =>
+            if Backup::of_interrupted_recovery(&exclusive)
+                .is_some_and(|backup| backup.database().exists()) =>
         {
             return Err(Failure::new(
                 Exit::Store,

@@ -2,29 +2,29 @@
 
 use std::fs;
 
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 const CONFIGURATION: &str = include_str!("../../../../../examples/agents/callboard.toml");
 const README: &str = include_str!("../../../../../README.md");
 
 /// A repository with the example and the stand-ins for `claude` and `codex`.
-fn example(configuration: &str) -> Scene {
-    let scene = scene();
-    scene.write("callboard.toml", configuration);
-    scene.write("workflow.yaml", include_str!("../../../../../examples/agents/workflow.yaml"));
-    scene.write("prompts/code.md", include_str!("../../../../../examples/agents/prompts/code.md"));
-    scene.write("prompts/review.md", include_str!("../../../../../examples/agents/prompts/review.md"));
-    scene.write_program(scene.kit().join("claude"), include_str!("../../agents/claude"));
-    scene.write_program(scene.kit().join("codex"), include_str!("../../agents/codex"));
-    scene
+fn example(configuration: &str) -> TestEnv {
+    let test_env = test_env();
+    test_env.write("callboard.toml", configuration);
+    test_env.write("workflow.yaml", include_str!("../../../../../examples/agents/workflow.yaml"));
+    test_env.write("prompts/code.md", include_str!("../../../../../examples/agents/prompts/code.md"));
+    test_env.write("prompts/review.md", include_str!("../../../../../examples/agents/prompts/review.md"));
+    test_env.write_program(test_env.shared_dir().join("claude"), include_str!("../../agents/claude"));
+    test_env.write_program(test_env.shared_dir().join("codex"), include_str!("../../agents/codex"));
+    test_env
 }
 
 /// Runs the example's workflow with the stand-ins first in PATH.
-fn run(scene: &Scene) -> testkit::Session {
-    let path = format!("{}:{}", scene.kit().display(), std::env::var("PATH").expect("PATH is set"));
-    scene
+fn run(test_env: &TestEnv) -> testkit::Session {
+    let path = format!("{}:{}", test_env.shared_dir().display(), std::env::var("PATH").expect("PATH is set"));
+    test_env
         .callboard(&["run", "workflow.yaml", "--run-id", "change", "--max-attempts", "1"])
         .env("PATH", path)
         .env("ANTHROPIC_API_KEY", "a")
@@ -33,27 +33,27 @@ fn run(scene: &Scene) -> testkit::Session {
         .run()
 }
 
-fn note(scene: &Scene, name: &str) -> String {
-    fs::read_to_string(scene.home().join(name)).expect("the stand-in wrote it")
+fn note(test_env: &TestEnv, name: &str) -> String {
+    fs::read_to_string(test_env.home().join(name)).expect("the stand-in wrote it")
 }
 
 #[test]
 fn claude_code_and_codex_work_with_the_examples_entries() {
-    let scene = example(CONFIGURATION);
-    let session = run(&scene);
+    let test_env = example(CONFIGURATION);
+    let session = run(&test_env);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let document = scene.document("change");
+    let document = test_env.document("change");
     assert_eq!((status(&document, "code"), status(&document, "review")), ("COMPLETED", "COMPLETED"));
     assert_eq!(document["steps"]["review"]["iteration_count"], 1, "the first review sends the change back");
 
-    assert!(note(&scene, "code.1.prompt").contains("TASK.md"), "the task");
-    assert!(note(&scene, "code.1.prompt").contains("## How to report"));
-    assert!(note(&scene, "code.2.prompt").contains("the test is missing"), "what the review found");
-    assert!(note(&scene, "review.1.prompt").contains("change.txt"), "what the step before made");
+    assert!(note(&test_env, "code.1.prompt").contains("TASK.md"), "the task");
+    assert!(note(&test_env, "code.1.prompt").contains("## How to report"));
+    assert!(note(&test_env, "code.2.prompt").contains("the test is missing"), "what the review found");
+    assert!(note(&test_env, "review.1.prompt").contains("change.txt"), "what the step before made");
     for (step, own, other) in
         [("code", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), ("review", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")]
     {
-        let environment = note(&scene, &format!("{step}.environment"));
+        let environment = note(&test_env, &format!("{step}.environment"));
         let has = |name: &str| environment.lines().any(|line| line.starts_with(&format!("{name}=")));
         assert!(has(own) && !has(other) && !has("SECRET"), "{environment}");
     }
@@ -61,12 +61,12 @@ fn claude_code_and_codex_work_with_the_examples_entries() {
 
 #[test]
 fn the_model_of_a_step_reaches_the_cli() {
-    let scene = example(CONFIGURATION);
+    let test_env = example(CONFIGURATION);
     let workflow = include_str!("../../../../../examples/agents/workflow.yaml");
-    scene.write("workflow.yaml", &workflow.replace("    prompt:", "    model: large one\n    prompt:"));
-    let session = run(&scene);
+    test_env.write("workflow.yaml", &workflow.replace("    prompt:", "    model: large one\n    prompt:"));
+    let session = run(&test_env);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(note(&scene, "models").lines().collect::<Vec<_>>(), ["large one"; 4]);
+    assert_eq!(note(&test_env, "models").lines().collect::<Vec<_>>(), ["large one"; 4]);
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn each_flag_that_lets_an_agent_report_is_needed() {
     ];
     for (part, step) in parts {
         assert!(CONFIGURATION.contains(part), "{part}");
-        let scene = example(&CONFIGURATION.replace(part, ""));
-        assert_eq!(run(&scene).code, 1, "without `{part}`");
-        let error = last_error(&scene.document("change"), step).to_owned();
+        let test_env = example(&CONFIGURATION.replace(part, ""));
+        assert_eq!(run(&test_env).code, 1, "without `{part}`");
+        let error = last_error(&test_env.document("change"), step).to_owned();
         assert!(error.contains("without a report"), "without `{part}`: {error}");
     }
 }
@@ -93,11 +93,11 @@ fn readme(language: &str) -> &'static str {
 
 #[test]
 fn the_readmes_first_workflow_is_valid_and_can_be_rehearsed() {
-    let scene = example("");
-    scene.write("wf.yaml", readme("yaml"));
-    let checked = scene.callboard(&["check", "wf.yaml"]).run();
+    let test_env = example("");
+    test_env.write("wf.yaml", readme("yaml"));
+    let checked = test_env.callboard(&["check", "wf.yaml"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
-    let rehearsed = scene.callboard(&["run", "wf.yaml", "--rehearse"]).run();
+    let rehearsed = test_env.callboard(&["run", "wf.yaml", "--rehearse"]).run();
     assert_eq!(rehearsed.code, 0, "{}", rehearsed.transcript());
 }
 

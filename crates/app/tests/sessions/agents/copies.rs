@@ -8,7 +8,7 @@ use runner::{Clock, Journal};
 use serde_json::{Value, json};
 use testkit::harness::{person, spec, wait, worktrees, wrapper};
 use testkit::items::{Definition, Items};
-use testkit::{Running, Scene, Session};
+use testkit::{Running, Session, TestEnv};
 
 const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 
@@ -30,47 +30,47 @@ fn run() -> RunId {
 }
 
 /// Opens a run whose maker executes this line of shell.
-fn opened(place: Place, make: &str) -> Scene {
-    let scene = Scene::new(crate::items_program());
-    scene.plan(&[PLAN, make]);
+fn opened(place: Place, make: &str) -> TestEnv {
+    let test_env = TestEnv::new(crate::items_program());
+    test_env.plan(&[PLAN, make]);
     let definition = Definition::new("furnish the room");
-    let mut spec = spec(&definition, &run(), scene.repo(), Some(wrapper(&scene.agent())));
+    let mut spec = spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent())));
     spec.options.worktrees = match place {
-        Place::Worktree => Some(worktrees(&scene, &run())),
+        Place::Worktree => Some(worktrees(&test_env, &run())),
         Place::Repository => None,
     };
-    let store = scene.open_store();
+    let store = test_env.open_store();
     wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
-    scene
+    test_env
 }
 
-fn resume(scene: &Scene) -> Running<'_> {
-    scene.callboard(&["resume", "trial"]).start()
+fn resume(test_env: &TestEnv) -> Running<'_> {
+    test_env.callboard(&["resume", "trial"]).start()
 }
 
-fn tree(scene: &Scene) -> PathBuf {
-    scene.repo().with_file_name("trees/trial/integration")
+fn tree(test_env: &TestEnv) -> PathBuf {
+    test_env.repo().with_file_name("trees/trial/integration")
 }
 
 /// Waits until the item waits for its approval, approves it, and returns its file and the end of the engine.
-fn approved(scene: &Scene, engine: Running<'_>) -> (Value, Session) {
-    let directory = scene.repo().join(".items/trial");
+fn approved(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
+    let directory = test_env.repo().join(".items/trial");
     fs::create_dir_all(&directory).unwrap();
     let item = testkit::until(&directory, "the item waits for a person", || {
-        let text = fs::read_to_string(scene.repo().join(FILE)).ok()?;
+        let text = fs::read_to_string(test_env.repo().join(FILE)).ok()?;
         let item: Value = serde_json::from_str(&text).expect("a view is whole");
         (item["approve"]["status"] == "waiting").then_some(item)
     });
     let mut journal =
-        wait(Journal::load(&scene.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
+        wait(Journal::load(&test_env.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
     let step = StepId::new("lamp.approve").unwrap();
     wait(runner::answer(&mut journal, person(), &step, None, Answer::Approve { text: None })).unwrap();
     (item, engine.wait())
 }
 
 /// Returns the evidence of the end of an attempt.
-fn evidence(scene: &Scene, attempt: &str) -> Value {
-    let log = scene.callboard(&["log", "trial", "--json"]).run();
+fn evidence(test_env: &TestEnv, attempt: &str) -> Value {
+    let log = test_env.callboard(&["log", "trial", "--json"]).run();
     let mut facts = log.stdout.lines().map(|line| {
         let mut entry: Value = serde_json::from_str(line).unwrap();
         entry["entry"]["input"]["fact"].take()
@@ -81,65 +81,66 @@ fn evidence(scene: &Scene, attempt: &str) -> Value {
 
 #[test]
 fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
-    let scene = opened(
+    let test_env = opened(
         Place::Worktree,
-        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$kit/edited"; read -r _ <"$kit/go"; note end "$CALLBOARD_ATTEMPT""#,
+        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$shared/edited"; read -r _ <"$shared/go"; note end "$CALLBOARD_ATTEMPT""#,
     );
-    let mut go = scene.gate("go");
-    let engine = resume(&scene);
-    scene.wait_for_note("edited");
-    let prompt = fs::read_to_string(scene.attempt("trial", "lamp.make", "1.1").join("prompt.md")).unwrap();
+    let mut go = test_env.gate("go");
+    let engine = resume(&test_env);
+    test_env.wait_for_note("edited");
+    let prompt = fs::read_to_string(test_env.attempt("trial", "lamp.make", "1.1").join("prompt.md")).unwrap();
     assert!(prompt.contains(&format!("- `{FILE}`")), "{prompt}");
     engine.kill();
     engine.wait();
-    let engine = resume(&scene);
+    let engine = resume(&test_env);
     engine.wait_until_it_says("adopted");
     go.open();
-    let (item, ended) = approved(&scene, engine);
+    let (item, ended) = approved(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!(item["description"], "of brass");
-    assert_eq!(scene.agent_log().started(), ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
+    assert_eq!(test_env.agent_log().started(), ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
     // The statuses are derived: that the agent changed one is not worth a word.
-    let log = scene.callboard(&["log", "trial", "--full"]).run();
+    let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert!(!log.stdout.contains("! refused"), "{}", log.transcript());
     assert!(log.stdout.contains("from the files that it edited"), "{}", log.transcript());
     // What the agent left is kept, and git has its work only.
-    let left = fs::read_to_string(scene.attempt("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
+    let left =
+        fs::read_to_string(test_env.attempt("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
     assert!(left.unwrap().contains("of brass"));
-    let committed = scene.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
+    let committed = test_env.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
     assert_eq!(committed, "brass.txt\ntask.md\n");
-    assert!(!tree(&scene).join(FILE).exists());
-    scene.expect_no_orphans();
+    assert!(!tree(&test_env).join(FILE).exists());
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
-    let scene = opened(
+    let test_env = opened(
         Place::Worktree,
         r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
     );
-    let engine = resume(&scene);
-    let (item, ended) = approved(&scene, engine);
+    let engine = resume(&test_env);
+    let (item, ended) = approved(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!((&item["name"], &item["description"]), (&json!("a lamp"), &json!("of brass")));
     let sentence = format!("`{FILE}`: the step may not change `/name`");
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains(&format!("! refused: {sentence}")), "{}", log.transcript());
-    assert_eq!(evidence(&scene, "lamp.make#1.1")["refused"], json!([sentence]));
-    assert!(!scene.callboard(&["show", "trial"]).run().stdout.contains("may not change"));
+    assert_eq!(evidence(&test_env, "lamp.make#1.1")["refused"], json!([sentence]));
+    assert!(!test_env.callboard(&["show", "trial"]).run().stdout.contains("may not change"));
 }
 
 #[test]
 fn edits_that_are_all_refused_cost_an_attempt() {
-    let scene = opened(
+    let test_env = opened(
         Place::Worktree,
         r#"lamp.make 1 do sed -i 's/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
     );
-    let engine = resume(&scene);
-    let (item, ended) = approved(&scene, engine);
+    let engine = resume(&test_env);
+    let (item, ended) = approved(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!((&item["name"], &item["make"]["attempts"]), (&json!("a lamp"), &json!(2)));
-    let evidence = evidence(&scene, "lamp.make#1.1");
+    let evidence = evidence(&test_env, "lamp.make#1.1");
     assert_eq!(evidence["kind"], "invalid_report", "{evidence:#}");
     let error = evidence["error"].as_str().unwrap();
     assert!(error.contains("without a report, and its edits were refused"), "{error}");
@@ -149,26 +150,26 @@ fn edits_that_are_all_refused_cost_an_attempt() {
 #[test]
 fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
     let make = r#"lamp.make 1 do printf '{"name": ' >.items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#;
-    let scene = opened(Place::Worktree, make);
-    assert_eq!(approved(&scene, resume(&scene)).1.code, 0);
-    let torn = evidence(&scene, "lamp.make#1.1");
+    let test_env = opened(Place::Worktree, make);
+    assert_eq!(approved(&test_env, resume(&test_env)).1.code, 0);
+    let torn = evidence(&test_env, "lamp.make#1.1");
     assert_eq!(torn["kind"], "invalid_report", "{torn:#}");
     assert!(torn["error"].as_str().unwrap().contains("it is not JSON"), "{torn:#}");
     for change in ["rm .items/trial/lamp.json", ":"] {
         let make = format!(r#"lamp.make 1 do {change}; note end "$CALLBOARD_ATTEMPT""#);
-        let scene = opened(Place::Worktree, &make);
-        assert_eq!(approved(&scene, resume(&scene)).1.code, 0);
-        assert_eq!(evidence(&scene, "lamp.make#1.1")["kind"], "no_report", "{change}");
+        let test_env = opened(Place::Worktree, &make);
+        assert_eq!(approved(&test_env, resume(&test_env)).1.code, 0);
+        assert_eq!(evidence(&test_env, "lamp.make#1.1")["kind"], "no_report", "{change}");
     }
 }
 
 #[test]
 fn a_run_in_the_repository_has_no_private_copies() {
-    let make = r#"lamp.make * do cat .items/trial/lamp.json >"$kit/seen"; hand_in COMPLETED made"#;
-    let scene = opened(Place::Repository, make);
-    let (_, ended) = approved(&scene, resume(&scene));
+    let make = r#"lamp.make * do cat .items/trial/lamp.json >"$shared/seen"; hand_in COMPLETED made"#;
+    let test_env = opened(Place::Repository, make);
+    let (_, ended) = approved(&test_env, resume(&test_env));
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let attempt = scene.attempt("trial", "lamp.make", "1.1");
+    let attempt = test_env.attempt("trial", "lamp.make", "1.1");
     assert!(!attempt.join("copies.json").exists());
     assert!(!fs::read_to_string(attempt.join("prompt.md")).unwrap().contains("private copies"));
 }

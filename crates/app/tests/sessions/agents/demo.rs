@@ -4,24 +4,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, TestEnv};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// The demo with its own temporary directory, so that a test sees everything it leaves.
-fn demo<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    scene.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temporary(scene))
+fn demo<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
+    test_env.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temporary(test_env))
 }
 
-fn temporary(scene: &Scene) -> PathBuf {
-    let directory = scene.home().join("tmp");
+fn temporary(test_env: &TestEnv) -> PathBuf {
+    let directory = test_env.home().join("tmp");
     fs::create_dir_all(&directory).expect("a directory can be made");
     directory
 }
 
 /// The directories that demos have left.
-fn folders(scene: &Scene) -> Vec<PathBuf> {
-    let entries = fs::read_dir(temporary(scene)).expect("it is there");
+fn folders(test_env: &TestEnv) -> Vec<PathBuf> {
+    let entries = fs::read_dir(temporary(test_env)).expect("it is there");
     entries.map(|entry| entry.expect("it can be read").path()).collect()
 }
 
@@ -37,8 +37,8 @@ fn without_pids(text: &str) -> String {
 
 #[test]
 fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() {
-    let scene = scene();
-    let session = demo(&scene, &[]).run();
+    let test_env = test_env();
+    let session = demo(&test_env, &[]).run();
     assert_snapshot!(without_pids(session.transcript()), @"
     $ callboard demo
     Three scripted agents fix a bug, and the engine is killed while they work.
@@ -90,7 +90,7 @@ fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() 
     Run `callboard demo --keep` to keep the folder and look around in it.
     [exit 0]
     ");
-    assert_eq!(folders(&scene), [] as [PathBuf; 0]);
+    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/demo.svg");
     let picture = testkit::redact(&format!("{}\n[exit 0]", text_of(&fs::read_to_string(&file).unwrap())));
     assert_eq!(
@@ -114,15 +114,15 @@ fn text_of(picture: &str) -> String {
 
 #[test]
 fn embedded_the_folder_of_the_demo_can_be_inspected_with_other_commands() {
-    let scene = scene();
-    let session = demo(&scene, &["--keep", "--fast"]).run();
+    let test_env = test_env();
+    let session = demo(&test_env, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let kept = folders(&scene);
+    let kept = folders(&test_env);
     assert_eq!(kept.len(), 1);
     let repo = kept[0].join("leap-year");
     assert!(session.stdout.contains(&format!("cd {}", repo.display())), "{}", session.stdout);
 
-    let shown = scene.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
+    let shown = test_env.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
     assert_eq!(shown["status"], "succeeded", "{shown}");
     assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate looped back once");
     let log = fs::read_to_string(kept[0].join("agents.log")).unwrap();
@@ -140,15 +140,15 @@ fn embedded_the_folder_of_the_demo_can_be_inspected_with_other_commands() {
 
 #[test]
 fn the_demo_uses_no_user_settings_and_no_current_directory() {
-    let scene = scene();
-    scene.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
-    scene.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
-    let gone = scene.home().join("gone");
+    let test_env = test_env();
+    test_env.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
+    test_env.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
+    let gone = test_env.home().join("gone");
     fs::create_dir(&gone).unwrap();
-    let session = demo(&scene, &[])
+    let session = demo(&test_env, &[])
         .in_shell("rmdir \"$PWD\" && exec \"$@\"")
         .current_dir(&gone)
-        .env("TMPDIR", temporary(&scene))
+        .env("TMPDIR", temporary(&test_env))
         .env("CALLBOARD_STORE", "/nowhere")
         .env("CALLBOARD_JOBS", "none")
         .env("GIT_DIR", "/nowhere")
@@ -158,7 +158,7 @@ fn the_demo_uses_no_user_settings_and_no_current_directory() {
 }
 
 /// A `git` that kills the coder in its second turn.
-fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
+fn git_that_kills_the_coder(test_env: &TestEnv) -> PathBuf {
     let path = std::env::var_os("PATH").expect("tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join("git"));
     let real = programs.find(|git| git.exists()).expect("tests have git");
@@ -166,11 +166,11 @@ fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
         "#!/bin/sh\n[ \"${{CALLBOARD_ATTEMPT:-}}\" != 'fix#2.1' ] || kill -9 $PPID\nexec {} \"$@\"\n",
         real.display()
     );
-    program(scene, "git", &script)
+    program(test_env, "git", &script)
 }
 
-fn program(scene: &Scene, name: &str, script: &str) -> PathBuf {
-    let path = scene.write_program(scene.home().join("bin").join(name), script);
+fn program(test_env: &TestEnv, name: &str, script: &str) -> PathBuf {
+    let path = test_env.write_program(test_env.home().join("bin").join(name), script);
     path.parent().expect("it lies in a directory").to_owned()
 }
 
@@ -180,22 +180,22 @@ fn before_path(directory: &Path) -> String {
 
 #[test]
 fn a_failed_check_is_an_error_and_the_folder_is_kept() {
-    let scene = scene();
-    let path = before_path(&git_that_kills_the_coder(&scene));
-    let session = demo(&scene, &[]).env("PATH", path).run();
+    let test_env = test_env();
+    let path = before_path(&git_that_kills_the_coder(&test_env));
+    let session = demo(&test_env, &[]).env("PATH", path).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert!(session.stdout.contains("✗ failed: fix#2.1 survived the kill"), "{}", session.stdout);
     assert!(session.stdout.contains("The demo failed."), "{}", session.stdout);
     assert!(session.stderr.contains("checks failed"), "{}", session.stderr);
-    let kept = folders(&scene);
+    let kept = folders(&test_env);
     assert!(session.stderr.contains(kept[0].to_str().unwrap()), "{}", session.stderr);
     testkit::expect_no_orphans(&kept[0].join("leap-year/.git/callboard"));
 }
 
 #[test]
 fn without_git_the_demo_says_so() {
-    let scene = scene();
-    let session = demo(&scene, &[]).env("PATH", "/nowhere").run();
+    let test_env = test_env();
+    let session = demo(&test_env, &[]).env("PATH", "/nowhere").run();
     assert_snapshot!(session.transcript(), @"
     $ callboard demo
     error: the demo needs `git`, which could not be started
@@ -204,13 +204,13 @@ fn without_git_the_demo_says_so() {
     hint: install git, or put it on the PATH
     [exit 2]
     ");
-    assert_eq!(folders(&scene), [] as [PathBuf; 0]);
+    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
 }
 
 #[test]
 fn an_agent_cannot_run_the_demo() {
-    let scene = scene();
-    let session = demo(&scene, &[]).env("CALLBOARD_ATTEMPT", "fix#1.1").run();
+    let test_env = test_env();
+    let session = demo(&test_env, &[]).env("CALLBOARD_ATTEMPT", "fix#1.1").run();
     assert_snapshot!(session.transcript(), @"
     $ callboard demo
     error[E012]: cannot show the demo from inside attempt `fix#1.1`
@@ -222,17 +222,17 @@ fn an_agent_cannot_run_the_demo() {
 
 #[test]
 fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
-    let scene = scene();
+    let test_env = test_env();
     // The tester hangs, so that the demo is interrupted while it waits.
     let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
-    let path = before_path(&program(&scene, "date", stuck));
-    let running = demo(&scene, &[]).env("PATH", path).start();
+    let path = before_path(&program(&test_env, "date", stuck));
+    let running = demo(&test_env, &[]).env("PATH", path).start();
     running.wait_until_it_shows("test#1.1 started");
-    let folder = folders(&scene).pop().unwrap();
+    let folder = folders(&test_env).pop().unwrap();
     testkit::until(&folder, "the tester", || folder.join("stuck").exists().then_some(()));
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
     testkit::expect_no_orphans(&folder.join("leap-year/.git/callboard"));
-    assert_eq!(folders(&scene), [] as [PathBuf; 0]);
+    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
 }

@@ -6,46 +6,46 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use testkit::{Scene, Session};
+use testkit::{Session, TestEnv};
 
 use crate::sessions::last_error;
 
 const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
 /// Makes a repository with a committed workflow.
-fn rehearsal(steps: &[&str]) -> Scene {
-    let scene = Scene::named(CALLBOARD, "a repo");
-    scene.workflow_of(steps);
-    scene.git(&["add", "."]);
-    scene.git(&["commit", "--quiet", "--message=workflow"]);
-    scene
+fn rehearsal(steps: &[&str]) -> TestEnv {
+    let test_env = TestEnv::named(CALLBOARD, "a repo");
+    test_env.workflow_of(steps);
+    test_env.git(&["add", "."]);
+    test_env.git(&["commit", "--quiet", "--message=workflow"]);
+    test_env
 }
 
 /// Writes a script outside the repository; returns the flag that uses it.
-fn script(scene: &Scene, steps: &str) -> String {
-    let file = script_file(scene);
+fn script(test_env: &TestEnv, steps: &str) -> String {
+    let file = script_file(test_env);
     fs::write(&file, format!("steps:\n{steps}")).unwrap();
     format!("--rehearse={}", file.display())
 }
 
-fn script_file(scene: &Scene) -> PathBuf {
-    scene.kit().join("script.yaml")
+fn script_file(test_env: &TestEnv) -> PathBuf {
+    test_env.shared_dir().join("script.yaml")
 }
 
 /// Runs the workflow and expects this exit code.
 #[track_caller]
-fn rehearse(scene: &Scene, rehearse: &str, code: i32) {
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
+fn rehearse(test_env: &TestEnv, rehearse: &str, code: i32) {
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
     assert_eq!(session.code, code, "{}", talk(&session));
 }
 
-fn step_of(scene: &Scene, step: &str) -> Value {
-    scene.document("trial")["steps"][step].clone()
+fn step_of(test_env: &TestEnv, step: &str) -> Value {
+    test_env.document("trial")["steps"][step].clone()
 }
 
 /// A file of an attempt.
-fn file_of(scene: &Scene, step: &str, number: &str, file: &str) -> PathBuf {
-    scene.attempt("trial", step, number).join(file)
+fn file_of(test_env: &TestEnv, step: &str, number: &str, file: &str) -> PathBuf {
+    test_env.attempt("trial", step, number).join(file)
 }
 
 fn talk(session: &Session) -> String {
@@ -58,53 +58,53 @@ fn json(path: &Path) -> Value {
 
 #[test]
 fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
-    let scene =
+    let test_env =
         rehearsal(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code], loop_back_to: code"]);
-    rehearse(&scene, "--rehearse", 0);
-    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    rehearse(&test_env, "--rehearse", 0);
+    assert_eq!(test_env.git(&["status", "--porcelain"]), "");
     for step in ["plan", "code", "review"] {
-        let shown = step_of(&scene, step);
+        let shown = step_of(&test_env, step);
         assert_eq!((&shown["status"], &shown["attempts"]), (&"COMPLETED".into(), &1.into()));
         let artifact = format!(".agents/runs/trial/artifacts/{step}.1.1.json");
         assert_eq!(shown["artifacts"], serde_json::json!([artifact]));
-        assert!(scene.repo().join(artifact).is_file());
+        assert!(test_env.repo().join(artifact).is_file());
     }
-    let said = fs::read_to_string(file_of(&scene, "plan", "1.1", "stdout.log")).unwrap();
+    let said = fs::read_to_string(file_of(&test_env, "plan", "1.1", "stdout.log")).unwrap();
     assert_eq!(said, "rehearsing `plan`: iteration 1, try 1\nreported COMPLETED\n");
 }
 
 #[test]
 fn a_script_says_what_is_left_behind() {
-    let scene = rehearsal(&["id: code"]);
+    let test_env = rehearsal(&["id: code"]);
     let entry =
         "- ok: {logs: [\"fixed\"], artifacts: [\"a/notes.txt\"], write: {\"src/x.txt\": \"content\"}}";
-    rehearse(&scene, &script(&scene, &format!("  code:\n    {entry}\n")), 0);
-    assert_eq!(scene.git(&["status", "--porcelain", "-uall"]), "?? src/x.txt\n");
-    assert_eq!(fs::read_to_string(scene.repo().join("src/x.txt")).unwrap(), "content");
-    let shown = step_of(&scene, "code");
+    rehearse(&test_env, &script(&test_env, &format!("  code:\n    {entry}\n")), 0);
+    assert_eq!(test_env.git(&["status", "--porcelain", "-uall"]), "?? src/x.txt\n");
+    assert_eq!(fs::read_to_string(test_env.repo().join("src/x.txt")).unwrap(), "content");
+    let shown = step_of(&test_env, "code");
     let artifacts = serde_json::json!([".agents/runs/trial/artifacts/a/notes.txt", "src/x.txt"]);
     assert_eq!((&shown["artifacts"], &shown["logs"]), (&artifacts, &serde_json::json!(["fixed"])));
 }
 
 #[test]
 fn a_scripted_failure_is_retried() {
-    let scene = rehearsal(&["id: code"]);
-    rehearse(&scene, &script(&scene, "  code: [fail: syntax error, ok]\n"), 0);
-    assert_eq!(step_of(&scene, "code")["attempts"], 2);
+    let test_env = rehearsal(&["id: code"]);
+    rehearse(&test_env, &script(&test_env, "  code: [fail: syntax error, ok]\n"), 0);
+    assert_eq!(step_of(&test_env, "code")["attempts"], 2);
     assert_eq!(
-        json(&file_of(&scene, "code", "1.1", "report.json"))["logs"],
+        json(&file_of(&test_env, "code", "1.1", "report.json"))["logs"],
         serde_json::json!(["syntax error"])
     );
 }
 
 #[test]
 fn a_gate_fails_twice_and_then_passes() {
-    let scene = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    rehearse(&scene, &script(&scene, "  review: [gate_fail: {times: 2, why: found P0 issues}]\n"), 0);
+    let test_env = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    rehearse(&test_env, &script(&test_env, "  review: [gate_fail: {times: 2, why: found P0 issues}]\n"), 0);
     for step in ["code", "review"] {
-        assert_eq!(step_of(&scene, step)["iteration_count"], 2, "{step}");
+        assert_eq!(step_of(&test_env, step)["iteration_count"], 2, "{step}");
     }
-    let prompt = fs::read_to_string(file_of(&scene, "code", "3.1", "prompt.md")).unwrap();
+    let prompt = fs::read_to_string(file_of(&test_env, "code", "3.1", "prompt.md")).unwrap();
     assert!(prompt.contains("found P0 issues"), "{prompt}");
 }
 
@@ -113,18 +113,18 @@ fn every_scripted_failure_is_reported_by_its_name() {
     let steps = ["hangs", "crashes", "leaves", "babbles"];
     let written = steps
         .map(|id| format!("id: {id}, max_attempts: 1, timeout: {}", if id == "hangs" { "1s" } else { "1h" }));
-    let scene = rehearsal(&written.each_ref().map(String::as_str));
+    let test_env = rehearsal(&written.each_ref().map(String::as_str));
     let rehearse =
-        script(&scene, "  hangs: [hang]\n  crashes: [crash]\n  leaves: [exit: 3]\n  babbles: [rubbish]\n");
+        script(&test_env, "  hangs: [hang]\n  crashes: [crash]\n  leaves: [exit: 3]\n  babbles: [rubbish]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &rehearse];
-    let output = scene.callboard(&arguments).run();
+    let output = test_env.callboard(&arguments).run();
     assert_eq!(output.code, 1, "{}", talk(&output));
     // The time until it was noticed varies.
     let shown = |error: String| match error.split_once(" after ") {
         Some((what, _)) => format!("{what} after […]"),
         None => error,
     };
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     let errors = steps.map(|step| shown(last_error(&document, step).to_owned())).join("\n");
     insta::assert_snapshot!(errors, @"
     Agent process timed out after […]
@@ -132,58 +132,59 @@ fn every_scripted_failure_is_reported_by_its_name() {
     Agent process exited with code 3 without a report: leaving with code 3 and without a report
     Agent process exited with code 0 and its report was refused: the report file: it is not JSON: expected value at line 1, column 39
     ");
-    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    assert_eq!(test_env.git(&["status", "--porcelain"]), "");
 }
 
 #[test]
 fn a_flood_is_kept_and_a_child_left_behind_is_not() {
-    let scene = rehearsal(&["id: floods", "id: forgets"]);
-    rehearse(&scene, &script(&scene, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
-    assert!(fs::metadata(file_of(&scene, "floods", "1.1", "stdout.log")).unwrap().len() > 10_000_000);
-    let said = fs::read_to_string(file_of(&scene, "forgets", "1.1", "stdout.log")).unwrap();
+    let test_env = rehearsal(&["id: floods", "id: forgets"]);
+    rehearse(&test_env, &script(&test_env, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
+    assert!(fs::metadata(file_of(&test_env, "floods", "1.1", "stdout.log")).unwrap().len() > 10_000_000);
+    let said = fs::read_to_string(file_of(&test_env, "forgets", "1.1", "stdout.log")).unwrap();
     let (_, left) = said.split_once("leaving process ").unwrap();
     let (process, how) = left.split_once(" behind: ").unwrap();
     assert!(how.starts_with("in a session of its own\n"), "{said}");
-    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["leftover_processes"], 1);
+    assert_eq!(json(&file_of(&test_env, "forgets", "1.1", "exit.json"))["leftover_processes"], 1);
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!String::from_utf8_lossy(&command).contains("left-behind"), "it lives on");
 }
 
 #[test]
 fn a_killed_engine_does_not_change_the_script() {
-    let scene = rehearsal(&["id: a", "id: b, needs: [a]"]);
-    let rehearse = script(&scene, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
+    let test_env = rehearsal(&["id: a", "id: b, needs: [a]"]);
+    let rehearse =
+        script(&test_env, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
-    let engine = scene.callboard(&arguments).start();
+    let engine = test_env.callboard(&arguments).start();
     engine.wait_until_it_shows("a#1.1");
     engine.kill();
     engine.wait();
-    fs::remove_file(script_file(&scene)).unwrap();
-    let output = scene.callboard(&["resume", "trial"]).run();
+    fs::remove_file(script_file(&test_env)).unwrap();
+    let output = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(output.code, 0, "{}", talk(&output));
-    assert_eq!(step_of(&scene, "a")["attempts"], 1);
-    let shown = step_of(&scene, "b");
+    assert_eq!(step_of(&test_env, "a")["attempts"], 1);
+    let shown = step_of(&test_env, "b");
     assert_eq!((&shown["attempts"], &shown["logs"]), (&2.into(), &serde_json::json!(["from the script"])));
 }
 
 #[test]
 fn a_rehearsed_run_is_refused_by_other_adapters() {
-    let scene = rehearsal(&["id: code"]);
-    let flag = script(&scene, "  code: [{fail: \"no\"}]\n");
-    rehearse(&scene, &flag, 1);
-    let output = scene.callboard(&["retry", "trial", "--wrapper", "true"]).run();
+    let test_env = rehearsal(&["id: code"]);
+    let flag = script(&test_env, "  code: [{fail: \"no\"}]\n");
+    rehearse(&test_env, &flag, 1);
+    let output = test_env.callboard(&["retry", "trial", "--wrapper", "true"]).run();
     assert_eq!(output.code, 3, "{}", talk(&output));
     assert!(talk(&output).contains("it is a rehearsal"), "{}", talk(&output));
 }
 
 #[test]
 fn a_retried_run_is_still_rehearsed() {
-    let scene = rehearsal(&["id: a, max_attempts: 1"]);
-    rehearse(&scene, &script(&scene, "  a: [fail: never]\n"), 1);
-    fs::remove_file(script_file(&scene)).unwrap();
-    let output = scene.callboard(&["retry", "trial"]).run();
+    let test_env = rehearsal(&["id: a, max_attempts: 1"]);
+    rehearse(&test_env, &script(&test_env, "  a: [fail: never]\n"), 1);
+    fs::remove_file(script_file(&test_env)).unwrap();
+    let output = test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(output.code, 1, "{}", talk(&output));
-    assert_eq!(json(&file_of(&scene, "a", "2.1", "report.json"))["logs"], serde_json::json!(["never"]));
+    assert_eq!(json(&file_of(&test_env, "a", "2.1", "report.json"))["logs"], serde_json::json!(["never"]));
 }
 
 #[test]
@@ -220,28 +221,28 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
 
 #[test]
 fn a_broken_script_is_refused_before_anything_happens() {
-    let scene = rehearsal(&["id: code"]);
-    let rehearse = script(&scene, "  coed: [ok]\n  code: [hnag]\n");
-    let output = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
+    let test_env = rehearsal(&["id: code"]);
+    let rehearse = script(&test_env, "  coed: [ok]\n  code: [hnag]\n");
+    let output = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
     assert_eq!(output.code, 2);
     let said = talk(&output);
     for text in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {
         assert!(said.contains(text), "{text}: {said}");
     }
-    assert!(!scene.repo().join(".agents").exists());
-    let output = scene.callboard(&["run", "wf.yaml", "--rehearse", "--wrapper", "x"]).run();
+    assert!(!test_env.repo().join(".agents").exists());
+    let output = test_env.callboard(&["run", "wf.yaml", "--rehearse", "--wrapper", "x"]).run();
     assert_eq!(output.code, 2, "{}", talk(&output));
 }
 
 #[test]
 fn a_printed_script_can_be_used_and_is_never_overwritten() {
-    let scene = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    let file = script_file(&scene).display().to_string();
-    let write = || scene.callboard(&["rehearse-script", "wf.yaml", "--output", &file]).run();
+    let test_env = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    let file = script_file(&test_env).display().to_string();
+    let write = || test_env.callboard(&["rehearse-script", "wf.yaml", "--output", &file]).run();
     assert_eq!(write().code, 0);
-    let printed = scene.callboard(&["rehearse-script", "wf.yaml"]).run();
+    let printed = test_env.callboard(&["rehearse-script", "wf.yaml"]).run();
     assert_eq!(printed.stdout, fs::read_to_string(&file).unwrap());
-    rehearse(&scene, &format!("--rehearse={file}"), 0);
+    rehearse(&test_env, &format!("--rehearse={file}"), 0);
     fs::write(&file, "edited for hours").unwrap();
     let again = write();
     assert_eq!(again.code, 3, "{}", talk(&again));

@@ -3,34 +3,34 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 #[test]
 fn a_report_between_markers_on_standard_output_counts() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * markers"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let document = scene.document("trial");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * markers"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["logs"], json!(["said a"]));
     assert_eq!(document["steps"]["a"]["attempts"], 1);
 }
 
 #[test]
 fn an_agent_can_report_with_the_command() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * submit"]);
-    let session = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * submit"]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let step = &scene.document("trial")["steps"]["a"];
+    let step = &test_env.document("trial")["steps"]["a"];
     assert_eq!((&step["logs"], &step["metrics"]), (&json!(["submitted a"]), &json!({ "weight": "1 kg" })));
 }
 
 #[test]
 fn the_report_command_is_refused_outside_an_attempt() {
-    let scene = scene();
-    assert_snapshot!(scene.callboard(&["report", "--status", "COMPLETED"]).run().transcript(), @"
+    let test_env = test_env();
+    assert_snapshot!(test_env.callboard(&["report", "--status", "COMPLETED"]).run().transcript(), @"
     $ callboard report --status COMPLETED
     error: this command runs inside an attempt only: `CALLBOARD_RUN` is not set
 
@@ -41,14 +41,14 @@ fn the_report_command_is_refused_outside_an_attempt() {
 
 #[test]
 fn the_report_command_is_refused_after_the_attempt() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
     let late = |attempt: &str| {
-        let report = scene.callboard(&["report", "--status", "COMPLETED"]);
+        let report = test_env.callboard(&["report", "--status", "COMPLETED"]);
         let report =
             report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", attempt).env("AGENT_ID", "coder");
-        report.env("CALLBOARD_STORE", scene.store()).run()
+        report.env("CALLBOARD_STORE", test_env.store()).run()
     };
     assert_snapshot!(late("a#1.1").transcript(), @"
     $ callboard report --status COMPLETED
@@ -64,17 +64,17 @@ fn the_report_command_is_refused_after_the_attempt() {
 
 #[test]
 fn an_invalid_report_is_refused_at_once() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     let report = |status: &str| {
-        let report = scene.callboard(&["report", "--status", status]);
+        let report = test_env.callboard(&["report", "--status", status]);
         let report =
             report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", "a#1.1").env("AGENT_ID", "coder");
-        report.env("CALLBOARD_STORE", scene.store()).run()
+        report.env("CALLBOARD_STORE", test_env.store()).run()
     };
     assert_snapshot!(report("MAYBE").transcript(), @"
     $ callboard report --status MAYBE
@@ -87,31 +87,31 @@ fn an_invalid_report_is_refused_at_once() {
 
 #[test]
 fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * report-then-hang"]);
-    let running = scene.run(&[]).start();
-    let attempt = scene.attempt("trial", "a", "1.1");
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * report-then-hang"]);
+    let running = test_env.run(&[]).start();
+    let attempt = test_env.attempt("trial", "a", "1.1");
+    test_env.agent_log().wait_for_start("a#1.1");
     testkit::until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
 fn a_gate_can_fail_with_the_report_command() {
-    let scene = scene();
-    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    scene.plan(&[
-        r#"review * do [ $STEP_ITERATION = 2 ] && hand_in COMPLETED fine || "$kit/callboard" report --gate-failure "no tests""#,
-        r#"code * do cp "$PROMPT_PATH" "$kit/prompt"; "$kit/callboard" report --gate-failure "not mine" 2>"$kit/refused"; hand_in COMPLETED done"#,
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.plan(&[
+        r#"review * do [ $STEP_ITERATION = 2 ] && hand_in COMPLETED fine || "$shared/callboard" report --gate-failure "no tests""#,
+        r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; "$shared/callboard" report --gate-failure "not mine" 2>"$shared/refused"; hand_in COMPLETED done"#,
     ]);
-    let session = scene.run(&[]).run();
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let read = |name: &str| std::fs::read_to_string(scene.kit().join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(test_env.shared_dir().join(name)).unwrap();
     assert!(read("prompt").contains("\nno tests\n"), "{}", read("prompt"));
     assert_snapshot!(read("refused"), @"
     error: step `code` is not a gate, so it cannot send work back
@@ -121,29 +121,29 @@ fn a_gate_can_fail_with_the_report_command() {
 }
 
 /// The wrapper runs its agent, waits, and writes a report of its own over the agent's, which says nothing of the gate.
-const WRAPPER: &str = r#"read -r _ <"$kit/gate"; gate_failure=true; report COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; hand_in COMPLETED "exit code 0""#;
+const WRAPPER: &str = r#"read -r _ <"$shared/gate"; gate_failure=true; report COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; hand_in COMPLETED "exit code 0""#;
 
 #[test]
 fn a_wrapper_that_overwrites_the_report_of_a_gate_does_not_lose_its_failure() {
-    let scene = scene();
-    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    let prompt = r#"code * do cp "$PROMPT_PATH" "$kit/prompt"; hand_in COMPLETED done"#;
-    scene.plan(&[
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    let prompt = r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; hand_in COMPLETED done"#;
+    test_env.plan(&[
         &format!("review * do [ $STEP_ITERATION = 2 ] || {{ {WRAPPER}; exit; }}; hand_in COMPLETED ok"),
         prompt,
     ]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("review#1.1");
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("review#1.1");
     // Without an engine only the shim sees the agent's report.
     running.kill();
     running.wait();
     gate.open();
-    let attempt = scene.attempt("trial", "review", "1.1");
+    let attempt = test_env.attempt("trial", "review", "1.1");
     testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
-    let resumed = scene.callboard(&["resume"]).run();
+    let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
-    let prompt = std::fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
+    let prompt = std::fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
     assert!(prompt.contains("exit code 0\nno tests\n"), "{prompt}");
 }

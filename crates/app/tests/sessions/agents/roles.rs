@@ -3,9 +3,9 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// Two adapters that note who was started, with which model, variable and arguments.
 const ADAPTERS: &str = r#"
@@ -16,13 +16,13 @@ shell = 'echo "$STEP_ID: one, ${STEP_MODEL:-no model}, ${TICKET:-no ticket}, [$*
 command = ["sh", "-c", 'echo "$STEP_ID: two, $1, ${{TICKET:-no ticket}}, [$2]" >>told', "sh", "{model}"]
 "#;
 
-fn workflow(scene: &Scene, steps: &[&str]) {
+fn workflow(test_env: &TestEnv, steps: &[&str]) {
     let steps = steps.iter().map(|step| format!("  - {{prompt: task.md, {step}}}\n"));
-    scene.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()));
+    test_env.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()));
 }
 
-fn told(scene: &Scene) -> String {
-    let path = scene.repo().join("told");
+fn told(test_env: &TestEnv) -> String {
+    let path = test_env.repo().join("told");
     let text = fs::read_to_string(&path).unwrap_or_default();
     let _ = fs::remove_file(path);
     text
@@ -30,9 +30,9 @@ fn told(scene: &Scene) -> String {
 
 #[test]
 fn a_role_chooses_adapter_model_variables_and_arguments_of_a_step() {
-    let scene = scene();
+    let test_env = test_env();
     let more = ["id: code, agent: coder", "id: review, agent: critic, needs: [code]"];
-    workflow(&scene, &[more[0], more[1], "id: ship, agent: coder, needs: [review], model: own"]);
+    workflow(&test_env, &[more[0], more[1], "id: ship, agent: coder, needs: [review], model: own"]);
     let roles = r#"
 [roles.default]
 adapter = "one"
@@ -50,12 +50,12 @@ model = "large"
 [roles.peer.review]
 model = "never here"
 "#;
-    scene.write("callboard.toml", &format!("{ADAPTERS}{roles}"));
+    test_env.write("callboard.toml", &format!("{ADAPTERS}{roles}"));
     let run = |run: &str, more: &[&str]| {
-        let session = scene.callboard(&[&["run", "wf.yaml", "--run-id", run], more].concat());
+        let session = test_env.callboard(&[&["run", "wf.yaml", "--run-id", run], more].concat());
         let session = session.env("TICKET", "T-1").run();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        told(&scene)
+        told(&test_env)
     };
     assert_snapshot!(run("configured", &[]), @"
     code: one, small, no ticket, [--quiet]
@@ -69,9 +69,9 @@ model = "never here"
     review: one, any, no ticket, []
     ship: one, typed, no ticket, [--quiet]
     ");
-    let rows = scene.callboard(&["config"]).run();
+    let rows = test_env.callboard(&["config"]).run();
     let rows: Vec<_> = rows.stdout.lines().filter(|line| line.starts_with("roles.")).collect();
-    assert_snapshot!(rows.join("\n").replace(scene.repo().to_str().unwrap(), "[REPO]"), @r#"
+    assert_snapshot!(rows.join("\n").replace(test_env.repo().to_str().unwrap(), "[REPO]"), @r#"
     roles.critic.adapter     = "two"  # [REPO]/callboard.toml
     roles.critic.timeout     = "300s"  # [REPO]/callboard.toml
     roles.critic.pass_env    = ["TICKET"]  # [REPO]/callboard.toml
@@ -85,10 +85,10 @@ model = "never here"
 
 #[test]
 fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
     let broken = format!("{ADAPTERS}\n[adapters.coder]\ncommand = [\"false\"]\n");
-    scene.write("callboard.toml", &broken);
+    test_env.write("callboard.toml", &broken);
     let run = [
         "run",
         "wf.yaml",
@@ -101,17 +101,17 @@ fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
         "--max-attempts",
         "1",
     ];
-    let failed = scene.callboard(&run).run();
+    let failed = test_env.callboard(&run).run();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
-    let unknown = scene.callboard(&["retry", "trial", "--role", "aa=two"]).run();
+    let unknown = test_env.callboard(&["retry", "trial", "--role", "aa=two"]).run();
     assert_eq!(unknown.code, 2, "{}", unknown.transcript());
     assert!(unknown.stderr.contains("names `aa`, which is no step and no agent"), "{}", unknown.transcript());
-    let unknown = scene.callboard(&["resume", "trial", "--model", "codr=new"]).run();
+    let unknown = test_env.callboard(&["resume", "trial", "--model", "codr=new"]).run();
     assert_eq!(unknown.code, 2, "{}", unknown.transcript());
     assert!(unknown.stderr.contains("did you mean `coder`?"), "{}", unknown.transcript());
-    let session = scene.callboard(&["retry", "trial", "--role", "a=two", "--model", "a=new"]).run();
+    let session = test_env.callboard(&["retry", "trial", "--role", "a=two", "--model", "a=new"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_snapshot!(told(&scene), @"
+    assert_snapshot!(told(&test_env), @"
     a: two, new, no ticket, []
     b: one, kept, no ticket, []
     ");
@@ -119,16 +119,16 @@ fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
 
 #[test]
 fn every_missing_adapter_is_named_before_the_run_exists() {
-    let scene = scene();
+    let test_env = test_env();
     workflow(
-        &scene,
+        &test_env,
         &["id: a, agent: coder", "id: b, agent: coder", "id: c, agent: critic", "id: d, agent: editor"],
     );
-    scene.write(
+    test_env.write(
         "callboard.toml",
         "[roles.editor]\nadapter = \"codx\"\n[adapters.codex]\ncommand = [\"codex\"]\n",
     );
-    assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
+    assert_snapshot!(test_env.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
     error[E007]: no command is configured for agents `coder` (used by steps `a`, `b`), `critic` (used by step `c`); no adapter is named `codx` (used by step `d`)
 
@@ -143,8 +143,8 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
-    assert!(!scene.store().join("callboard.db").exists());
-    let session = scene.callboard(&["run", "wf.yaml", "--role", "critc=codex"]).run();
+    assert!(!test_env.store().join("callboard.db").exists());
+    let session = test_env.callboard(&["run", "wf.yaml", "--role", "critc=codex"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --role critc=codex
     error: `--role` or `--model` names `critc`, which is no step and no agent
@@ -156,17 +156,18 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
 
 #[test]
 fn a_cycle_has_roles_too() {
-    let scene = scene();
-    let agent = scene.agent();
+    let test_env = test_env();
+    let agent = test_env.agent();
     let adapters = format!(
         "[adapters.all]\nwrapper = {agent:?}\n[roles.peer.default]\nadapter = \"all\"\nmodel = \"m\"\n"
     );
-    scene.write("callboard.toml", &adapters);
-    let session = scene.callboard(&["peer", "create-spec", "dark mode", "--model", "reviewer=strict"]).run();
+    test_env.write("callboard.toml", &adapters);
+    let session =
+        test_env.callboard(&["peer", "create-spec", "dark mode", "--model", "reviewer=strict"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let model = |step: &str| {
         let run = "peer.spec.dark-mode.cycle.1";
-        let context = fs::read_to_string(scene.attempt(run, step, "1.1").join("context.json")).unwrap();
+        let context = fs::read_to_string(test_env.attempt(run, step, "1.1").join("context.json")).unwrap();
         serde_json::from_str::<serde_json::Value>(&context).unwrap()["model"].clone()
     };
     assert_eq!((model("plan"), model("review")), ("m".into(), "strict".into()));

@@ -6,44 +6,44 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
-use testkit::{ProcessHandle, Scene};
+use testkit::{ProcessHandle, TestEnv};
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// The environment the agent with the behaviour `tell` saw.
-fn environment(scene: &Scene) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(scene.kit().join("environment")).expect("the agent wrote it");
+fn environment(test_env: &TestEnv) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(test_env.shared_dir().join("environment")).expect("the agent wrote it");
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 #[test]
 fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
-    let scene = scene();
-    scene.write(
+    let test_env = test_env();
+    test_env.write(
         "wf.yaml",
         "name: two words\nsteps:\n  - {id: plan-it, agent: coder, prompt: task.md}\n  - {id: b, agent: coder, prompt: \
          task.md, needs: [plan-it], model: large}\n",
     );
-    scene.plan(&["b 1 exit 1", "b * tell"]);
+    test_env.plan(&["b 1 exit 1", "b * tell"]);
     let more = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
-    let session = scene.run(&more).env("SECRET", "kept").run();
+    let session = test_env.run(&more).env("SECRET", "kept").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 
-    let attempt = scene.attempt("trial", "b", "1.2");
+    let attempt = test_env.attempt("trial", "b", "1.2");
     let path = |name: &str| attempt.join(name).display().to_string();
-    let repo = scene.repo().display().to_string();
-    let arguments = fs::read_to_string(scene.kit().join("arguments")).unwrap();
+    let repo = test_env.repo().display().to_string();
+    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
     #[rustfmt::skip]
     assert_eq!(
         arguments.lines().collect::<Vec<_>>(),
         ["--run-id", "trial", "--step-id", "b", "--agent", "coder", "--prompt", &path("prompt.md"), "--repo", &repo,
          "--report", &path("report.json"), "--model", "a b"]
     );
-    let told = environment(&scene);
+    let told = environment(&test_env);
     let artifact = format!("{repo}/made/plan-it.txt");
     let artifacts_dir = format!("{repo}/.agents/runs/trial/artifacts");
-    let store = scene.store().display().to_string();
+    let store = test_env.store().display().to_string();
     let expected = [
         ("RUN_ID", "trial"),
         ("STEP_ID", "b"),
@@ -69,16 +69,16 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     for (name, value) in expected {
         assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
     }
-    assert_eq!(fs::read_to_string(scene.kit().join("directory")).unwrap().trim_end(), repo);
+    assert_eq!(fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(), repo);
 }
 
 #[test]
 fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b 1 failed", "b * tell"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b 1 failed", "b * tell"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
     You are `coder`, working on step `b` of run `trial`.
@@ -105,33 +105,33 @@ fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
 
 #[test]
 fn a_command_template_keeps_spaces_and_quotes_whole() {
-    let scene = Scene::named(env!("CARGO_BIN_EXE_callboard"), "a b");
-    scene.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: \"it's me\", prompt: task.md}\n");
-    scene.plan(&["a * tell"]);
+    let test_env = TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "a b");
+    test_env.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: \"it's me\", prompt: task.md}\n");
+    test_env.plan(&["a * tell"]);
     let template = format!(
         "{} '--who is it' {{agent}} \"say \\\"{{step_id}}\\\"\" --in={{repo}} {{{{}}}}",
-        scene.agent().display()
+        test_env.agent().display()
     );
     let session =
-        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--command-template", &template]).run();
+        test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--command-template", &template]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let arguments = fs::read_to_string(scene.kit().join("arguments")).unwrap();
-    let repo = format!("--in={}", scene.repo().display());
+    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    let repo = format!("--in={}", test_env.repo().display());
     assert_eq!(arguments.lines().collect::<Vec<_>>(), ["--who is it", "it's me", "say \"a\"", &repo, "{}"]);
 }
 
 #[test]
 fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
-    let scene = scene();
-    let agent = scene.agent();
+    let test_env = test_env();
+    let agent = test_env.agent();
     let text =
         format!("[adapters.coder]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n");
-    scene.write("callboard.toml", &text);
-    scene.workflow(&["a"]);
-    scene.plan(&["a * tell"]);
-    let run = scene.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
+    test_env.write("callboard.toml", &text);
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * tell"]);
+    let run = test_env.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
     assert_eq!(run.run().code, 0);
-    let told = environment(&scene);
+    let told = environment(&test_env);
     assert!(!told.contains_key("SECRET"));
     assert_eq!((told["NAMED"].as_str(), told["OWN"].as_str()), ("yes", "x y"));
     assert!(told.contains_key("PATH") && told.contains_key("HOME"));
@@ -139,17 +139,18 @@ fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
 
 #[test]
 fn the_exit_code_of_a_configured_command_can_be_its_report() {
-    let scene = scene();
-    scene.write(
+    let test_env = test_env();
+    test_env.write(
         "callboard.toml",
         "[adapters.good]\nshell = \"echo all is well; test \\\"$STEP_ID\\\" = a\"\nreport = \"exit-code\"\n\n\
          [adapters.bad]\ncommand = [\"sh\", \"-c\", \"echo oh no >&2; exit 3\"]\nreport = \"exit-code\"\n\n\
          [adapters.silent]\ncommand = [\"true\"]\nreport = \"required\"\n",
     );
     let workflow = |agent: &str| {
-        scene.write("wf.yaml", &format!("name: t\nsteps:\n  - {{id: a, agent: {agent}, prompt: task.md}}\n"));
-        let session = scene.callboard(&["run", "wf.yaml", "--run-id", agent, "--max-attempts", "1"]).run();
-        (session.code, scene.document(agent))
+        test_env
+            .write("wf.yaml", &format!("name: t\nsteps:\n  - {{id: a, agent: {agent}, prompt: task.md}}\n"));
+        let session = test_env.callboard(&["run", "wf.yaml", "--run-id", agent, "--max-attempts", "1"]).run();
+        (session.code, test_env.document(agent))
     };
     let (code, document) = workflow("good");
     assert_eq!((code, status(&document, "a")), (0, "COMPLETED"));
@@ -165,23 +166,23 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
 
 #[test]
 fn a_command_can_be_a_gate() {
-    let scene = scene();
-    scene.write(
+    let test_env = test_env();
+    test_env.write(
         "wf.yaml",
         "name: t\nsteps:\n  - {id: code, agent: coder, prompt: task.md}\n  - {id: test, agent: tests, prompt: task.md, \
          needs: [code], loop_back_to: code, max_attempts: 1}\n",
     );
     let run = |name: &str, tests: &str| {
         let coder = "[adapters.coder]\nshell = \"cp $PROMPT_PATH prompt-$STEP_ITERATION; touch made-$STEP_ITERATION\"";
-        scene.write("callboard.toml", &format!("{coder}\n[adapters.tests]\nshell = \"{tests}\"\n"));
-        let session = scene.callboard(&["run", "wf.yaml", "--run-id", name]).run();
-        (session.code, scene.document(name))
+        test_env.write("callboard.toml", &format!("{coder}\n[adapters.tests]\nshell = \"{tests}\"\n"));
+        let session = test_env.callboard(&["run", "wf.yaml", "--run-id", name]).run();
+        (session.code, test_env.document(name))
     };
     // Fails until the work has been done twice.
     let (code, document) = run("twice", "echo 3 passed; echo 1 failed >&2; test -e made-2");
     assert_eq!((code, status(&document, "test")), (0, "COMPLETED"));
     assert_eq!(document["steps"]["test"]["iteration_count"], 1);
-    let prompt = fs::read_to_string(scene.repo().join("prompt-2")).unwrap();
+    let prompt = fs::read_to_string(test_env.repo().join("prompt-2")).unwrap();
     let findings = "3 passed\n1 failed\nexited with code 1\n";
     assert!(prompt.contains("Sent back by `test` (iteration 2)") && prompt.contains(findings), "{prompt}");
     // A command that could not be executed, or died, has judged nothing.
@@ -195,57 +196,57 @@ fn a_command_can_be_a_gate() {
 
 #[test]
 fn the_command_line_wins_over_the_configuration() {
-    let scene = scene();
-    scene.write("callboard.toml", "[adapters.coder]\ncommand = [\"false\"]\n");
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
+    let test_env = test_env();
+    test_env.write("callboard.toml", "[adapters.coder]\ncommand = [\"false\"]\n");
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
 fn a_python_wrapper_needs_no_run_bit() {
-    let scene = scene();
-    let python = Command::new("python3").args(["-c", ""]).env("HOME", scene.home()).status();
+    let test_env = test_env();
+    let python = Command::new("python3").args(["-c", ""]).env("HOME", test_env.home()).status();
     if !python.is_ok_and(|status| status.success()) {
         eprintln!("SKIPPED: there is no python3 here");
         return;
     }
-    let wrapper = scene.kit().join("agent.py");
+    let wrapper = test_env.shared_dir().join("agent.py");
     fs::write(&wrapper, "import os, sys\nagent = os.path.join(os.path.dirname(__file__), 'agent.sh')\nos.execv(agent, [agent] + sys.argv[1:])\n").unwrap();
-    scene.workflow(&["a"]);
-    let session = scene.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
+    test_env.workflow(&["a"]);
+    let session = test_env.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
 fn agents_start_in_the_configured_directory() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * tell"]);
-    let elsewhere = scene.home();
-    assert_eq!(scene.run(&["--workdir", elsewhere.to_str().unwrap()]).run().code, 0);
-    let directory = fs::read_to_string(scene.kit().join("directory")).unwrap();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * tell"]);
+    let elsewhere = test_env.home();
+    assert_eq!(test_env.run(&["--workdir", elsewhere.to_str().unwrap()]).run().code, 0);
+    let directory = fs::read_to_string(test_env.shared_dir().join("directory")).unwrap();
     assert_eq!(directory.trim_end(), elsewhere.to_str().unwrap());
-    assert_eq!(environment(&scene)["REPO_DIR"], scene.repo().to_str().unwrap());
+    assert_eq!(environment(&test_env)["REPO_DIR"], test_env.repo().to_str().unwrap());
 }
 
 #[test]
 fn a_child_in_its_own_session_is_killed_with_the_agent() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * grandchild"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert!(ProcessHandle::of(scene.agent_log().wait_for_grandchild("a#1.1")).is_none());
-    scene.expect_no_orphans();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * grandchild"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert!(ProcessHandle::of(test_env.agent_log().wait_for_grandchild("a#1.1")).is_none());
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_variable_that_is_not_utf_8_reaches_the_agent() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&[r#"a * do printf %s "$ODD" >"$kit/odd"; hand_in COMPLETED "did it""#]);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&[r#"a * do printf %s "$ODD" >"$shared/odd"; hand_in COMPLETED "did it""#]);
     let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
-    assert_eq!(scene.run(&[]).env("ODD", odd).run().code, 0);
-    assert_eq!(fs::read(scene.kit().join("odd")).unwrap(), b"caf\xe9");
+    assert_eq!(test_env.run(&[]).env("ODD", odd).run().code, 0);
+    assert_eq!(fs::read(test_env.shared_dir().join("odd")).unwrap(), b"caf\xe9");
 }

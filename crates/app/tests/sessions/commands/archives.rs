@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
-fn succeeded() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    scene
+fn succeeded() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    test_env
 }
 
-fn exported(scene: &Scene, name: &str) -> PathBuf {
-    let file = scene.kit().join(name);
-    let session = scene.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
+fn exported(test_env: &TestEnv, name: &str) -> PathBuf {
+    let file = test_env.shared_dir().join(name);
+    let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     file
 }
@@ -30,7 +30,7 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
     let file = exported(&there, "trial.tar");
     assert!(fs::read(&file).unwrap() == fs::read(exported(&there, "again.tar")).unwrap(), "the bytes differ");
 
-    let here = scene();
+    let here = test_env();
     let file = file.to_str().unwrap();
     let session = here.callboard(&["import", file]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -59,7 +59,7 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
 
 #[test]
 fn an_unfinished_attempt_is_interrupted_by_import() {
-    let there = scene();
+    let there = test_env();
     there.workflow(&["a", "b: a"]);
     there.plan(&["b * hang"]);
     let running = there.run(&[]).start();
@@ -67,7 +67,7 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
     running.kill();
     running.wait();
     let file = exported(&there, "trial.tar");
-    let here = scene();
+    let here = test_env();
     let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
     assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
     let resumed = here.with_agent(&["resume", "trial"]).run();
@@ -80,8 +80,8 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
 }
 
 /// Waits until this many processes queue for the writer lock.
-pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
-    wait_for_lock_queue(&scene.store().join("writer.lock"), length);
+pub(crate) fn wait_for_queue(test_env: &TestEnv, length: usize) {
+    wait_for_lock_queue(&test_env.store().join("writer.lock"), length);
 }
 
 /// Waits until this many processes queue for a lock. The kernel's lock list sends no event.
@@ -100,7 +100,7 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     let there = succeeded();
     let file = exported(&there, "trial.tar");
     let import = ["import", file.to_str().unwrap()];
-    let here = scene();
+    let here = test_env();
     assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS there is no queue: the imports race in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
@@ -125,7 +125,7 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
 fn an_import_that_was_killed_does_not_block_the_next() {
     let there = succeeded();
     let file = exported(&there, "trial.tar");
-    let here = scene();
+    let here = test_env();
     let import = |name| here.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
     assert_eq!(import("first").code, 0);
     // As if it had been killed after the files were moved into place, before the commit.
@@ -150,15 +150,15 @@ fn an_import_that_was_killed_does_not_block_the_next() {
 /// Imports changed bytes, and expects that nothing of them is taken.
 #[track_caller]
 fn refused(bytes: &[u8]) -> String {
-    let here = scene();
-    let file = here.kit().join("bad.tar");
+    let here = test_env();
+    let file = here.shared_dir().join("bad.tar");
     fs::write(&file, bytes).unwrap();
     let session = here.callboard(&["import", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert_eq!(here.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
     let left: Vec<_> = fs::read_dir(here.store().join("attempts")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(!Path::new(&here.kit()).join("evil").exists());
+    assert!(!Path::new(&here.shared_dir()).join("evil").exists());
     session.stderr
 }
 
@@ -197,10 +197,10 @@ fn an_archive_that_is_not_what_it_says_is_refused_whole() {
 
 #[test]
 fn an_existing_file_is_not_overwritten() {
-    let scene = succeeded();
-    exported(&scene, "trial.tar");
-    let file = scene.kit().join("trial.tar");
-    let session = scene.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
+    let test_env = succeeded();
+    exported(&test_env, "trial.tar");
+    let file = test_env.shared_dir().join("trial.tar");
+    let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard export trial -o [KIT]/trial.tar
     error: cannot write `[KIT]/trial.tar`
@@ -210,7 +210,7 @@ fn an_existing_file_is_not_overwritten() {
     [exit 2]
     ");
     let piped =
-        scene.callboard(&["export", "trial", "--no-logs", "-o", "-"]).in_shell("\"$@\" | tar -t").run();
+        test_env.callboard(&["export", "trial", "--no-logs", "-o", "-"]).in_shell("\"$@\" | tar -t").run();
     assert!(piped.stdout.starts_with("manifest.json\ndefinition.json\njournal.jsonl\n"), "{}", piped.stdout);
     assert!(!piped.stdout.contains(".log"), "{}", piped.stdout);
 }

@@ -2,23 +2,23 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 const CYCLE: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
 #[test]
 fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
-    let scene = scene();
-    scene.write("cycle.json", CYCLE);
-    let session = scene.callboard(&["check", "--as", "peer", "cycle.json"]).run();
+    let test_env = test_env();
+    test_env.write("cycle.json", CYCLE);
+    let session = test_env.callboard(&["check", "--as", "peer", "cycle.json"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.ends_with("ok: cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n"));
     let status = CYCLE.replacen("\"status\": \"completed\"", "\"status\": \"complete\"", 1);
-    scene.write(
+    test_env.write(
         "cycle.json",
         &status.replacen("\"timestamp\": \"2025-08-05T10:05:00Z\"", "\"timestamp\": \"10:05\"", 1),
     );
-    let session = scene.callboard(&["check", "cycle.json", "--json"]).run();
+    let session = test_env.callboard(&["check", "cycle.json", "--json"]).run();
     assert_eq!(session.code, 2);
     let files = session.json();
     let findings = files[0]["findings"].as_array().unwrap();
@@ -34,8 +34,8 @@ fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
 
 #[test]
 fn check_of_a_directory_says_how_to_name_its_files() {
-    let scene = scene();
-    let session = scene.callboard(&["check", "."]).run();
+    let test_env = test_env();
+    let session = test_env.callboard(&["check", "."]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(
         session.stderr.contains("hint: name its files: `callboard check ./*.json`"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 /// Whether a program is installed. The fixtures are SQL text, and `sqlite3` is not installed everywhere.
 fn is_installed(program: &str) -> bool {
@@ -19,7 +19,7 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/formats");
     for fixture in fs::read_dir(formats).unwrap() {
         let fixture = fixture.unwrap().path();
-        let old = scene();
+        let old = test_env();
         for made in ["attempts", "engines"] {
             fs::create_dir_all(old.store().join(made)).unwrap();
         }
@@ -42,10 +42,10 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
             }
         }
         // The repository of the fixture does not exist, so the run continues in another one.
-        let file = old.kit().join("run.tar");
+        let file = old.shared_dir().join("run.tar");
         let file = file.to_str().unwrap();
         assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);
-        let new = scene();
+        let new = test_env();
         assert_eq!(new.callboard(&["import", file]).run().code, 0);
         let resumed = new.with_agent(&["resume", "interrupted"]).run();
         assert_eq!(resumed.code, 0, "{name}: {}", resumed.transcript());

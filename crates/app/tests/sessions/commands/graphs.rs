@@ -3,18 +3,18 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_workflow_and_a_run_of_it_are_listed() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: plan",
         "id: fix, needs: [plan]",
         "id: test, needs: [fix], loop_back_to: fix",
         "id: docs, needs: [test]",
     ]);
-    assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
     $ callboard graph wf.yaml
     trial  4 steps
     - plan  coder
@@ -23,9 +23,9 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     - docs  coder  needs test
     [exit 0]
     ");
-    scene.plan(&["test * gate-failure 1", "docs * exit 1"]);
-    assert_eq!(scene.run(&[]).run().code, 1);
-    assert_snapshot!(scene.callboard(&["graph", "trial"]).run().transcript(), @"
+    test_env.plan(&["test * gate-failure 1", "docs * exit 1"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    assert_snapshot!(test_env.callboard(&["graph", "trial"]).run().transcript(), @"
     $ callboard graph trial
     trial trial  failed  4 steps  revision 12
     ✓ plan  succeeded [TIME]
@@ -34,7 +34,7 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     ✗ docs  failed [TIME], attempt 2  needs test
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["graph", "trial", "--at", "3"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["graph", "trial", "--at", "3"]).run().transcript(), @"
     $ callboard graph trial --at 3
     trial trial  4 steps  revision 3
     ✓ plan  succeeded [TIME]
@@ -43,7 +43,7 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     · docs  pending          needs test
     [exit 0]
     ");
-    let json = scene.callboard(&["graph", "tri", "--json"]).run().json();
+    let json = test_env.callboard(&["graph", "tri", "--json"]).run().json();
     assert_eq!(json["status"], "failed", "{json}");
     assert_eq!(json["steps"][2]["iteration"], 2, "{json}");
     assert_eq!(json["steps"][3]["status"], "failed", "{json}");
@@ -51,9 +51,9 @@ fn a_workflow_and_a_run_of_it_are_listed() {
 
 #[test]
 fn what_cannot_be_shown_is_an_error() {
-    let scene = scene();
-    scene.write("wf.yaml", "steps:\n  - {id: a, agent: x, prompt: task.md, needs: [b]}\n");
-    assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.write("wf.yaml", "steps:\n  - {id: a, agent: x, prompt: task.md, needs: [b]}\n");
+    assert_snapshot!(test_env.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
     $ callboard graph wf.yaml
     error[E009]: the workflow `wf.yaml` has 1 problem
 
@@ -66,7 +66,7 @@ fn what_cannot_be_shown_is_an_error() {
       = hint: name a step of this file, or add one with `id: b`
     [exit 2]
     ");
-    assert_snapshot!(scene.callboard(&["graph", "nothing.yaml"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["graph", "nothing.yaml"]).run().transcript(), @"
     $ callboard graph nothing.yaml
     error: cannot read the workflow `nothing.yaml`
       caused by: No such file or directory (os error 2)
@@ -74,23 +74,23 @@ fn what_cannot_be_shown_is_an_error() {
     hint: name a workflow file or a run; `callboard ls` lists the runs
     [exit 2]
     ");
-    assert_snapshot!(scene.callboard(&["graph", "nobody"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["graph", "nobody"]).run().transcript(), @"
     $ callboard graph nobody
     error[E011]: there is no run `nobody` in `[STORE]`
 
     hint: run `callboard ls` to list the runs of this repository
     [exit 2]
     ");
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["graph", "trial", "--at", "99"]).run().transcript(), @"
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["graph", "trial", "--at", "99"]).run().transcript(), @"
     $ callboard graph trial --at 99
     error: run `trial` has no revision 99: it has 1 to 3
 
     hint: run `callboard log trial` to list its revisions
     [exit 2]
     ");
-    assert_snapshot!(scene.callboard(&["graph", "wf.yaml", "--at", "1"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["graph", "wf.yaml", "--at", "1"]).run().transcript(), @"
     $ callboard graph wf.yaml --at 1
     error: cannot use `--at` with a workflow file: it has no revisions
 

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 const G1: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
@@ -16,15 +16,15 @@ const NEVER_EXECUTED: &str =
     include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 const CURRENT: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
-fn dump(scene: &Scene, text: &str) -> PathBuf {
-    let file = scene.kit().join("dump.jsonl");
+fn dump(test_env: &TestEnv, text: &str) -> PathBuf {
+    let file = test_env.shared_dir().join("dump.jsonl");
     fs::write(&file, text).unwrap();
     file
 }
 
-fn import(scene: &Scene, dump: &Path, more: &[&str]) -> testkit::Session {
+fn import(test_env: &TestEnv, dump: &Path, more: &[&str]) -> testkit::Session {
     let arguments = ["import", "--peer", dump.to_str().unwrap()];
-    scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
+    test_env.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
 }
 
 /// Waits, so that the second import has another time than the first.
@@ -44,8 +44,8 @@ fn results(session: &testkit::Session) -> Vec<(String, String)> {
 
 #[test]
 fn without_write_it_only_prints_what_it_would_import() {
-    let scene = scene();
-    let session = import(&scene, &dump(&scene, NEVER_EXECUTED), &[]);
+    let test_env = test_env();
+    let session = import(&test_env, &dump(&test_env, NEVER_EXECUTED), &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_snapshot!(session.stdout, @"
     peer:spec:committer:cycle:1  execute failed  new
@@ -53,27 +53,27 @@ fn without_write_it_only_prints_what_it_would_import() {
       from peer.spec.committer.cycle.1, the rest is preserved in /migrated_from
     ");
     assert_snapshot!(session.stderr, @"note: nothing was written: 1 cycle to import; add `--write` to import");
-    assert!(!scene.repo().join(".git/callboard").exists(), "no store is created");
+    assert!(!test_env.repo().join(".git/callboard").exists(), "no store is created");
 }
 
 #[test]
 fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
-    let scene = scene();
-    let file = dump(&scene, &format!("{G1}{G3}{NEVER_EXECUTED}"));
-    let session = import(&scene, &file, &["--write", "--json"]);
+    let test_env = test_env();
+    let file = dump(&test_env, &format!("{G1}{G3}{NEVER_EXECUTED}"));
+    let session = import(&test_env, &file, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(results(&session).iter().all(|(_, result)| result == "imported"), "{}", session.transcript());
-    let rows = scene.callboard(&["ls", "--json"]).run().json();
+    let rows = test_env.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
     assert_eq!(row("peer.spec.login.cycle.1")["status"], "succeeded");
     assert_eq!(row("peer.spec.committer.cycle.1")["status"], "failed");
     assert_eq!(row("peer.spec.user-auth.cycle.3")["status"], "paused");
 
     wait_for_next_second();
-    let again = import(&scene, &file, &["--write", "--json"]);
+    let again = import(&test_env, &file, &["--write", "--json"]);
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(results(&again).iter().all(|(_, result)| result == "exists"), "{}", again.transcript());
-    let look = import(&scene, &file, &[]);
+    let look = import(&test_env, &file, &[]);
     assert!(look.stderr.contains("nothing was written: 11 cycles already imported"), "{}", look.transcript());
 }
 
@@ -89,11 +89,11 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 
 #[test]
 fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
-    let scene = scene();
-    assert_eq!(import(&scene, &dump(&scene, G3), &["--write"]).code, 0);
+    let test_env = test_env();
+    assert_eq!(import(&test_env, &dump(&test_env, G3), &["--write"]).code, 0);
     let cycle = "peer:spec:user-auth:cycle:3";
-    assert_eq!(scene.callboard(&["resume", "--all"]).run().code, 0, "a paused run is not resumed");
-    assert_snapshot!(scene.callboard(&["show", cycle]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["resume", "--all"]).run().code, 0, "a paused run is not resumed");
+    assert_snapshot!(test_env.callboard(&["show", cycle]).run().transcript(), @"
     $ callboard show peer:spec:user-auth:cycle:3
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
       execute-tasks peer:spec:user-auth:cycle:3, in_progress, sequence 5
@@ -105,34 +105,34 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
       pending               review   waits for express
     [exit 0]
     ");
-    let alone = scene.callboard(&["resume", cycle]).run();
+    let alone = test_env.callboard(&["resume", cycle]).run();
     assert_eq!(alone.code, 2, "{}", alone.transcript());
     assert!(
         alone.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
         "{}",
         alone.stderr
     );
-    assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
-    let agent = scene.write_program(scene.kit().join("peer.sh"), AGENT);
-    let resumed = scene.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();
+    assert_eq!(test_env.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
+    let agent = test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
+    let resumed = test_env.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let started: Vec<_> = resumed.stderr.lines().filter(|line| line.ends_with("started")).collect();
     assert_eq!(started, ["▸ execute#1.1 started", "▸ express#1.1 started", "▸ review#1.1 started"]);
-    let checked = scene.callboard(&["recover", "--dry-run"]).run();
+    let checked = test_env.callboard(&["recover", "--dry-run"]).run();
     assert!(checked.stdout.contains("is intact"), "{}", checked.transcript());
     // The document has changed since, and still counts as imported.
     assert_eq!(
-        results(&import(&scene, &dump(&scene, G3), &["--json"]))[2],
+        results(&import(&test_env, &dump(&test_env, G3), &["--json"]))[2],
         (cycle.to_owned(), "exists".to_owned())
     );
 }
 
 #[test]
 fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
-    let scene = scene();
-    assert_eq!(import(&scene, &dump(&scene, NEVER_EXECUTED), &["--write"]).code, 0);
+    let test_env = test_env();
+    assert_eq!(import(&test_env, &dump(&test_env, NEVER_EXECUTED), &["--write"]).code, 0);
     let changed = NEVER_EXECUTED.replace("All is done", "Most is done");
-    let session = import(&scene, &dump(&scene, &format!("{changed}{G3}")), &["--write", "--json"]);
+    let session = import(&test_env, &dump(&test_env, &format!("{changed}{G3}")), &["--write", "--json"]);
     assert_eq!(session.code, 3, "{}", session.transcript());
     let results = results(&session);
     assert!(
@@ -140,7 +140,7 @@ fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
         "{results:?}"
     );
     assert_eq!(results.iter().filter(|(_, result)| result == "imported").count(), 5, "{results:?}");
-    let report = import(&scene, &dump(&scene, &changed), &[]);
+    let report = import(&test_env, &dump(&test_env, &changed), &[]);
     assert_snapshot!(report.stderr, @"
     note: `peer:spec:committer:cycle:1` was not imported: its run exists with other content; see `callboard show peer.spec.committer.cycle.1`, or import into another store with `--store DIR`
     note: nothing was written: 1 cycle different
@@ -149,12 +149,12 @@ fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
 
 #[test]
 fn bad_lines_are_reported_and_the_rest_is_imported() {
-    let scene = scene();
+    let test_env = test_env();
     let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
-    let session = import(&scene, &dump(&scene, &text), &["--write"]);
+    let session = import(&test_env, &dump(&test_env, &text), &["--write"]);
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let kit = scene.kit().to_str().unwrap().to_owned();
-    assert_snapshot!(session.stderr.replace(&kit, "KIT"), @"
+    let shared = test_env.shared_dir().to_str().unwrap().to_owned();
+    assert_snapshot!(session.stderr.replace(&shared, "KIT"), @"
     unreadable: KIT/dump.jsonl:2:28: expected value
     unreadable: KIT/dump.jsonl:3:2: expected ident
     note: 1 cycle imported
@@ -164,12 +164,12 @@ fn bad_lines_are_reported_and_the_rest_is_imported() {
 
 #[test]
 fn a_directory_of_keys_is_imported() {
-    let scene = scene();
-    let keys = scene.kit().join("keys");
+    let test_env = test_env();
+    let keys = test_env.shared_dir().join("keys");
     fs::create_dir_all(keys.join("peer/spec/login/cycle/7")).unwrap();
     fs::write(keys.join("peer/spec/login/cycle/7/status"), "planning\n").unwrap();
     fs::write(keys.join("peer:spec:login:cycle:8:status"), "EXECUTION_FAILED").unwrap();
-    let session = import(&scene, &keys, &["--json"]);
+    let session = import(&test_env, &keys, &["--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let report = session.json();
     assert_eq!(report["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
@@ -178,36 +178,36 @@ fn a_directory_of_keys_is_imported() {
 
 #[test]
 fn a_document_of_version_2_is_imported_unchanged() {
-    let scene = scene();
-    let keys = scene.kit().join("keys");
+    let test_env = test_env();
+    let keys = test_env.shared_dir().join("keys");
     fs::create_dir_all(&keys).unwrap();
     fs::write(keys.join("cycle.json"), CURRENT).unwrap();
-    let session = import(&scene, &keys, &["--write", "--json"]);
+    let session = import(&test_env, &keys, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let report = session.json();
     assert_eq!(report["cycles"][0]["origin"], "current");
     let current: Value = serde_json::from_str(CURRENT).unwrap();
     assert_eq!(report["cycles"][0]["document"], current);
-    assert_eq!(scene.callboard(&["state", "get", "peer:spec:feature-name:cycle:1"]).run().json(), current);
-    assert_eq!(results(&import(&scene, &keys, &["--write", "--json"]))[0].1, "exists");
+    assert_eq!(test_env.callboard(&["state", "get", "peer:spec:feature-name:cycle:1"]).run().json(), current);
+    assert_eq!(results(&import(&test_env, &keys, &["--write", "--json"]))[0].1, "exists");
 }
 
 #[test]
 fn a_file_that_is_no_dump_is_refused_with_a_hint() {
-    let scene = scene();
-    let file = dump(&scene, CURRENT);
-    let session = import(&scene, &file, &["--json"]);
+    let test_env = test_env();
+    let file = dump(&test_env, CURRENT);
+    let session = import(&test_env, &file, &["--json"]);
     assert_eq!((session.code, session.json()["cycles"].clone()), (2, json!([])), "{}", session.transcript());
-    let report = import(&scene, &file, &[]);
+    let report = import(&test_env, &file, &[]);
     assert!(
         report.stderr.contains("give a directory if your files are named by keys"),
         "{}",
         report.transcript()
     );
-    let missing = import(&scene, &scene.kit().join("missing"), &[]);
+    let missing = import(&test_env, &test_env.shared_dir().join("missing"), &[]);
     assert_eq!(missing.code, 2);
     assert!(missing.stderr.contains("cannot read the dump"), "{}", missing.transcript());
     for wrong in [&["import"][..], &["import", "--write", "x.tar"], &["import", "x.tar", "--peer", "y"]] {
-        assert_eq!(scene.callboard(wrong).run().code, 2, "{wrong:?}");
+        assert_eq!(test_env.callboard(wrong).run().code, 2, "{wrong:?}");
     }
 }

@@ -11,20 +11,20 @@ mod watch;
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_run_can_be_listed_shown_and_read_back() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b 1 exit 3"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b 1 exit 3"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
     trial  succeeded      2/2    trial  [TIME] ago
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["show", "tri"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "tri"]).run().transcript(), @"
     $ callboard show tri
     trial trial  succeeded  2/2 steps  revision 6
       succeeded (COMPLETED) a  [TIME]
@@ -32,7 +32,7 @@ fn a_run_can_be_listed_shown_and_read_back() {
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["log", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["log", "trial"]).run().transcript(), @"
     $ callboard log trial
        1 [WHEN]  run started  tester on [HOST]
        2 [WHEN]  resume  engine [PID] on [HOST]
@@ -58,16 +58,16 @@ fn a_run_can_be_listed_shown_and_read_back() {
 
 #[test]
 fn programs_read_json() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let listed = scene.callboard(&["ls", "--json"]).run().json();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let listed = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!((&listed[0]["run"], &listed[0]["protocol"]), (&json!("trial"), &json!("steps")));
     assert_eq!((&listed[0]["title"], &listed[0]["progress"]["done"]), (&json!("trial"), &json!(1)));
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&shown["run"], &shown["status"]), (&json!("trial"), &json!("succeeded")));
-    assert_eq!(shown["document"], scene.document("trial"), "the view is the document");
-    let journal = scene.journal("trial");
+    assert_eq!(shown["document"], test_env.document("trial"), "the view is the document");
+    let journal = test_env.journal("trial");
     let revisions: Vec<_> = journal.iter().map(|line| line["revision"].as_u64().unwrap()).collect();
     assert_eq!(revisions, (1..=journal.len() as u64).collect::<Vec<_>>());
     assert!(journal[0]["entry"]["input"]["opened"].is_object());
@@ -75,10 +75,10 @@ fn programs_read_json() {
 
 #[test]
 fn events_are_one_json_object_per_line() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a 1 exit 3"]);
-    let session = scene.run(&["--json"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a 1 exit 3"]);
+    let session = test_env.run(&["--json"]).run();
     assert_eq!((session.code, session.stderr.as_str()), (0, ""));
     let told = session.events().into_iter().map(|event| {
         assert_eq!(event["run"], "trial");
@@ -101,15 +101,15 @@ fn events_are_one_json_object_per_line() {
 
 #[test]
 fn an_empty_list_is_no_error_but_an_unknown_run_is() {
-    let scene = scene();
-    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    let test_env = test_env();
+    assert_snapshot!(test_env.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
     note: no runs yet; run `callboard run WORKFLOW` to start one
     [exit 0]
     ");
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), json!([]));
-    assert!(!scene.store().exists(), "a store was created");
-    assert_snapshot!(scene.callboard(&["show", "ghost"]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), json!([]));
+    assert!(!test_env.store().exists(), "a store was created");
+    assert_snapshot!(test_env.callboard(&["show", "ghost"]).run().transcript(), @"
     $ callboard show ghost
     error[E011]: there is no run `ghost` in `[STORE]`
 
@@ -120,13 +120,13 @@ fn an_empty_list_is_no_error_but_an_unknown_run_is() {
 
 #[test]
 fn a_prefix_must_be_of_one_run_only() {
-    let scene = scene();
-    scene.workflow(&["a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
     for run in ["pale", "palm"] {
-        assert_eq!(scene.run_named(run).run().code, 0);
+        assert_eq!(test_env.run_named(run).run().code, 0);
     }
-    assert_eq!(scene.callboard(&["show", "palm"]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["show", "pal"]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["show", "palm"]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["show", "pal"]).run().transcript(), @"
     $ callboard show pal
     error[E011]: `pal` is ambiguous: it matches `pale`, `palm`
 
@@ -137,16 +137,16 @@ fn a_prefix_must_be_of_one_run_only() {
 
 #[test]
 fn embedded_the_configuration_shows_where_each_value_came_from() {
-    let scene = scene();
-    scene.write(
+    let test_env = test_env();
+    test_env.write(
         "callboard.toml",
         "max_attempts = 3\njobs = 7\n\n[adapters.coder]\ncommand = [\"coder\", \"{prompt}\"]\n\
          [worktree]\ndir = \"trees\"\n[roles.default]\nadapter = \"codr\"\n",
     );
-    let user = scene.home().join(".config/callboard");
+    let user = test_env.home().join(".config/callboard");
     std::fs::create_dir_all(&user).unwrap();
     std::fs::write(user.join("config.toml"), "max_attempts = 9\n").unwrap();
-    assert_snapshot!(scene.callboard(&["config"]).env("CALLBOARD_JOBS", "5").run().transcript(), @r#"
+    assert_snapshot!(test_env.callboard(&["config"]).env("CALLBOARD_JOBS", "5").run().transcript(), @r#"
     $ callboard config
     note: `roles.default.adapter`: no adapter `codr` is configured
     jobs                   = 5  # CALLBOARD_JOBS
@@ -161,20 +161,20 @@ fn embedded_the_configuration_shows_where_each_value_came_from() {
     roles.default.adapter  = "codr"  # [REPO]/callboard.toml
     [exit 0]
     "#);
-    let rows = scene.callboard(&["config", "--json"]).run().json();
+    let rows = test_env.callboard(&["config", "--json"]).run().json();
     let row = |key: &str| rows.as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
     let value = |key: &str| row(key)["value"].clone();
     assert_eq!(row("roles.default.adapter")["problem"], "no adapter `codr` is configured");
     assert_eq!((value("max_attempts"), value("backoff")), (json!(3), json!("10ms")));
     assert_eq!(value("adapters.coder.command"), json!(["coder", "{prompt}"]));
-    assert_eq!(value("store"), scene.store().to_str().unwrap());
+    assert_eq!(value("store"), test_env.store().to_str().unwrap());
 }
 
 #[test]
 fn errors_in_the_configuration_are_shown_with_their_position() {
-    let scene = scene();
-    scene.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
-    assert_snapshot!(scene.callboard(&["config"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
+    assert_snapshot!(test_env.callboard(&["config"]).run().transcript(), @"
     $ callboard config
     error[E010]: the configuration has 2 errors
       [REPO]/callboard.toml:1:1: unknown key `job`
@@ -186,15 +186,15 @@ fn errors_in_the_configuration_are_shown_with_their_position() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
     let line = "\"$0\" log trial --json | head -n 1 >/dev/null; test \"${PIPESTATUS[0]}\" = 0";
     let status = std::process::Command::new("bash")
         .args(["-c", line])
-        .arg(scene.program())
-        .current_dir(scene.repo())
-        .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
+        .arg(test_env.program())
+        .current_dir(test_env.repo())
+        .envs(test_env.backend().address().map(|address| ("CALLBOARD_STORE", address)))
         .status();
     assert!(status.unwrap().success());
 }

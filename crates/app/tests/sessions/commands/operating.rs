@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use testkit::{Scene, Session};
+use testkit::{Session, TestEnv};
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 const MANUAL: &str = include_str!("../../../../../docs/operating.md");
 
@@ -19,21 +19,21 @@ steps:
 ";
 
 /// A run that looped back once and waits for a person.
-fn waiting() -> Scene {
-    let scene = scene();
-    scene.write("wf.yaml", WORKFLOW);
-    scene.write_program("agent.sh", &format!("#!/bin/sh\nexec {} \"$@\"\n", scene.agent().display()));
-    scene.plan(&["code_review * gate-failure 1"]);
-    let session = scene.run(&["--exit-when-waiting"]).run();
+fn waiting() -> TestEnv {
+    let test_env = test_env();
+    test_env.write("wf.yaml", WORKFLOW);
+    test_env.write_program("agent.sh", &format!("#!/bin/sh\nexec {} \"$@\"\n", test_env.agent().display()));
+    test_env.plan(&["code_review * gate-failure 1"]);
+    let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    scene
+    test_env
 }
 
 /// Runs a line as the user types it.
-fn typed(scene: &Scene, line: &str) -> Session {
+fn typed(test_env: &TestEnv, line: &str) -> Session {
     let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{path}", scene.kit().display());
-    scene.callboard(&[]).in_shell(line).env("PATH", path).run()
+    let path = format!("{}:{path}", test_env.shared_dir().display());
+    test_env.callboard(&[]).in_shell(line).env("PATH", path).run()
 }
 
 /// Returns the commands of a section, in their order.
@@ -49,11 +49,11 @@ fn commands(section: &str) -> Vec<String> {
 
 #[test]
 fn each_question_about_a_stuck_workflow_has_a_command() {
-    let scene = waiting();
+    let test_env = waiting();
     let commands = commands("A stuck workflow, question by question");
     let mut shown = String::new();
     for line in &commands {
-        let session = typed(&scene, line);
+        let session = typed(&test_env, line);
         let expected = if line.contains("--exit-when-waiting") { 4 } else { 0 };
         // The answer completes the step, so `resume` has nothing to wait for.
         let expected = if line.contains("resume") { 0 } else { expected };
@@ -68,12 +68,12 @@ fn each_question_about_a_stuck_workflow_has_a_command() {
 
 #[test]
 fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
-    let scene = waiting();
-    let whole = scene.document("trial");
-    let torn = fs::read_to_string(scene.view("trial")).unwrap();
-    fs::write(scene.view("trial"), &torn[..torn.len() / 2]).unwrap();
+    let test_env = waiting();
+    let whole = test_env.document("trial");
+    let torn = fs::read_to_string(test_env.view("trial")).unwrap();
+    fs::write(test_env.view("trial"), &torn[..torn.len() / 2]).unwrap();
     for line in commands("A torn or edited run_state.json") {
-        let session = typed(&scene, &line.replace("NEW", "second"));
+        let session = typed(&test_env, &line.replace("NEW", "second"));
         let expected = match line.split(' ').nth(1).unwrap() {
             "check" => 2,
             "resume" | "run" => 4,
@@ -81,26 +81,30 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
         };
         assert_eq!(session.code, expected, "{line}: {}", session.transcript());
         if line.contains("resume") {
-            assert_eq!(scene.document("trial")["steps"], whole["steps"], "the view is whole again");
+            assert_eq!(test_env.document("trial")["steps"], whole["steps"], "the view is whole again");
             assert!(session.stderr.contains("quarantine"), "{}", session.transcript());
         }
     }
-    assert!(scene.repo().join("fresh/.agents/runs/trial/run_state.json").exists());
-    assert!(!scene.view("trial").exists(), "the run was removed");
-    assert_eq!(status(&scene.document("second"), "approval"), "WAITING_ON_HUMAN");
+    assert!(test_env.repo().join("fresh/.agents/runs/trial/run_state.json").exists());
+    assert!(!test_env.view("trial").exists(), "the run was removed");
+    assert_eq!(status(&test_env.document("second"), "approval"), "WAITING_ON_HUMAN");
 }
 
 /// The commands of the format's own manual, with `callboard` in place of its program.
 #[test]
 fn the_commands_of_the_format_work_as_written() {
-    let scene = waiting();
-    let repo = scene.repo().display();
+    let test_env = waiting();
+    let repo = test_env.repo().display();
     let resume =
         format!("callboard run --repo {repo} --workflow wf.yaml --wrapper agent.sh --start-at-step coding");
-    let session = typed(&scene, &format!("{resume} --pause-for-human-input --exit-when-waiting"));
+    let session = typed(&test_env, &format!("{resume} --pause-for-human-input --exit-when-waiting"));
     assert_eq!(session.code, 4, "{}", session.transcript());
-    assert_eq!(scene.document("trial")["steps"]["planning"]["attempts"], 1, "completed upstream steps stay");
-    assert!(scene.attempt("trial", "coding", "3.1").exists(), "{}", session.transcript());
+    assert_eq!(
+        test_env.document("trial")["steps"]["planning"]["attempts"],
+        1,
+        "completed upstream steps stay"
+    );
+    assert!(test_env.attempt("trial", "coding", "3.1").exists(), "{}", session.transcript());
     let view = "cat .agents/runs/trial/run_state.json | jq";
     for (filter, expected) in [
         (".", "\"workflow_name\": \"trial\""),
@@ -108,13 +112,13 @@ fn the_commands_of_the_format_work_as_written() {
         ("'.steps | to_entries | map(select(.value.status == \"FAILED\"))'", "[]"),
         ("'.steps | to_entries | map({key: .key, iterations: .value.iteration_count})'", "\"iterations\": 0"),
     ] {
-        let session = typed(&scene, &format!("{view} {filter}"));
+        let session = typed(&test_env, &format!("{view} {filter}"));
         assert_eq!(session.code, 0, "{filter}: {}", session.transcript());
         assert!(session.stdout.contains(expected), "{filter}: {}", session.stdout);
     }
     let fresh = format!(
         "callboard run --repo {repo} --workflow wf.yaml --wrapper agent.sh --run-id clean --exit-when-waiting"
     );
-    assert_eq!(typed(&scene, &fresh).code, 4);
-    assert_eq!(typed(&scene, "cd .agents/runs/clean && cp run_state.json run_state.json.bak").code, 0);
+    assert_eq!(typed(&test_env, &fresh).code, 4);
+    assert_eq!(typed(&test_env, "cd .agents/runs/clean && cp run_state.json run_state.json.bak").code, 0);
 }

@@ -12,30 +12,30 @@ use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 use testkit::harness::wait;
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, TestEnv};
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 const PAGE: usize = 4096;
 
 /// Three succeeded runs and one that was interrupted in its second step.
-fn played() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a", "c: b"]);
+fn played() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a", "c: b"]);
     for run in ["one", "two", "three"] {
-        let session = scene.run_named(run).run();
+        let session = test_env.run_named(run).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    scene.plan(&["b * hang"]);
-    let running = scene.run(&[]).start();
+    test_env.plan(&["b * hang"]);
+    let running = test_env.run(&[]).start();
     // Nine attempts of the other three, and two of this one.
-    testkit::until(&scene.kit(), "its second step", || {
-        (scene.agent_log().started().len() == 11).then_some(())
+    testkit::until(&test_env.shared_dir(), "its second step", || {
+        (test_env.agent_log().started().len() == 11).then_some(())
     });
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    scene.plan(&[]);
-    scene
+    test_env.plan(&[]);
+    test_env
 }
 
 fn open(store: &Path) -> SqliteStore {
@@ -50,16 +50,16 @@ fn entries(store: &Path, run: &str) -> Vec<String> {
 }
 
 /// `recover --from-view VIEW` with the scripted agent.
-fn rebuild<'s>(scene: &'s Scene, view: &Path) -> Callboard<'s> {
-    scene.with_agent(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
+fn rebuild<'s>(test_env: &'s TestEnv, view: &Path) -> Callboard<'s> {
+    test_env.with_agent(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
 }
 
 #[test]
 fn embedded_a_sound_store_is_checked_and_left_alone() {
-    let scene = played();
-    let database = scene.store().join("callboard.db");
+    let test_env = played();
+    let database = test_env.store().join("callboard.db");
     let before = fs::read(&database).unwrap();
-    let session = scene.callboard(&["recover"]).run();
+    let session = test_env.callboard(&["recover"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard recover
     the store `[STORE]` is intact
@@ -70,18 +70,18 @@ fn embedded_a_sound_store_is_checked_and_left_alone() {
     [exit 0]
     ");
     assert!(fs::read(&database).unwrap() == before, "the database was changed");
-    assert!(!scene.store().join("saved").exists());
+    assert!(!test_env.store().join("saved").exists());
 }
 
 #[test]
 fn embedded_a_store_with_a_live_engine_is_not_touched() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_snapshot!(test_env.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: run `trial` has an engine: process [PID] on `[HOST]`
 
@@ -94,26 +94,26 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
 
 #[test]
 fn missing_and_changed_views_are_rewritten() {
-    let scene = played();
-    let view = scene.view("one");
+    let test_env = played();
+    let view = test_env.view("one");
     let before = fs::read(&view).unwrap();
     fs::remove_file(&view).unwrap();
-    fs::remove_dir_all(scene.view("two").parent().unwrap()).unwrap();
-    fs::write(scene.view("three"), "mine").unwrap();
-    let recovered = scene.callboard(&["recover", "--json"]).run();
+    fs::remove_dir_all(test_env.view("two").parent().unwrap()).unwrap();
+    fs::write(test_env.view("three"), "mine").unwrap();
+    let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(fs::read(&view).unwrap() == before);
-    assert_eq!(status(&scene.document("two"), "c"), "COMPLETED");
-    assert!(scene.view("two").with_file_name("reports").join("two__c.json").is_file());
+    assert_eq!(status(&test_env.document("two"), "c"), "COMPLETED");
+    assert!(test_env.view("two").with_file_name("reports").join("two__c.json").is_file());
     let kept = recovered.json()["quarantined"][0][1].as_str().unwrap().to_owned();
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
-    let again = scene.callboard(&["recover", "--json"]).run().json();
+    let again = test_env.callboard(&["recover", "--json"]).run().json();
     assert_eq!(again["views"], serde_json::json!([]));
 }
 
 #[test]
 fn an_agent_cannot_recover_its_own_store() {
-    let scene = played();
-    let refused = scene.callboard(&["recover"]).env("CALLBOARD_ATTEMPT", "a#1.1").run();
+    let test_env = played();
+    let refused = test_env.callboard(&["recover"]).env("CALLBOARD_ATTEMPT", "a#1.1").run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
 }

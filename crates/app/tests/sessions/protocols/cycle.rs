@@ -3,30 +3,30 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Running, Scene};
+use testkit::{Running, TestEnv};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 const ID: &str = "cycle-v1-20260122T100000-abc123";
 
-fn master(scene: &Scene) -> Value {
-    let path = scene.repo().join(format!(".workflow/.cycle/{ID}.json"));
+fn master(test_env: &TestEnv) -> Value {
+    let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).expect("the master file is whole")
 }
 
-fn progress(scene: &Scene, file: &str) -> String {
-    let path = scene.repo().join(format!(".workflow/.cycle/{ID}.progress/{file}"));
+fn progress(test_env: &TestEnv, file: &str) -> String {
+    let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.progress/{file}"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn commit(scene: &Scene) {
-    scene.git(&["add", "."]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
+fn commit(test_env: &TestEnv) {
+    test_env.git(&["add", "."]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
 }
 
 /// Waits until the master file is like this, while its engine is alive.
-fn wait_for_master(scene: &Scene, what: &str, look: impl Fn(&Value) -> bool) {
-    let directory = scene.repo().join(".workflow/.cycle");
+fn wait_for_master(test_env: &TestEnv, what: &str, look: impl Fn(&Value) -> bool) {
+    let directory = test_env.repo().join(".workflow/.cycle");
     let path = directory.join(format!("{ID}.json"));
     testkit::until(&directory, what, || {
         let state = serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()?;
@@ -39,7 +39,7 @@ const AGENTS: [&str; 4] = [
     r#"ra * do more=', "specification": "FR-00'$STEP_ITERATION'", "summary": "specified"'; hand_in COMPLETED ok"#,
     r#"ep * do more=', "tasks": [{"id": "TASK-00'$STEP_ITERATION'", "description": "do it", "files": ["greet.sh"]}]'; hand_in COMPLETED ok"#,
     r#"cd * do case $STEP_ITERATION in 1) echo 'echo helo' >greet.sh ;; 2) echo 'echo hello' >greet.sh ;; 3) echo 'echo bye' >leave.sh; echo '[ "$(sh leave.sh)" = bye ] && echo "1 passed"' >>test.sh ;; esac; more=', "tasks_completed": ["TASK-00'$STEP_ITERATION'"], "changes": [{"file": "greet.sh", "action": "modify", "description": "changed"}]'; hand_in COMPLETED ok"#,
-    r#"vas * do case $STEP_ITERATION in 2) read -r _ <"$kit/extended" ;; 3) read -r _ <"$kit/killed" ;; esac; more=', "pass_rate": 100, "total_tests": 99, "coverage": 80, "summary": "validated"'; hand_in COMPLETED ok"#,
+    r#"vas * do case $STEP_ITERATION in 2) read -r _ <"$shared/extended" ;; 3) read -r _ <"$shared/killed" ;; esac; more=', "pass_rate": 100, "total_tests": 99, "coverage": 80, "summary": "validated"'; hand_in COMPLETED ok"#,
 ];
 
 const TEST: &str = r#"[ "$(sh greet.sh)" = hello ] || { echo "1 failed"; exit 1; }
@@ -48,7 +48,7 @@ echo "1 passed"
 
 /// Kills the engine at this many random moments and resumes the cycle each time; before one of them it is paused.
 fn kill_at_random<'s>(
-    scene: &'s Scene,
+    test_env: &'s TestEnv,
     mut engine: Running<'s>,
     kills: usize,
     random: &mut fastrand::Rng,
@@ -60,12 +60,12 @@ fn kill_at_random<'s>(
         engine.kill();
         engine.wait();
         if number == paused {
-            let session = scene.callboard(&["pause", ID]).run();
+            let session = test_env.callboard(&["pause", ID]).run();
             assert_eq!(session.code, 0, "{}", session.transcript());
-            assert_eq!(master(scene)["status"], "paused");
-            assert_eq!(scene.callboard(&["check-signals", ID]).run().code, 3);
+            assert_eq!(master(test_env)["status"], "paused");
+            assert_eq!(test_env.callboard(&["check-signals", ID]).run().code, 3);
         }
-        engine = scene.callboard(&["resume", ID]).start();
+        engine = test_env.callboard(&["resume", ID]).start();
     }
     engine
 }
@@ -76,26 +76,26 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("run again with CALLBOARD_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let scene = scene();
-    scene.write("test.sh", TEST);
-    scene.write("callboard.toml", "[checks]\ntest = ['sh', 'test.sh']\n");
-    commit(&scene);
-    scene.plan(&AGENTS);
-    let (mut extended, mut killed) = (scene.gate("extended"), scene.gate("killed"));
-    let engine = scene.with_agent(&["cycle", "Say hello", "--run-id", ID]).start();
+    let test_env = test_env();
+    test_env.write("test.sh", TEST);
+    test_env.write("callboard.toml", "[checks]\ntest = ['sh', 'test.sh']\n");
+    commit(&test_env);
+    test_env.plan(&AGENTS);
+    let (mut extended, mut killed) = (test_env.gate("extended"), test_env.gate("killed"));
+    let engine = test_env.with_agent(&["cycle", "Say hello", "--run-id", ID]).start();
     // From its first commit on the cycle can be resumed.
-    scene.agent_log().wait_for_start("ra#1.1");
-    let engine = kill_at_random(&scene, engine, 5, &mut random);
-    scene.agent_log().wait_for_start("vas#2.1");
-    let session = scene.callboard(&["extend", ID, "Also say goodbye"]).run();
+    test_env.agent_log().wait_for_start("ra#1.1");
+    let engine = kill_at_random(&test_env, engine, 5, &mut random);
+    test_env.agent_log().wait_for_start("vas#2.1");
+    let session = test_env.callboard(&["extend", ID, "Also say goodbye"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     extended.open();
-    let engine = kill_at_random(&scene, engine, 5, &mut random);
+    let engine = kill_at_random(&test_env, engine, 5, &mut random);
     killed.open();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
 
-    let state = master(&scene);
+    let state = master(&test_env);
     assert_eq!((&state["status"], &state["current_iteration"]), (&json!("completed"), &json!(3)));
     assert_eq!(state["requirements"]["version"], "1.2.0");
     assert_eq!(state["task_history"], json!(["Say hello", "Also say goodbye"]));
@@ -119,79 +119,79 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
         (&json!(2), &json!(100), &json!("engine"))
     );
     let branch = format!("cycle/{ID}");
-    let file: Value = serde_json::from_str(&progress(&scene, "vas/test-results.json")).unwrap();
-    let tree = scene.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
+    let file: Value = serde_json::from_str(&progress(&test_env, "vas/test-results.json")).unwrap();
+    let tree = test_env.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
     assert_eq!(file["by_suite"][0]["tree"], tree.trim_end(), "the test ran on what the branch has: {file:#}");
-    assert_eq!(scene.git(&["show", &format!("{branch}:leave.sh")]), "echo bye\n");
-    assert!(!scene.repo().join("greet.sh").exists(), "the checkout is left alone");
+    assert_eq!(test_env.git(&["show", &format!("{branch}:leave.sh")]), "echo bye\n");
+    assert!(!test_env.repo().join("greet.sh").exists(), "the checkout is left alone");
     assert!(ended.transcript().contains("git merge"), "{}", ended.transcript());
-    assert_eq!(progress(&scene, "coordination/timeline.md").matches("\n## Iteration ").count(), 3);
-    assert_eq!(progress(&scene, "cd/changes.log").matches("iteration closed").count(), 3);
+    assert_eq!(progress(&test_env, "coordination/timeline.md").matches("\n## Iteration ").count(), 3);
+    assert_eq!(progress(&test_env, "cd/changes.log").matches("iteration closed").count(), 3);
     for version in ["1.0.0", "1.1.0"] {
-        assert!(progress(&scene, &format!("ra/history/requirements-v{version}.md")).contains(version));
+        assert!(progress(&test_env, &format!("ra/history/requirements-v{version}.md")).contains(version));
     }
     let expected: Vec<_> =
         (1..=3).flat_map(|turn| ["ra", "ep", "cd", "vas"].map(|step| format!("{step}#{turn}.1"))).collect();
-    assert_eq!(scene.agent_log().started(), expected, "each is started once");
-    let checked = scene.callboard(&["check", &format!(".workflow/.cycle/{ID}.json")]).run();
+    assert_eq!(test_env.agent_log().started(), expected, "each is started once");
+    let checked = test_env.callboard(&["check", &format!(".workflow/.cycle/{ID}.json")]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_rehearsed_cycle_succeeds_and_is_extended() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    let session = scene
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    let session = test_env
         .callboard(&["cycle", "Add login", "--rehearse", "--parallel", "2", "--overlap", "--run-id", ID])
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let state = master(&scene);
+    let state = master(&test_env);
     assert!(
         state["plan"]["tasks"].as_array().unwrap().iter().all(|task| task["status"] == "completed"),
         "{state:#}"
     );
-    let extended = scene.callboard(&["extend", ID, "Also add logout"]).run();
+    let extended = test_env.callboard(&["extend", ID, "Also add logout"]).run();
     assert_eq!(extended.code, 0, "{}", extended.transcript());
-    assert_eq!(master(&scene)["current_iteration"], 2);
-    let shown = scene.callboard(&["show", ID]).run();
+    assert_eq!(master(&test_env)["current_iteration"], 2);
+    let shown = test_env.callboard(&["show", ID]).run();
     assert!(
         shown.stdout.contains("iteration 1") && shown.stdout.contains("iteration 2"),
         "{}",
         shown.transcript()
     );
-    let refused = scene.callboard(&["pause", ID]).run();
+    let refused = test_env.callboard(&["pause", ID]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    let limit = scene.callboard(&["extend", ID, "more", "--max-iterations", "1"]).run();
+    let limit = test_env.callboard(&["extend", ID, "more", "--max-iterations", "1"]).run();
     assert_eq!(limit.code, 3, "{}", limit.transcript());
     assert!(limit.stderr.contains("cannot extend run"), "{}", limit.transcript());
 }
 
 #[test]
 fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    scene.plan(&["ra * hang"]);
-    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
-    scene.agent_log().wait_for_start("ra#1.1");
-    wait_for_master(&scene, "running cycle", |state| state["agents"]["ra"]["status"] == "running");
-    assert_eq!(scene.callboard(&["pause", ID]).run().code, 0);
-    wait_for_master(&scene, "paused cycle", |state| state["status"] == "paused");
-    scene.write(format!(".workflow/.cycle/{ID}.json"), "{ torn");
-    wait_for_master(&scene, "whole file", |state| state["status"] == "paused");
-    assert_eq!(scene.callboard(&["resume", ID]).run().code, 0);
-    wait_for_master(&scene, "running cycle", |state| state["status"] == "running");
-    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
-    wait_for_master(&scene, "stopped cycle", |state| state["status"] == "failed");
-    let conflict = scene.callboard(&["pause", ID]).run();
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    test_env.plan(&["ra * hang"]);
+    let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
+    test_env.agent_log().wait_for_start("ra#1.1");
+    wait_for_master(&test_env, "running cycle", |state| state["agents"]["ra"]["status"] == "running");
+    assert_eq!(test_env.callboard(&["pause", ID]).run().code, 0);
+    wait_for_master(&test_env, "paused cycle", |state| state["status"] == "paused");
+    test_env.write(format!(".workflow/.cycle/{ID}.json"), "{ torn");
+    wait_for_master(&test_env, "whole file", |state| state["status"] == "paused");
+    assert_eq!(test_env.callboard(&["resume", ID]).run().code, 0);
+    wait_for_master(&test_env, "running cycle", |state| state["status"] == "running");
+    assert_eq!(test_env.callboard(&["stop", ID]).run().code, 0);
+    wait_for_master(&test_env, "stopped cycle", |state| state["status"] == "failed");
+    let conflict = test_env.callboard(&["pause", ID]).run();
     assert_eq!(conflict.code, 3, "{}", conflict.transcript());
     assert!(conflict.stderr.contains("it has failed"), "{}", conflict.transcript());
     let ended = engine.wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
     assert!(ended.stderr.contains("another program changed"), "{}", ended.transcript());
-    let kept = std::fs::read_dir(scene.store().join("quarantine").join(ID)).unwrap();
+    let kept = std::fs::read_dir(test_env.store().join("quarantine").join(ID)).unwrap();
     let kept: Vec<_> = kept.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
     assert_eq!(kept, ["{ torn"]);
 }
@@ -200,43 +200,43 @@ fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
 /// deadline.
 #[test]
 fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
     let progress = format!(".workflow/.cycle/{ID}.progress");
-    scene.write(&progress, "in the way of the directory");
-    scene.plan(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
-    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
-    scene.agent_log().wait_for_start("ep#1.1");
+    test_env.write(&progress, "in the way of the directory");
+    test_env.plan(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
+    let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
+    test_env.agent_log().wait_for_start("ep#1.1");
     for _ in 0..5 {
         for (command, status) in [("pause", "paused"), ("resume", "running")] {
-            assert_eq!(scene.callboard(&[command, ID]).run().code, 0);
-            wait_for_master(&scene, status, |state| state["status"] == status);
+            assert_eq!(test_env.callboard(&[command, ID]).run().code, 0);
+            wait_for_master(&test_env, status, |state| state["status"] == status);
         }
     }
-    std::fs::remove_file(scene.repo().join(progress)).unwrap();
-    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
+    std::fs::remove_file(test_env.repo().join(progress)).unwrap();
+    assert_eq!(test_env.callboard(&["stop", ID]).run().code, 0);
     assert_eq!(engine.wait().code, 1);
 }
 
 #[test]
 fn a_conflicting_request_is_refused_with_the_status() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    scene.plan(&["ra * hang"]);
-    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
-    scene.agent_log().wait_for_start("ra#1.1");
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    test_env.plan(&["ra * hang"]);
+    let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
+    test_env.agent_log().wait_for_start("ra#1.1");
     let refuse = |command: &[&str], status: &str| {
-        let refused = scene.callboard(command).run();
+        let refused = test_env.callboard(command).run();
         assert_eq!(refused.code, 3, "{}", refused.transcript());
         assert!(refused.stderr.contains(status), "{}", refused.transcript());
     };
     refuse(&["resume", ID], "it is running");
     refuse(&["resume", ID, "--detach"], "it is running");
-    assert_eq!(scene.callboard(&["pause", ID]).run().code, 0);
+    assert_eq!(test_env.callboard(&["pause", ID]).run().code, 0);
     refuse(&["pause", ID], "it is paused");
-    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
+    assert_eq!(test_env.callboard(&["stop", ID]).run().code, 0);
     assert_eq!(engine.wait().code, 1);
     for command in ["pause", "resume", "stop"] {
         refuse(&[command, ID], "it has failed");
@@ -245,30 +245,30 @@ fn a_conflicting_request_is_refused_with_the_status() {
 
 #[test]
 fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    scene.plan(&[&format!(
-        r#"ra * do if [ -e "$kit/told" ]; then more=', "specification": "FR"'; hand_in COMPLETED ok; else read -r _ <"$kit/gate"; "$kit/callboard" check-signals {ID} >"$kit/signal"; echo "$?" >"$kit/told"; fi"#
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    test_env.plan(&[&format!(
+        r#"ra * do if [ -e "$shared/told" ]; then more=', "specification": "FR"'; hand_in COMPLETED ok; else read -r _ <"$shared/gate"; "$shared/callboard" check-signals {ID} >"$shared/signal"; echo "$?" >"$shared/told"; fi"#
     ), "ep * hang"]);
-    let mut gate = scene.gate("gate");
-    let engine = scene.with_agent(&["cycle", "Add login", "--run-id", ID, "--max-attempts", "1"]).start();
-    scene.agent_log().wait_for_start("ra#1.1");
+    let mut gate = test_env.gate("gate");
+    let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--max-attempts", "1"]).start();
+    test_env.agent_log().wait_for_start("ra#1.1");
     assert_eq!(
-        scene.callboard(&["check-signals", ID]).run().stdout,
+        test_env.callboard(&["check-signals", ID]).run().stdout,
         "{\"continue\":true,\"action\":\"continue\"}\n"
     );
-    assert_eq!(scene.callboard(&["pause", ID]).run().code, 0);
+    assert_eq!(test_env.callboard(&["pause", ID]).run().code, 0);
     gate.open();
-    assert_eq!(scene.wait_for_text("told"), "3\n");
-    assert_eq!(scene.wait_for_text("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
-    assert_eq!(scene.callboard(&["resume", ID]).run().code, 0);
-    scene.agent_log().wait_for_start("ra#1.2");
-    scene.agent_log().wait_for_start("ep#1.1");
-    assert_eq!(scene.callboard(&["stop", ID]).run().code, 0);
+    assert_eq!(test_env.wait_for_text("told"), "3\n");
+    assert_eq!(test_env.wait_for_text("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
+    assert_eq!(test_env.callboard(&["resume", ID]).run().code, 0);
+    test_env.agent_log().wait_for_start("ra#1.2");
+    test_env.agent_log().wait_for_start("ep#1.1");
+    assert_eq!(test_env.callboard(&["stop", ID]).run().code, 0);
     let ended = engine.wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
-    let state = master(&scene);
+    let state = master(&test_env);
     assert_eq!(
         (&state["status"], &state["failure_reason"]),
         (&json!("failed"), &json!("manually stopped by user"))
@@ -277,99 +277,103 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
 
 #[test]
 fn a_decision_waits_in_the_inbox() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    scene.plan(&[
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    test_env.plan(&[
         r#"ra * do more=', "specification": "FR", "decisions": [{"description": "Which database?", "options": ["SQLite", "Postgres"]}]'; hand_in COMPLETED ok"#,
-        r#"ep * do cp "$PROMPT_PATH" "$kit/prompt"; more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
+        r#"ep * do cp "$PROMPT_PATH" "$shared/prompt"; more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
     ]);
-    let asked = scene.with_agent(&["cycle", "Add login", "--run-id", ID, "--exit-when-waiting"]).run();
+    let asked = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--exit-when-waiting"]).run();
     assert_eq!(asked.code, 4, "{}", asked.transcript());
-    let inbox = scene.callboard(&["inbox"]).run();
+    let inbox = test_env.callboard(&["inbox"]).run();
     assert!(inbox.stdout.contains("Which database?"), "{}", inbox.transcript());
-    let answered = scene.callboard(&["answer", &format!("{ID}/decision.D1"), "choose", "Postgres"]).run();
+    let answered = test_env.callboard(&["answer", &format!("{ID}/decision.D1"), "choose", "Postgres"]).run();
     assert_eq!(answered.code, 0, "{}", answered.transcript());
-    let ended = scene.callboard(&["resume", ID]).run();
+    let ended = test_env.callboard(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert!(scene.wait_for_text("prompt").contains("Which database? → Postgres"));
-    assert_eq!(master(&scene)["coordination"]["pending_decisions"][0]["status"], "implemented");
+    assert!(test_env.wait_for_text("prompt").contains("Which database? → Postgres"));
+    assert_eq!(master(&test_env)["coordination"]["pending_decisions"][0]["status"], "implemented");
 }
 
 #[test]
 fn embedded_a_lost_store_is_rebuilt_from_the_files() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
-    assert_eq!(scene.callboard(&["cycle", "Add login", "--rehearse", "--run-id", ID]).run().code, 0);
-    let before = master(&scene);
-    let path = scene.repo().join(format!(".workflow/.cycle/{ID}.json"));
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
+    assert_eq!(test_env.callboard(&["cycle", "Add login", "--rehearse", "--run-id", ID]).run().code, 0);
+    let before = master(&test_env);
+    let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.json"));
     std::fs::write(&path, "{ torn").unwrap();
-    let restored = scene.callboard(&["recover", ID]).run();
+    let restored = test_env.callboard(&["recover", ID]).run();
     assert_eq!(restored.code, 0, "{}", restored.transcript());
-    assert_eq!(master(&scene), before, "from the journal it is exact");
+    assert_eq!(master(&test_env), before, "from the journal it is exact");
 
-    std::fs::remove_dir_all(scene.store()).unwrap();
+    std::fs::remove_dir_all(test_env.store()).unwrap();
     std::fs::write(&path, "{ torn").unwrap();
-    let rebuilt = scene.callboard(&["recover", ID]).run();
+    let rebuilt = test_env.callboard(&["recover", ID]).run();
     assert_eq!(rebuilt.code, 1, "something is lost: {}", rebuilt.transcript());
     assert!(rebuilt.stderr.contains("lost: decisions and blockers"), "{}", rebuilt.transcript());
-    let after = master(&scene);
+    let after = master(&test_env);
     assert_eq!((&after["requirements"], &after["changes"]), (&before["requirements"], &before["changes"]));
     assert_eq!(after["plan"]["version"], before["plan"]["version"]);
     assert_eq!((&after["task_history"], &after["title"]), (&before["task_history"], &before["title"]));
     let set_aside = rebuilt.stderr.matches("was moved to").count();
     assert_eq!(set_aside, 1, "only the torn file is replaced: {}", rebuilt.transcript());
     assert!(after.get("found_files").is_none());
-    scene.plan(&[
+    test_env.plan(&[
         r#"ra * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
         r#"ep * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["TASK-001", "TASK-002"], "implementation": "again"'; hand_in COMPLETED ok"#,
     ]);
     assert_eq!(after["status"], "completed");
-    let ended = scene.with_agent(&["extend", ID, "Also add logout"]).run();
+    let ended = test_env.with_agent(&["extend", ID, "Also add logout"]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let kept = progress(&scene, "cd/history/implementation-v1.0.0.md");
+    let kept = progress(&test_env, "cd/history/implementation-v1.0.0.md");
     assert!(kept.contains("v1.0.0"), "history goes on: {kept}");
 }
 
 #[test]
 fn a_foreign_cycle_is_imported_with_its_times_corrected() {
-    let scene = scene();
+    let test_env = test_env();
     let foreign = json!({
         "cycle_id": ID, "title": "T", "description": "D", "task_history": ["D"], "status": "paused",
         "created_at": "2026-01-22T10:00:00.000Z", "max_iterations": 5, "current_iteration": 2,
         "current_phase": "ep", "completed_phases": ["ra"], "convergence": { "profile": "x" },
         "iterations": [{ "number": 1, "completed_at": "2026-01-22T11:00:00Z" }, { "number": 2 }],
     });
-    scene.write(format!(".workflow/.cycle/{ID}.json"), &foreign.to_string());
+    test_env.write(format!(".workflow/.cycle/{ID}.json"), &foreign.to_string());
     let imported =
-        scene.callboard(&["import", &format!(".workflow/.cycle/{ID}.json"), "--times-shifted"]).run();
+        test_env.callboard(&["import", &format!(".workflow/.cycle/{ID}.json"), "--times-shifted"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    let state = master(&scene);
+    let state = master(&test_env);
     assert_eq!(state["created_at"], "2026-01-22T10:00:00+08:00");
     assert_eq!(state["status"], "paused");
-    assert_eq!(scene.callboard(&["check-signals", ID]).run().code, 3, "it stays paused until it is resumed");
+    assert_eq!(
+        test_env.callboard(&["check-signals", ID]).run().code,
+        3,
+        "it stays paused until it is resumed"
+    );
     assert_eq!(state["convergence"], foreign["convergence"], "unknown fields are kept");
-    scene.plan(&[
+    test_env.plan(&[
         r#"ep * do more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
     ]);
-    let ended = scene.with_agent(&["resume", ID]).run();
+    let ended = test_env.with_agent(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert_eq!(scene.agent_log().started(), ["ep#2.1", "cd#2.1", "vas#2.1"]);
-    assert_eq!(master(&scene)["status"], "completed");
+    assert_eq!(test_env.agent_log().started(), ["ep#2.1", "cd#2.1", "vas#2.1"]);
+    assert_eq!(master(&test_env)["status"], "completed");
 }
 
 #[test]
 fn a_printed_phase_result_is_a_report() {
-    let scene = scene();
-    scene.write("a", "a\n");
-    commit(&scene);
+    let test_env = test_env();
+    test_env.write("a", "a\n");
+    commit(&test_env);
     // As agents of the original system do: they write their files and print a block.
     let progress = format!(".workflow/.cycle/{ID}.progress");
-    scene.plan(&[
+    test_env.plan(&[
         &format!(
             r#"ra * do echo 'FR-001: log in' >{progress}/ra/requirements.md; printf 'PHASE_RESULT:\n- phase: ra\n- status: success\n- version: 1.0.0\n- summary: written\n'"#
         ),
@@ -379,9 +383,9 @@ fn a_printed_phase_result_is_a_report() {
         r#"cd * do printf 'PHASE_RESULT:\n- phase: cd\n- status: success\n- tasks_completed: [T]\n- files_modified: [src/a.rs]\n- issues: []\n'"#,
         r#"vas * do printf 'PHASE_RESULT:\n- phase: vas\n- status: success\n- test_pass_rate: 92%%\n- failed_tests: []\n'"#,
     ]);
-    let ended = scene.with_agent(&["cycle", "Add login", "--run-id", ID]).run();
+    let ended = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let state = master(&scene);
+    let state = master(&test_env);
     assert_eq!(state["requirements"]["specification"], "FR-001: log in");
     assert_eq!(state["agents"]["ra"]["last_message"], "written", "the block counts beside the file");
     assert_eq!(state["plan"]["tasks"][0]["status"], "completed");

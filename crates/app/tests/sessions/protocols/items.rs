@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use supervisor::adapter::{Adapter, RehearsalScript};
 use testkit::harness::{person, spec, wait, wrapper};
 use testkit::items::{Definition, Items};
-use testkit::{Running, Scene};
+use testkit::{Running, TestEnv};
 
 const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 
@@ -26,17 +26,17 @@ fn run() -> RunId {
 }
 
 /// Opens a run whose agents behave like this.
-fn opened(plan: &[&str]) -> Scene {
-    let scene = Scene::new(crate::items_program());
-    scene.plan(plan);
-    let profile = wrapper(&scene.agent());
-    open(&scene, &Definition::new("furnish the room"), profile);
-    scene
+fn opened(plan: &[&str]) -> TestEnv {
+    let test_env = TestEnv::new(crate::items_program());
+    test_env.plan(plan);
+    let profile = wrapper(&test_env.agent());
+    open(&test_env, &Definition::new("furnish the room"), profile);
+    test_env
 }
 
-fn open(scene: &Scene, definition: &Definition, profile: AgentProfile) {
-    let spec = spec(definition, &run(), scene.repo(), Some(profile));
-    let store = scene.open_store();
+fn open(test_env: &TestEnv, definition: &Definition, profile: AgentProfile) {
+    let spec = spec(definition, &run(), test_env.repo(), Some(profile));
+    let store = test_env.open_store();
     wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
 }
 
@@ -48,49 +48,49 @@ fn recorded_by(line: &str) -> Definition {
 }
 
 /// Opens a run with an item that was approved.
-fn approved(definition: impl Fn(&str) -> Definition) -> Scene {
-    let scene = Scene::new(crate::items_program());
-    scene.plan(&[ONE]);
-    let kit = scene.kit().display().to_string();
-    open(&scene, &definition(&kit), wrapper(&scene.agent()));
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
+fn approved(definition: impl Fn(&str) -> Definition) -> TestEnv {
+    let test_env = TestEnv::new(crate::items_program());
+    test_env.plan(&[ONE]);
+    let shared = test_env.shared_dir().display().to_string();
+    open(&test_env, &definition(&shared), wrapper(&test_env.agent()));
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
     engine.kill();
     engine.wait();
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
-    scene
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
+    test_env
 }
 
-fn journal(scene: &Scene) -> Journal {
-    let store = scene.open_store();
+fn journal(test_env: &TestEnv) -> Journal {
+    let store = test_env.open_store();
     wait(Journal::load(&store, &Clock::system(), KINDS, &run())).unwrap().unwrap()
 }
 
-fn answer(scene: &Scene, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
+fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
     let step = StepId::new(step).unwrap();
     let answer = match choice {
         "approve" => Answer::Approve { text: None },
         _ => Answer::Reject { reason: "too dark".to_owned() },
     };
-    wait(runner::answer(&mut journal(scene), person(), &step, turn.map(Turn), answer))
+    wait(runner::answer(&mut journal(test_env), person(), &step, turn.map(Turn), answer))
 }
 
-fn reopen(scene: &Scene, item: &str) -> Result<(), RequestError> {
+fn reopen(test_env: &TestEnv, item: &str) -> Result<(), RequestError> {
     let request = Request::Protocol(json!({ "reopen": item }));
-    wait(runner::request(&mut journal(scene), person(), request, None))
+    wait(runner::request(&mut journal(test_env), person(), request, None))
 }
 
-fn resume(scene: &Scene) -> Running<'_> {
-    scene.callboard(&["resume", "trial"]).start()
+fn resume(test_env: &TestEnv) -> Running<'_> {
+    test_env.callboard(&["resume", "trial"]).start()
 }
 
 /// Waits until the view of an item says so. The file of an item appears with the plan.
-fn wait_for_item(scene: &Scene, item: &str, step: &str, status: &str) -> Value {
-    wait_for(scene, item, &format!("{step} is {status}"), |view| view[step]["status"] == status)
+fn wait_for_item(test_env: &TestEnv, item: &str, step: &str, status: &str) -> Value {
+    wait_for(test_env, item, &format!("{step} is {status}"), |view| view[step]["status"] == status)
 }
 
-fn wait_for(scene: &Scene, item: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let directory = scene.repo().join(".items/trial");
+fn wait_for(test_env: &TestEnv, item: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let directory = test_env.repo().join(".items/trial");
     std::fs::create_dir_all(&directory).unwrap();
     testkit::until(&directory, what, || {
         let text = std::fs::read_to_string(directory.join(format!("{item}.json"))).ok()?;
@@ -99,99 +99,102 @@ fn wait_for(scene: &Scene, item: &str, what: &str, is_so: impl Fn(&Value) -> boo
     })
 }
 
-fn show(scene: &Scene) -> Value {
-    scene.callboard(&["show", "trial", "--json"]).run().json()
+fn show(test_env: &TestEnv) -> Value {
+    test_env.callboard(&["show", "trial", "--json"]).run().json()
 }
 
 #[test]
 fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
-    let scene = opened(&[ONE]);
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
-    let shown = show(&scene);
+    let test_env = opened(&[ONE]);
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
+    let shown = show(&test_env);
     assert_eq!(shown["status"], "waiting", "{shown:#}");
     assert_eq!(shown["steps"]["lamp.approve"]["status"], "waiting_for_person", "{shown:#}");
     assert_eq!(shown["steps"]["lamp.approve"]["question"], "Is `a lamp` good?");
-    let listed = scene.callboard(&["ls", "--json", "--status", "waiting"]).run().json();
+    let listed = test_env.callboard(&["ls", "--json", "--status", "waiting"]).run().json();
     assert_eq!(listed[0]["run"], "trial", "{listed:#}");
 
-    answer(&scene, "lamp.approve", Some(1), "reject").unwrap();
-    wait_for(&scene, "lamp", "it is made again", |view| {
+    answer(&test_env, "lamp.approve", Some(1), "reject").unwrap();
+    wait_for(&test_env, "lamp", "it is made again", |view| {
         view["rejections"] == json!(["too dark"]) && view["approve"]["status"] == "waiting"
     });
-    let prompt = scene.callboard(&["prompt", "trial", "lamp.make"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "lamp.make"]).run();
     assert!(prompt.stdout.contains("It was rejected: too dark"), "{}", prompt.transcript());
-    let late = answer(&scene, "lamp.approve", Some(1), "approve").unwrap_err();
+    let late = answer(&test_env, "lamp.approve", Some(1), "approve").unwrap_err();
     assert_eq!(late.to_string(), "`lamp.approve#1` was answered before");
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
 
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert_eq!(std::fs::read_to_string(scene.repo().join("ledger")).unwrap(), "trial/lamp.record#1 a lamp\n");
-    let again = answer(&scene, "lamp.approve", None, "approve").unwrap_err();
+    assert_eq!(
+        std::fs::read_to_string(test_env.repo().join("ledger")).unwrap(),
+        "trial/lamp.record#1 a lamp\n"
+    );
+    let again = answer(&test_env, "lamp.approve", None, "approve").unwrap_err();
     assert!(matches!(&again, AnswerError::Answered(first) if first.turn == Turn(2)), "{again:?}");
 }
 
 #[test]
 fn a_question_survives_the_engine_that_asked_it() {
-    let scene = opened(&[ONE]);
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
+    let test_env = opened(&[ONE]);
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
     engine.kill();
     engine.wait();
-    assert_eq!(show(&scene)["status"], "waiting", "a run that waits for a person needs no engine");
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
-    assert_eq!(show(&scene)["status"], "interrupted");
-    let ended = resume(&scene).wait();
+    assert_eq!(show(&test_env)["status"], "waiting", "a run that waits for a person needs no engine");
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
+    assert_eq!(show(&test_env)["status"], "interrupted");
+    let ended = resume(&test_env).wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let made = scene.agent_log().started();
+    let made = test_env.agent_log().started();
     assert_eq!(made, ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
 }
 
 #[test]
 fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
-    let scene = opened(&[ONE]);
-    let unknown = reopen(&scene, "chair").unwrap_err();
+    let test_env = opened(&[ONE]);
+    let unknown = reopen(&test_env, "chair").unwrap_err();
     assert_eq!(unknown.to_string(), "it was refused: there is no item `chair`");
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
-    let early = reopen(&scene, "lamp").unwrap_err();
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
+    let early = reopen(&test_env, "lamp").unwrap_err();
     assert_eq!(early.to_string(), "it was refused: `lamp` is not recorded yet");
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
     assert_eq!(engine.wait().code, 0);
 
-    reopen(&scene, "lamp").unwrap();
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    reopen(&test_env, "lamp").unwrap();
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
     assert_eq!(engine.wait().code, 0);
-    let ledger = std::fs::read_to_string(scene.repo().join("ledger")).unwrap();
+    let ledger = std::fs::read_to_string(test_env.repo().join("ledger")).unwrap();
     assert_eq!(ledger, "trial/lamp.record#1 a lamp\ntrial/lamp.record#2 a lamp\n");
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("reopen lamp"), "{}", log.transcript());
 }
 
 #[test]
 fn a_role_may_be_chosen_before_its_step_appears() {
-    let scene = opened(&[ONE]);
-    let unknown = scene.callboard(&["resume", "trial", "--model", "makr=large"]).run();
+    let test_env = opened(&[ONE]);
+    let unknown = test_env.callboard(&["resume", "trial", "--model", "makr=large"]).run();
     assert_eq!(unknown.code, 2, "{}", unknown.transcript());
     assert!(unknown.stderr.contains("did you mean `maker`?"), "{}", unknown.transcript());
     let session =
-        scene.callboard(&["resume", "trial", "--model", "maker=large", "--exit-when-waiting"]).run();
+        test_env.callboard(&["resume", "trial", "--model", "maker=large", "--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    let context = scene.attempt("trial", "lamp.make", "1.1").join("context.json");
+    let context = test_env.attempt("trial", "lamp.make", "1.1").join("context.json");
     let context: Value = serde_json::from_str(&std::fs::read_to_string(context).unwrap()).unwrap();
     assert_eq!(context["model"], "large");
 }
 
 #[test]
 fn every_command_works_for_a_protocol_that_was_added() {
-    let scene = opened(&[TWO, "desk.make * exit 1"]);
-    let failed = resume(&scene).wait();
+    let test_env = opened(&[TWO, "desk.make * exit 1"]);
+    let failed = resume(&test_env).wait();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
     let runs = |arguments: &[&str], code: i32| {
-        let session = scene.callboard(arguments).run();
+        let session = test_env.callboard(arguments).run();
         assert_eq!(session.code, code, "{}", session.transcript());
         session
     };
@@ -214,55 +217,55 @@ fn every_command_works_for_a_protocol_that_was_added() {
     ] {
         runs(arguments, 0);
     }
-    scene.plan(&[TWO]);
-    let engine = scene.callboard(&["retry", "trial"]).start();
-    wait_for_item(&scene, "desk", "approve", "waiting");
-    wait_for_item(&scene, "lamp", "approve", "waiting");
+    test_env.plan(&[TWO]);
+    let engine = test_env.callboard(&["retry", "trial"]).start();
+    wait_for_item(&test_env, "desk", "approve", "waiting");
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
     runs(&["pause", "trial"], 0);
-    testkit::until(&scene.repo().join(".items/trial"), "a pause shows in the document", || {
-        let plan = std::fs::read_to_string(scene.repo().join(".items/trial/plan.json")).ok()?;
+    testkit::until(&test_env.repo().join(".items/trial"), "a pause shows in the document", || {
+        let plan = std::fs::read_to_string(test_env.repo().join(".items/trial/plan.json")).ok()?;
         plan.contains(r#""status": "paused""#).then_some(())
     });
     runs(&["resume", "trial", "--at-once"], 0);
     runs(&["stop", "trial"], 0);
     engine.wait();
     for step in ["lamp.approve", "desk.approve"] {
-        answer(&scene, step, None, "approve").unwrap();
+        answer(&test_env, step, None, "approve").unwrap();
     }
-    assert_eq!(resume(&scene).wait().code, 0);
+    assert_eq!(resume(&test_env).wait().code, 0);
     let watched = runs(&["watch", "trial"], 0);
     assert!(watched.stdout.contains("succeeded"), "{}", watched.transcript());
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
-    let scene = approved(|kit| {
-        recorded_by(&format!("cd '{kit}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"))
+    let test_env = approved(|shared| {
+        recorded_by(&format!("cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"))
     });
-    let mut gate = scene.gate("gate");
-    let engine = resume(&scene);
-    scene.wait_for_note("started");
+    let mut gate = test_env.gate("gate");
+    let engine = resume(&test_env);
+    test_env.wait_for_note("started");
     engine.kill();
     engine.wait();
-    let engine = resume(&scene);
-    scene.wait_for_engine("trial");
+    let engine = resume(&test_env);
+    test_env.wait_for_engine("trial");
     gate.open();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert!(ended.stderr.contains("lamp.record#1.1"), "it was adopted: {}", ended.transcript());
-    assert_eq!(std::fs::read_to_string(scene.kit().join("ran")).unwrap(), "lamp.record#1.1\n");
-    scene.expect_no_orphans();
+    assert_eq!(std::fs::read_to_string(test_env.shared_dir().join("ran")).unwrap(), "lamp.record#1.1\n");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_red_check_is_evidence_of_a_failed_step() {
-    let scene = approved(|_| recorded_by("echo 3 tests failed; exit 101"));
-    let ended = resume(&scene).wait();
+    let test_env = approved(|_| recorded_by("echo 3 tests failed; exit 101"));
+    let ended = resume(&test_env).wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
-    let log = scene.callboard(&["log", "trial", "--step", "lamp.record"]).run();
+    let log = test_env.callboard(&["log", "trial", "--step", "lamp.record"]).run();
     assert!(log.stdout.contains("test failed: exit code 101"), "{}", log.transcript());
-    let attempt = scene.attempt("trial", "lamp.record", "1.1");
+    let attempt = test_env.attempt("trial", "lamp.record", "1.1");
     let report: Value = serde_json::from_slice(&std::fs::read(attempt.join("report.json")).unwrap()).unwrap();
     let result = CheckResult::deserialize(&report[CHECKS_FIELD][0]).unwrap();
     assert_eq!((result.exit_code, result.output.as_str()), (Some(101), "3 tests failed\n"));
@@ -272,16 +275,16 @@ fn a_red_check_is_evidence_of_a_failed_step() {
 
 #[test]
 fn a_rehearsed_check_passes_without_being_run() {
-    let scene = Scene::new(crate::items_program());
+    let test_env = TestEnv::new(crate::items_program());
     let plan = json!({ "items": [{ "id": "lamp" }] });
     let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
     let rehearsal = RehearsalScript { by_default: by_default.into(), ..RehearsalScript::default() };
-    let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&scene.agent()) };
-    open(&scene, &recorded_by("touch ran; exit 1"), profile);
-    let engine = resume(&scene);
-    wait_for_item(&scene, "lamp", "approve", "waiting");
-    answer(&scene, "lamp.approve", None, "approve").unwrap();
+    let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&test_env.agent()) };
+    open(&test_env, &recorded_by("touch ran; exit 1"), profile);
+    let engine = resume(&test_env);
+    wait_for_item(&test_env, "lamp", "approve", "waiting");
+    answer(&test_env, "lamp.approve", None, "approve").unwrap();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert!(!scene.repo().join("ran").exists());
+    assert!(!test_env.repo().join("ran").exists());
 }

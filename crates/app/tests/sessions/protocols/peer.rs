@@ -13,25 +13,25 @@ mod whole;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
 use protocol::{KINDS, RunId, Typed};
 use runner::RunAtRevision;
-use testkit::{Callboard, Scene, harness};
+use testkit::{Callboard, TestEnv, harness};
 
 /// `callboard peer` with the scripted agent, and more arguments.
-fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    scene.with_agent(&[&["peer"], arguments].concat())
+fn peer<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
+    test_env.with_agent(&[&["peer"], arguments].concat())
 }
 
 /// `callboard peer --rehearse` with a script, and more arguments.
-fn rehearsed<'s>(scene: &'s Scene, script: &str, arguments: &[&str]) -> Callboard<'s> {
-    let file = scene.kit().join("script.yaml");
+fn rehearsed<'s>(test_env: &'s TestEnv, script: &str, arguments: &[&str]) -> Callboard<'s> {
+    let file = test_env.shared_dir().join("script.yaml");
     std::fs::write(&file, script).unwrap();
     let rehearse = format!("--rehearse={}", file.display());
-    scene.callboard(&[&["peer"], arguments, &[&rehearse]].concat())
+    test_env.callboard(&[&["peer"], arguments, &[&rehearse]].concat())
 }
 
 /// A cycle as the store has it.
-fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
+fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
-    let store = scene.open_store();
+    let store = test_env.open_store();
     let run = RunId::new(cycle.key()).unwrap();
     let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, None)).unwrap();
     let run_at = run_at.expect("there is such a cycle");
@@ -41,8 +41,8 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
 
 /// Its document, which keeps every rule.
 #[track_caller]
-fn document(scene: &Scene, cycle: &str) -> Document {
-    let (_, document) = load(scene, cycle);
+fn document(test_env: &TestEnv, cycle: &str) -> Document {
+    let (_, document) = load(test_env, cycle);
     assert_eq!(check_document(&document), Checked::default(), "{}", document.render());
     document
 }

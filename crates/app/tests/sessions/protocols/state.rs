@@ -9,10 +9,10 @@ use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use testkit::{Gate, Running, Scene, Session};
+use testkit::{Gate, Running, Session, TestEnv};
 
 use crate::sessions::protocols::together::{CYCLE, RUN, open};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// Runs the file of its phase in a shell and reports what it prints as the output.
 const AGENT: &str = r#"#!/bin/sh
@@ -25,106 +25,107 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 const PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_criteria": "it works"}'"#;
 
 /// Makes a cycle whose planner runs this script; the other phases report a minimal output.
-fn cycle(planner: &str) -> Scene {
-    let scene = scene();
-    open(&scene);
-    scene.write_program(agent(&scene), AGENT);
-    fs::create_dir_all(scene.kit().join("parts")).unwrap();
-    part(&scene, "plan", &format!("{planner}\n{PLAN}\n"));
-    part(&scene, "execute", r#"echo '{"execution_status": "success"}'"#);
-    part(&scene, "express", r#"echo '{"summary": "done"}'"#);
-    part(&scene, "review", r#"echo '{"quality_score": 90}'"#);
-    scene
+fn cycle(planner: &str) -> TestEnv {
+    let test_env = test_env();
+    open(&test_env);
+    test_env.write_program(agent(&test_env), AGENT);
+    fs::create_dir_all(test_env.shared_dir().join("parts")).unwrap();
+    part(&test_env, "plan", &format!("{planner}\n{PLAN}\n"));
+    part(&test_env, "execute", r#"echo '{"execution_status": "success"}'"#);
+    part(&test_env, "express", r#"echo '{"summary": "done"}'"#);
+    part(&test_env, "review", r#"echo '{"quality_score": 90}'"#);
+    test_env
 }
 
-fn agent(scene: &Scene) -> std::path::PathBuf {
-    scene.kit().join("by-part.sh")
+fn agent(test_env: &TestEnv) -> std::path::PathBuf {
+    test_env.shared_dir().join("by-part.sh")
 }
 
-fn part(scene: &Scene, phase: &str, script: &str) {
-    fs::write(scene.kit().join("parts").join(phase), script).unwrap();
+fn part(test_env: &TestEnv, phase: &str, script: &str) {
+    fs::write(test_env.shared_dir().join("parts").join(phase), script).unwrap();
 }
 
 /// Starts the engine of the cycle.
-fn play(scene: &Scene) -> Running<'_> {
-    let (agent, kit) = (agent(scene), format!("KIT={}", scene.kit().display()));
-    scene.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &kit]).start()
+fn play(test_env: &TestEnv) -> Running<'_> {
+    let (agent, shared) = (agent(test_env), format!("KIT={}", test_env.shared_dir().display()));
+    test_env.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &shared]).start()
 }
 
 /// Starts the planner, which waits at the gate.
-fn planning(scene: &Scene) -> (Running<'_>, Gate) {
-    let gate = scene.gate("hold");
-    let engine = play(scene);
-    scene.wait_for_note("planning");
+fn planning(test_env: &TestEnv) -> (Running<'_>, Gate) {
+    let gate = test_env.gate("hold");
+    let engine = play(test_env);
+    test_env.wait_for_note("planning");
     (engine, gate)
 }
 
 const WAITS: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
 
-fn get(scene: &Scene) -> Value {
-    scene.callboard(&["state", "get", CYCLE, "--json"]).run().json()
+fn get(test_env: &TestEnv) -> Value {
+    test_env.callboard(&["state", "get", CYCLE, "--json"]).run().json()
 }
 
-fn sequence(scene: &Scene) -> u64 {
-    get(scene)["sequence"].as_u64().unwrap()
+fn sequence(test_env: &TestEnv) -> u64 {
+    get(test_env)["sequence"].as_u64().unwrap()
 }
 
-fn patch(scene: &Scene, expect: u64, more: &[&str]) -> Session {
+fn patch(test_env: &TestEnv, expect: u64, more: &[&str]) -> Session {
     let expect = expect.to_string();
-    scene.callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], more].concat()).run()
+    test_env.callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], more].concat()).run()
 }
 
 /// Every write, as `state history` prints it.
-fn history(scene: &Scene) -> Vec<Value> {
-    let told = scene.callboard(&["state", "history", CYCLE, "--json"]).run();
+fn history(test_env: &TestEnv) -> Vec<Value> {
+    let told = test_env.callboard(&["state", "history", CYCLE, "--json"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
     told.events()
 }
 
 #[test]
 fn a_document_can_be_read_whole_or_in_part_by_every_name_of_its_run() {
-    let scene = cycle("");
-    let whole = scene.callboard(&["state", "get", CYCLE]).run().json();
+    let test_env = cycle("");
+    let whole = test_env.callboard(&["state", "get", CYCLE]).run().json();
     assert_eq!((&whole["cycle_id"], &whole["sequence"]), (&json!(CYCLE), &json!(1)));
     for key in [CYCLE, RUN, "peer.spec"] {
-        assert_eq!(scene.callboard(&["state", "get", key]).run().json(), whole, "{key}");
+        assert_eq!(test_env.callboard(&["state", "get", key]).run().json(), whole, "{key}");
     }
-    let inherited = scene.callboard(&["state", "get", "--json"]).env("CALLBOARD_STATE_KEY", RUN).run().json();
+    let inherited =
+        test_env.callboard(&["state", "get", "--json"]).env("CALLBOARD_STATE_KEY", RUN).run().json();
     assert_eq!(inherited["document"], whole);
     assert_eq!((&inherited["run"], &inherited["protocol"]), (&json!(RUN), &json!("peer")));
     assert_eq!((&inherited["sequence"], &inherited["revision"]), (&json!(1), &json!(1)));
-    assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "/metadata/status"]).run().transcript(), @r#"
+    assert_snapshot!(test_env.callboard(&["state", "get", CYCLE, "--path", "/metadata/status"]).run().transcript(), @r#"
     $ callboard state get peer:spec:feature-name:cycle:1 --path /metadata/status
     "initialized"
     [exit 0]
     "#);
-    assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "metadata"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["state", "get", CYCLE, "--path", "metadata"]).run().transcript(), @"
     $ callboard state get peer:spec:feature-name:cycle:1 --path metadata
     error: the document has no value at `metadata`
 
     hint: start a JSON pointer with `/`, such as `/phases/plan/status`
     [exit 2]
     ");
-    assert_snapshot!(scene.callboard(&["state", "get"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["state", "get"]).run().transcript(), @"
     $ callboard state get
     error: KEY is missing, and CALLBOARD_STATE_KEY is not set
 
     hint: name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle
     [exit 2]
     ");
-    let absent = scene.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
+    let absent = test_env.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
     assert_eq!((absent.code, &absent.json()["code"]), (2, &json!("E011")), "{}", absent.stdout);
 }
 
 #[test]
 fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let read = scene.callboard(&["state", "get", "trial", "--json"]).run().json();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let read = test_env.callboard(&["state", "get", "trial", "--json"]).run().json();
     assert_eq!((&read["protocol"], &read["sequence"]), (&json!("steps"), &json!(null)));
-    assert_eq!(read["document"], scene.document("trial"), "it is what the view shows");
-    assert_snapshot!(scene.callboard(&["state", "patch", "trial", "--expect", "1", "--set", "/note=1"]).run().transcript(), @"
+    assert_eq!(read["document"], test_env.document("trial"), "it is what the view shows");
+    assert_snapshot!(test_env.callboard(&["state", "patch", "trial", "--expect", "1", "--set", "/note=1"]).run().transcript(), @"
     $ callboard state patch trial --expect 1 --set /note=1
     error[E021]: cannot change the document of run `trial`
       caused by: only the engine writes this document
@@ -132,7 +133,7 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
     hint: report the result of an attempt with `callboard report`
     [exit 3]
     ");
-    let writes = scene.callboard(&["state", "history", "trial", "--json"]).run().events();
+    let writes = test_env.callboard(&["state", "history", "trial", "--json"]).run().events();
     assert_eq!(writes[0]["changed"], json!([""]));
     let told = |write: &Value| write["changed"].to_string().contains("\"/steps/a/status\"");
     assert!(writes.iter().any(told), "{writes:?}");
@@ -140,9 +141,9 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
 
 #[test]
 fn a_refused_patch_names_the_rule() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
-    let before = get(&scene);
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
+    let before = get(&test_env);
     let now = before["sequence"].as_u64().unwrap();
     for (set, kind, code) in [
         ("/phases/execute/output={}", "invalid_transition", "E021"),
@@ -151,7 +152,7 @@ fn a_refused_patch_names_the_rule() {
         ("/history=[]", "invalid_transition", "E021"),
         ("/phases/plan/errors/-=\"slow\"", "schema_validation_failed", "E022"),
     ] {
-        let refused = patch(&scene, now, &["--set", set]);
+        let refused = patch(&test_env, now, &["--set", set]);
         let answer = refused.json();
         assert_eq!(
             (refused.code, &answer["kind"], &answer["code"]),
@@ -160,11 +161,11 @@ fn a_refused_patch_names_the_rule() {
         );
         assert!(!answer["violations"].as_array().unwrap().is_empty(), "{answer}");
     }
-    let unfit = patch(&scene, now, &["--set", "/nowhere/near=1"]);
+    let unfit = patch(&test_env, now, &["--set", "/nowhere/near=1"]);
     assert_eq!((unfit.code, &unfit.json()["kind"]), (3, &json!("unpatchable")));
     // It is written twice: in the entry and in the document.
-    scene.write("large.json", &json!({ "note": "x".repeat(20 << 20) }).to_string());
-    let large = patch(&scene, now, &["--merge", "large.json"]);
+    test_env.write("large.json", &json!({ "note": "x".repeat(20 << 20) }).to_string());
+    let large = patch(&test_env, now, &["--merge", "large.json"]);
     let answer = large.json();
     assert_eq!((large.code, &answer["kind"]), (3, &json!("state_too_large")));
     assert!(answer["size"].as_u64() > answer["limit"].as_u64(), "{answer}");
@@ -175,24 +176,24 @@ fn a_refused_patch_names_the_rule() {
         (&["--patch", "task.md"], "`task.md` is not a valid list of operations"),
         (&["--patch", "-"], "standard input is not a valid list of operations"),
     ] {
-        let unusable = patch(&scene, now, arguments);
+        let unusable = patch(&test_env, now, arguments);
         assert_eq!(unusable.code, 2, "{arguments:?}");
         assert!(unusable.stderr.contains(what), "{}", unusable.stderr);
     }
-    assert_eq!(get(&scene), before, "nothing was written");
+    assert_eq!(get(&test_env), before, "nothing was written");
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_conflict_is_reported_as_text_and_json() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
-    let read = sequence(&scene);
-    assert_eq!(patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
+    let read = sequence(&test_env);
+    assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let expect = read.to_string();
     let set = "/phases/plan/output/draft=2";
-    assert_snapshot!(scene.callboard(&["state", "patch", CYCLE, "--expect", &expect, "--set", set]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["state", "patch", CYCLE, "--expect", &expect, "--set", set]).run().transcript(), @"
     $ callboard state patch peer:spec:feature-name:cycle:1 --expect 2 --set /phases/plan/output/draft=2
     error[E020]: cannot change the document of run `peer.spec.feature-name.cycle.1`
       caused by: it was read at sequence 2 (revision 4), and is at 3 (revision 5) now: `/phases/plan` has been changed since
@@ -201,7 +202,7 @@ fn a_conflict_is_reported_as_text_and_json() {
     hint: read the document again (`callboard state get KEY --json`) and repeat the change with its new `sequence`
     [exit 3]
     ");
-    let answer = patch(&scene, read, &["--set", set]).json();
+    let answer = patch(&test_env, read, &["--set", set]).json();
     assert_eq!(
         (&answer["kind"], &answer["why"]),
         (&json!("sequence_conflict"), &json!("`/phases/plan` has been changed since"))
@@ -209,9 +210,9 @@ fn a_conflict_is_reported_as_text_and_json() {
     assert_eq!((&answer["expected"], &answer["found"]), (&json!(read), &json!(read + 1)));
     assert_eq!((&answer["expected_revision"], &answer["found_revision"]), (&json!(4), &json!(5)));
     assert_eq!((&answer["last"]["by"], &answer["last"]["sequence"]), (&json!("tester"), &json!(read + 1)));
-    let never = patch(&scene, 99, &["--set", "/note=1"]).json();
+    let never = patch(&test_env, 99, &["--set", "/note=1"]).json();
     assert_eq!((&never["kind"], &never["expected_revision"]), (&json!("sequence_conflict"), &json!(null)));
-    let done = patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).json();
+    let done = patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).json();
     assert_eq!((&done["written"], &done["sequence"]), (&json!(false), &json!(read + 1)), "it is so already");
     gate.open();
     assert_eq!(engine.wait().code, 0);
@@ -219,30 +220,30 @@ fn a_conflict_is_reported_as_text_and_json() {
 
 #[test]
 fn an_unknown_field_outside_the_phases_is_kept() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
-    let read = sequence(&scene);
-    assert_eq!(patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
+    let read = sequence(&test_env);
+    assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let applied =
-        patch(&scene, read, &["--set", "/ticket=\"AB-12\"", "--set", "/phases/review/hint=\"be kind\""]);
+        patch(&test_env, read, &["--set", "/ticket=\"AB-12\"", "--set", "/phases/review/hint=\"be kind\""]);
     assert_eq!((applied.code, &applied.json()["sequence"]), (0, &json!(read + 2)), "{}", applied.stdout);
-    let merge = scene.write("merge.json", r#"{"metadata": {"team": "blue"}}"#);
-    assert_eq!(patch(&scene, read, &["--merge", merge.to_str().unwrap()]).code, 0);
-    let operations = scene.write(
+    let merge = test_env.write("merge.json", r#"{"metadata": {"team": "blue"}}"#);
+    assert_eq!(patch(&test_env, read, &["--merge", merge.to_str().unwrap()]).code, 0);
+    let operations = test_env.write(
         "operations.json",
         r#"[
         {"op": "test", "path": "/phases/plan/output/draft", "value": 1},
         {"op": "add", "path": "/phases/plan/output/list", "value": ["a"]}
     ]"#,
     );
-    assert_eq!(patch(&scene, read + 3, &["--patch", operations.to_str().unwrap()]).code, 0);
-    assert_eq!(get(&scene)["document"]["phases"]["plan"]["output"], json!({ "draft": 1, "list": ["a"] }));
+    assert_eq!(patch(&test_env, read + 3, &["--patch", operations.to_str().unwrap()]).code, 0);
+    assert_eq!(get(&test_env)["document"]["phases"]["plan"]["output"], json!({ "draft": 1, "list": ["a"] }));
     gate.open();
     assert_eq!(engine.wait().code, 0);
-    let document = get(&scene)["document"].clone();
+    let document = get(&test_env)["document"].clone();
     assert_eq!((&document["ticket"], &document["metadata"]["team"]), (&json!("AB-12"), &json!("blue")));
     assert_eq!(document["phases"]["review"]["hint"], "be kind");
     assert_eq!(document["metadata"]["status"], "completed");
-    let file = scene.write("cycle.json", &document.to_string());
-    assert_eq!(scene.callboard(&["check", file.to_str().unwrap()]).run().code, 0);
+    let file = test_env.write("cycle.json", &document.to_string());
+    assert_eq!(test_env.callboard(&["check", file.to_str().unwrap()]).run().code, 0);
 }

@@ -3,23 +3,23 @@
 mod three_features;
 
 use serde_json::Value;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
-fn file(scene: &Scene, name: &str) -> Value {
-    let text = std::fs::read_to_string(scene.repo().join("coordination").join(name)).unwrap();
+fn file(test_env: &TestEnv, name: &str) -> Value {
+    let text = std::fs::read_to_string(test_env.repo().join("coordination").join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
 #[test]
 fn a_team_is_rehearsed_without_a_script() {
-    let scene = scene();
-    let session = scene.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
+    let test_env = test_env();
+    let session = test_env.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(file(&scene, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
+    assert_eq!(file(&test_env, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
     for dry_run in [&["--dry-run"][..], &[]] {
-        let imported = scene.callboard(&[&["import", "coordination/"], dry_run].concat()).run();
+        let imported = test_env.callboard(&[&["import", "coordination/"], dry_run].concat()).run();
         assert_eq!(imported.code, 3, "{}", imported.transcript());
         assert!(imported.stderr.contains("the store has run `trial`"), "{}", imported.transcript());
     }
@@ -27,20 +27,20 @@ fn a_team_is_rehearsed_without_a_script() {
 
 #[test]
 fn the_example_of_a_rehearsal_tells_the_story_of_the_three_features() {
-    let scene = scene();
-    scene.write("notes.txt", "none\n");
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
+    let test_env = test_env();
+    test_env.write("notes.txt", "none\n");
+    test_env.git(&["add", "--all"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
     let script =
         concat!("--rehearse=", env!("CARGO_MANIFEST_DIR"), "/../../examples/team-rehearsal.yaml").to_owned();
-    let session = scene.callboard(&["team", "Add three features", "--run-id", "trial", &script]).run();
+    let session = test_env.callboard(&["team", "Add three features", "--run-id", "trial", &script]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let groups = file(&scene, "group_status.json");
+    let groups = file(&test_env, "group_status.json");
     assert_eq!(groups["B"]["iterations"]["qa"], 3);
     assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
-    let refused = file(&scene, "messages/techlead_to_dev.json")["messages"].to_string();
+    let refused = file(&test_env, "messages/techlead_to_dev.json")["messages"].to_string();
     assert!(refused.contains("notes.txt"), "the merges conflict: {refused}");
-    assert_eq!(scene.git(&["log", "--merges", "--format=%s", "callboard/trial"]).lines().count(), 3);
+    assert_eq!(test_env.git(&["log", "--merges", "--format=%s", "callboard/trial"]).lines().count(), 3);
 }
 
 /// The seed's commands to follow a run, as they are written there, with the file and the member that each shows.
@@ -57,8 +57,8 @@ const MONITORING: [(&str, &str, &str); 4] = [
 
 #[test]
 fn the_commands_of_the_seed_show_how_far_a_run_is() {
-    let scene = scene();
-    let session = scene.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
+    let test_env = test_env();
+    let session = test_env.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let page = include_str!("../../../../../docs/team.md");
     // `jq` writes 100.0 as 100.
@@ -69,14 +69,14 @@ fn the_commands_of_the_seed_show_how_far_a_run_is() {
         // `watch` runs what is quoted.
         let command = line.strip_prefix("watch -n 1 ").map_or(line, |quoted| quoted.trim_matches('\''));
         let output =
-            std::process::Command::new("sh").args(["-c", command]).current_dir(scene.repo()).output();
+            std::process::Command::new("sh").args(["-c", command]).current_dir(test_env.repo()).output();
         let output = output.unwrap();
         if String::from_utf8_lossy(&output.stderr).contains("not found") {
             eprintln!("SKIPPED: there is no `jq` here");
             return;
         }
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let file = file(&scene, name);
+        let file = file(&test_env, name);
         assert!(same(&found, file.pointer(pointer).unwrap()), "{line}: {found}");
     }
 }
@@ -95,7 +95,7 @@ const VERIFYING_AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"feedback\": \"seen\""; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 C.developer#*) echo "$STEP_ID" >c.txt; verdict READY_FOR_REVIEW ;;
-A.tech_lead#*) cp "$PROMPT_PATH" "$kit/prompt"; verdict approved ;;
+A.tech_lead#*) cp "$PROMPT_PATH" "$shared/prompt"; verdict approved ;;
 *.tech_lead#*) verdict approved ;;
 pm.check*) verdict BAZINGA ;;
 esac
@@ -110,81 +110,81 @@ fn example(name: &str) -> String {
 
 #[test]
 fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
-    let scene = scene();
+    let test_env = test_env();
     for name in EXAMPLES {
-        scene.write(format!("coordination/{name}"), &example(name));
+        test_env.write(format!("coordination/{name}"), &example(name));
     }
-    scene.git(&["checkout", "--quiet", "-b", "feature/group-A-jwt-auth"]);
-    scene.write("outside.txt", "not in the plan\n");
-    scene.git(&["add", "outside.txt"]);
-    scene.git(&["commit", "--quiet", "-m", "add tokens"]);
-    scene.git(&["checkout", "--quiet", "main"]);
-    let report = scene.callboard(&["import", "coordination/", "--dry-run"]).run();
+    test_env.git(&["checkout", "--quiet", "-b", "feature/group-A-jwt-auth"]);
+    test_env.write("outside.txt", "not in the plan\n");
+    test_env.git(&["add", "outside.txt"]);
+    test_env.git(&["commit", "--quiet", "-m", "add tokens"]);
+    test_env.git(&["checkout", "--quiet", "main"]);
+    let report = test_env.callboard(&["import", "coordination/", "--dry-run"]).run();
     assert_eq!(report.code, 0, "{}", report.transcript());
     assert!(
         report.stderr.contains("group A: claimed complete, the tech lead verifies it"),
         "{}",
         report.transcript()
     );
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().stdout.trim(), "[]", "nothing was imported");
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().stdout.trim(), "[]", "nothing was imported");
     let run = "v4_20250106_100000";
     for what in ["imported `coordination/`", "is imported already"] {
-        let imported = scene.callboard(&["import", "coordination/"]).run();
+        let imported = test_env.callboard(&["import", "coordination/"]).run();
         assert_eq!((imported.code, imported.stdout.trim()), (0, run), "{}", imported.transcript());
         assert!(imported.stderr.contains(what), "{}", imported.transcript());
     }
-    let exported = scene.callboard(&["export", run, "--documents", "out"]).run();
+    let exported = test_env.callboard(&["export", run, "--documents", "out"]).run();
     assert_eq!(exported.code, 0, "{}", exported.transcript());
     for name in EXAMPLES {
-        let text = std::fs::read_to_string(scene.repo().join("out/coordination").join(name)).unwrap();
+        let text = std::fs::read_to_string(test_env.repo().join("out/coordination").join(name)).unwrap();
         let (found, wanted): (Value, Value) =
             (serde_json::from_str(&text).unwrap(), serde_json::from_str(&example(name)).unwrap());
         assert_eq!(found, wanted, "{name}");
     }
-    scene.write("coordination/pm_state.json", "{}");
-    let other = scene.callboard(&["import", "coordination/"]).run();
+    test_env.write("coordination/pm_state.json", "{}");
+    let other = test_env.callboard(&["import", "coordination/"]).run();
     assert_eq!(other.code, 3, "{}", other.transcript());
-    std::fs::write(scene.kit().join("team.sh"), VERIFYING_AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    let resumed = scene.with_agent(&["resume", run]).run();
+    std::fs::write(test_env.shared_dir().join("team.sh"), VERIFYING_AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    let resumed = test_env.with_agent(&["resume", run]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(file(&scene, "pm_state.json")["completion_percentage"], 100.0);
-    let groups = file(&scene, "group_status.json");
+    assert_eq!(file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
+    let groups = file(&test_env, "group_status.json");
     assert_eq!(groups["A"]["iterations"], serde_json::json!({ "developer": 2, "qa": 1, "tech_lead": 2 }));
-    assert_eq!(scene.git(&["show", "main:c.txt"]), "C.developer\n", "the open group was built");
+    assert_eq!(test_env.git(&["show", "main:c.txt"]), "C.developer\n", "the open group was built");
     assert_eq!(groups["A"]["files_modified"], serde_json::json!(["outside.txt"]), "as git has it");
-    let prompt = scene.wait_for_text("prompt");
+    let prompt = test_env.wait_for_text("prompt");
     assert!(prompt.contains("These files were changed outside of the plan: outside.txt."), "{prompt}");
 }
 
 #[test]
 fn what_is_left_of_a_damaged_store_is_imported_and_the_loss_is_named() {
-    let scene = scene();
-    scene.write("old/coordination/pm_state.json", &example("pm_state.json")[..2000]);
-    scene.write("old/coordination/group_status.json", &example("group_status.json"));
-    let imported = scene.callboard(&["import", "old"]).run();
+    let test_env = test_env();
+    test_env.write("old/coordination/pm_state.json", &example("pm_state.json")[..2000]);
+    test_env.write("old/coordination/group_status.json", &example("group_status.json"));
+    let imported = test_env.callboard(&["import", "old"]).run();
     assert_eq!(imported.code, 1, "{}", imported.transcript());
     for lost in ["lost: `pm_state.json` is damaged in line", "lost: `orchestrator_state.json` is missing"] {
         assert!(imported.stderr.contains(lost), "{}", imported.transcript());
     }
-    let pm = file(&scene, "pm_state.json");
+    let pm = file(&test_env, "pm_state.json");
     assert_eq!(
         pm["original_requirements"],
         "Implement JWT authentication, user registration, and password reset functionality"
     );
-    scene.write("bad/coordination/pm_state.json", "no JSON");
-    let refused = scene.callboard(&["import", "bad"]).run();
+    test_env.write("bad/coordination/pm_state.json", "no JSON");
+    let refused = test_env.callboard(&["import", "bad"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
-    let several = scene.callboard(&["import", "."]).run();
+    let several = test_env.callboard(&["import", "."]).run();
     assert_eq!(several.code, 2, "{}", several.transcript());
     assert!(several.stderr.contains("contains several stores"), "{}", several.transcript());
 }
 
 #[test]
 fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
-    let scene = scene();
+    let test_env = test_env();
     let team = ["team", "Try it out", "--run-id", "trial", "--rehearse"];
-    let Some(run) = scene.callboard(&team).on_terminal() else {
+    let Some(run) = test_env.callboard(&team).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };
@@ -212,12 +212,12 @@ esac
 
 #[test]
 fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
-    let scene = Scene::new(crate::example("crashing"));
-    scene.write("file", "content\n");
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
-    std::fs::write(scene.kit().join("team.sh"), CHAINED_AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
+    let test_env = TestEnv::new(crate::example("crashing"));
+    test_env.write("file", "content\n");
+    test_env.git(&["add", "--all"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
+    std::fs::write(test_env.shared_dir().join("team.sh"), CHAINED_AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
     let points = [
         "before-merge",
         "after-merge",
@@ -228,21 +228,21 @@ fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
     ];
     for (number, point) in points.into_iter().enumerate() {
         let command = match number {
-            0 => scene.with_agent(&["team", "Two parts", "--run-id", "trial"]),
-            _ => scene.callboard(&["resume", "trial"]),
+            0 => test_env.with_agent(&["team", "Two parts", "--run-id", "trial"]),
+            _ => test_env.callboard(&["resume", "trial"]),
         };
         let killed = command.env("CRASH", point).run();
         assert!(![0, 1, 2, 3].contains(&killed.code), "{point} was not reached: {}", killed.transcript());
     }
-    let session = scene.callboard(&["resume", "trial"]).run();
+    let session = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    let merges = test_env.git(&["log", "--merges", "--format=%s", "main"]);
     assert_eq!(merges.lines().count(), 2, "{merges}");
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: std::collections::BTreeSet<_> = started.iter().collect();
     assert_eq!((started.len(), distinct.len()), (8, 8), "no attempt ran twice: {started:?}");
     for (mailbox, sent) in [("dev_to_qa", 2), ("qa_to_techlead", 2), ("techlead_to_dev", 2), ("to_pm", 2)] {
-        let messages = file(&scene, &format!("messages/{mailbox}.json"));
+        let messages = file(&test_env, &format!("messages/{mailbox}.json"));
         assert_eq!(messages["messages"].as_array().unwrap().len(), sent, "{mailbox}");
     }
 }
@@ -265,26 +265,26 @@ esac
 
 #[test]
 fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_base() {
-    let scene = scene();
-    scene.write(
+    let test_env = test_env();
+    test_env.write(
         "ports.sh",
         "[ -z \"$(cat *.port | sort | uniq -d)\" ] || { echo two ports are the same; exit 1; }\n",
     );
-    scene.write("callboard.toml", "[checks]\nports = [\"sh\", \"ports.sh\"]\n");
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
+    test_env.write("callboard.toml", "[checks]\nports = [\"sh\", \"ports.sh\"]\n");
+    test_env.git(&["add", "--all"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
     // The branch of another program: it is neither continued nor deleted.
-    scene.git(&["branch", "feature/group-A-first"]);
-    std::fs::write(scene.kit().join("team.sh"), COLLIDING_AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    let session = scene.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
+    test_env.git(&["branch", "feature/group-A-first"]);
+    std::fs::write(test_env.shared_dir().join("team.sh"), COLLIDING_AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    let session = test_env.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let groups = file(&scene, "group_status.json");
+    let groups = file(&test_env, "group_status.json");
     let mut turns: Vec<_> =
         ["A", "B"].iter().map(|id| groups[id]["iterations"]["developer"].as_u64()).collect();
     turns.sort_unstable();
     assert_eq!(turns, [Some(1), Some(2)], "only the second merge was refused");
-    let messages = file(&scene, "messages/techlead_to_dev.json");
+    let messages = file(&test_env, "messages/techlead_to_dev.json");
     let refused = messages["messages"]
         .as_array()
         .unwrap()
@@ -293,9 +293,9 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     let refused: Vec<_> = refused.collect();
     assert_eq!(refused.len(), 1, "{messages}");
     assert!(refused[0]["feedback"].as_str().unwrap().contains("two ports are the same"), "{messages}");
-    let ports = [scene.git(&["show", "main:a.port"]), scene.git(&["show", "main:b.port"])];
+    let ports = [test_env.git(&["show", "main:a.port"]), test_env.git(&["show", "main:b.port"])];
     assert_ne!(ports[0], ports[1]);
-    let branches = scene.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
+    let branches = test_env.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
     assert_eq!(branches.trim(), "feature/group-A-first");
     assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
 }
@@ -318,17 +318,17 @@ esac
 
 #[test]
 fn what_is_merged_is_what_the_developers_left() {
-    let scene = scene();
-    std::fs::write(scene.kit().join("team.sh"), STRAYING_AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    let session = scene.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
+    let test_env = test_env();
+    std::fs::write(test_env.shared_dir().join("team.sh"), STRAYING_AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    let session = test_env.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let files = [scene.git(&["show", "main:a.txt"]), scene.git(&["show", "main:b.txt"])];
+    let files = [test_env.git(&["show", "main:a.txt"]), test_env.git(&["show", "main:b.txt"])];
     assert_eq!(files, ["a\n", "b\n"]);
-    assert_eq!(file(&scene, "group_status.json")["B"]["iterations"]["developer"], 2);
-    let merged = scene.git(&["ls-tree", "--name-only", "main"]);
+    assert_eq!(file(&test_env, "group_status.json")["B"]["iterations"]["developer"], 2);
+    let merged = test_env.git(&["ls-tree", "--name-only", "main"]);
     assert!(!merged.contains("left-by"), "{merged}");
-    let log = scene.callboard(&["log", "trial"]).run().stdout;
+    let log = test_env.callboard(&["log", "trial"]).run().stdout;
     assert!(log.contains("its step only reads; what it left was removed: left-by-lead.txt"), "{log}");
     assert!(log.contains("is checked out again instead of branch `other`"), "{log}");
 }
@@ -344,7 +344,7 @@ pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel",
   "task_groups": [
     {"id": "A", "name": "First", "tasks": ["T1"]}, {"id": "B", "name": "Second", "tasks": ["T2"]},
     {"id": "C", "name": "Third", "tasks": ["T3"]}, {"id": "D", "name": "Fourth", "tasks": ["T4"]}]' ;;
-*.developer*) read -r _ <"$kit/together"
+*.developer*) read -r _ <"$shared/together"
   file=coordination/group_status.json
   sed -i "s/\"blockers\": \[\]/\"blockers\": [{\"description\": \"$group 1\"}]/" "$file"
   for number in $(seq 2 100); do
@@ -357,22 +357,22 @@ esac
 
 #[test]
 fn four_processes_with_a_hundred_updates_each_lose_none() {
-    let scene = scene();
-    std::fs::write(scene.kit().join("team.sh"), WRITING_AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    let mut together = scene.gate("together");
+    let test_env = test_env();
+    std::fs::write(test_env.shared_dir().join("team.sh"), WRITING_AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    let mut together = test_env.gate("together");
     let team = ["team", "Four parts", "--run-id", "trial", "--jobs", "4"];
-    let engine = scene.with_agent(&team).start();
+    let engine = test_env.with_agent(&team).start();
     for group in ["A", "B", "C", "D"] {
-        scene.agent_log().wait_for_start(&format!("{group}.developer#1.1"));
+        test_env.agent_log().wait_for_start(&format!("{group}.developer#1.1"));
     }
     together.open();
     for group in ["A", "B", "C", "D"] {
-        scene.agent_log().wait_for_start(&format!("{group}.tech_lead#1.1"));
+        test_env.agent_log().wait_for_start(&format!("{group}.tech_lead#1.1"));
     }
     engine.interrupt();
     engine.wait();
-    let groups = file(&scene, "group_status.json");
+    let groups = file(&test_env, "group_status.json");
     let blockers = |group| groups[group]["blockers"].as_array().unwrap().iter();
     let found: std::collections::BTreeSet<_> = ["A", "B", "C", "D"]
         .into_iter()

@@ -7,9 +7,9 @@ use protocol::KindOf;
 use protocol::peer::{Continued, Definition, Mode, Peer};
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
-use testkit::{Callboard, Scene, harness};
+use testkit::{Callboard, TestEnv, harness};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
@@ -22,46 +22,46 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 "#;
 
 /// Creates a cycle and the answers of its phases.
-pub(crate) fn open(scene: &Scene) {
-    open_cycle(scene, CYCLE, None);
+pub(crate) fn open(test_env: &TestEnv) {
+    open_cycle(test_env, CYCLE, None);
 }
 
-fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
-    answer(scene, "plan", &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}));
-    answer(scene, "execute", &json!({"progress": "done"}));
-    answer(scene, "express", &json!({"summary": "it is there"}));
-    answer(scene, "review", &json!({"quality_score": 85}));
-    scene.write_program(scene.kit().join("peer.sh"), AGENT);
+fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
+    answer(test_env, "plan", &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}));
+    answer(test_env, "execute", &json!({"progress": "done"}));
+    answer(test_env, "express", &json!({"summary": "it is there"}));
+    answer(test_env, "review", &json!({"quality_score": 85}));
+    test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
     let definition = Definition { mode, continues, ..harness::new_cycle(cycle) };
     let run = harness::run_of(&definition);
     let spec = RunSpec {
         title: "create-spec feature-name".to_owned(),
-        ..harness::spec(&definition, &run, scene.repo(), None)
+        ..harness::spec(&definition, &run, test_env.repo(), None)
     };
-    let store = scene.open_store();
+    let store = test_env.open_store();
     harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
         .unwrap();
 }
 
-fn answer(scene: &Scene, phase: &str, output: &Value) {
-    let answers = scene.kit().join("answers");
+fn answer(test_env: &TestEnv, phase: &str, output: &Value) {
+    let answers = test_env.shared_dir().join("answers");
     fs::create_dir_all(&answers).unwrap();
     fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
 /// The command with the adapters of a cycle.
-fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    let (agent, answers) = (scene.kit().join("peer.sh"), scene.kit().join("answers"));
+fn with_profiles<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
+    let (agent, answers) = (test_env.shared_dir().join("peer.sh"), test_env.shared_dir().join("answers"));
     let answers = format!("ANSWERS={}", answers.display());
-    scene.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
+    test_env.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
 }
 
 #[test]
 fn the_commands_for_every_run_drive_and_show_a_cycle() {
-    let scene = scene();
-    open(&scene);
-    assert_snapshot!(with_profiles(&scene, &["resume", CYCLE]).run().transcript(), @"
+    let test_env = test_env();
+    open(&test_env);
+    assert_snapshot!(with_profiles(&test_env, &["resume", CYCLE]).run().transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
     ▸ plan#1.1 started
@@ -79,7 +79,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     review: successful, score 85, medium
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", CYCLE]).run().transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:1
     peer.spec.feature-name.cycle.1 create-spec feature-name  succeeded  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
@@ -90,7 +90,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     review: successful, score 85, medium
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
     $ callboard log peer:spec:feature-name:cycle:1 --step review
       12 [WHEN]  deferred transition  engine [PID] on [HOST]
       13 [WHEN]  deferred transition  engine [PID] on [HOST]
@@ -104,7 +104,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     ");
     // Times in the document have whole seconds: one may or may not have passed.
     let same_second = "~ metadata.updated_at: \"[WHEN]\" → \"[WHEN]\"\n";
-    let changed = scene.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(same_second, "");
+    let changed = test_env.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(same_second, "");
     assert_snapshot!(changed, @r#"
     $ callboard diff peer:spec:feature-name:cycle:1 3 4
     peer.spec.feature-name.cycle.1  revision 3 → 4
@@ -122,12 +122,12 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     + history[1]: {"timestamp":"[WHEN]","phase":"plan","event":"started","sequence":2}
     [exit 0]
     "#);
-    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
     peer.spec.feature-name.cycle.1  succeeded      4/4    create-spec feature-name  [TIME] ago
     [exit 0]
     ");
-    let graph = scene.callboard(&["graph", CYCLE, "--json"]).run().json();
+    let graph = test_env.callboard(&["graph", CYCLE, "--json"]).run().json();
     let drawn = graph["steps"].as_array().unwrap().iter();
     let drawn: Vec<_> = drawn
         .map(|step| json!([step["id"], step["agent"], step["needs"], step["document_status"]]))
@@ -141,7 +141,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
             ["review", "reviewer", ["express"], "completed"],
         ])
     );
-    assert_snapshot!(scene.callboard(&["prompt", CYCLE, "exicute"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["prompt", CYCLE, "exicute"]).run().transcript(), @"
     $ callboard prompt peer:spec:feature-name:cycle:1 exicute
     error: run `peer.spec.feature-name.cycle.1` has no phase `exicute`
 
@@ -152,19 +152,19 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
 
 #[test]
 fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
-    let scene = scene();
-    open(&scene);
+    let test_env = test_env();
+    open(&test_env);
     let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
-    fs::write(scene.kit().join("answers/review"), review).unwrap();
-    let session = with_profiles(&scene, &["resume", RUN, "--json"]).run();
+    fs::write(test_env.shared_dir().join("answers/review"), review).unwrap();
+    let session = with_profiles(&test_env, &["resume", RUN, "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let rest = session.events().pop().unwrap();
     let judged = json!({
         "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
     });
     assert_eq!((&rest["event"], &rest["review"]), (&json!("result"), &judged));
-    assert_eq!(scene.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
-    assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
+    assert_snapshot!(test_env.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
@@ -182,10 +182,10 @@ fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
 
 #[test]
 fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
-    let scene = scene();
-    open(&scene);
-    fs::remove_file(scene.kit().join("answers/execute")).unwrap();
-    let session = with_profiles(&scene, &["resume", RUN]).run();
+    let test_env = test_env();
+    open(&test_env);
+    fs::remove_file(test_env.shared_dir().join("answers/execute")).unwrap();
+    let session = with_profiles(&test_env, &["resume", RUN]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
@@ -204,7 +204,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
       pending   review
     [exit 1]
     ");
-    assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
@@ -217,7 +217,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
     ");
-    assert_snapshot!(with_profiles(&scene, &["resume", RUN]).run().transcript(), @"
+    assert_snapshot!(with_profiles(&test_env, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot continue run `peer.spec.feature-name.cycle.1`
       caused by: it has failed
@@ -225,7 +225,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     hint: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 3]
     ");
-    assert_snapshot!(with_profiles(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
+    assert_snapshot!(with_profiles(&test_env, &["retry", RUN, "execute"]).run().transcript(), @"
     $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
       caused by: a failed phase of a `peer` run cannot be retried
@@ -233,7 +233,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     hint: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 3]
     ");
-    assert_snapshot!(scene.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
     $ callboard skip peer.spec.feature-name.cycle.1 execute --reason 'by hand'
     error[E013]: cannot skip a phase of run `peer.spec.feature-name.cycle.1`
       caused by: `execute` cannot be skipped: in a `peer` run every step builds on the one before
@@ -243,11 +243,11 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
 
 #[test]
 fn reused_phases_are_shown() {
-    let scene = scene();
+    let test_env = test_env();
     let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
     let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
-    open_cycle(&scene, "peer:spec:feature-name:cycle:2", Some(continued));
-    let session = with_profiles(&scene, &["resume", "peer:spec:feature-name:cycle:2"]).run();
+    open_cycle(&test_env, "peer:spec:feature-name:cycle:2", Some(continued));
+    let session = with_profiles(&test_env, &["resume", "peer:spec:feature-name:cycle:2"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.2 in [REPO]
@@ -265,7 +265,7 @@ fn reused_phases_are_shown() {
     review: successful, score 85, medium
     [exit 0]
     ");
-    let shown = scene.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
+    let shown = test_env.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
     assert_snapshot!(shown.transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:2 --at 12
     peer.spec.feature-name.cycle.2 create-spec feature-name  running  3/4 phases  revision 12 of 14  [WHEN]
@@ -282,14 +282,14 @@ fn reused_phases_are_shown() {
 
 #[test]
 fn a_stopped_cycle_has_ended() {
-    let scene = scene();
-    open(&scene);
-    assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
+    let test_env = test_env();
+    open(&test_env);
+    assert_snapshot!(test_env.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
     run `peer.spec.feature-name.cycle.1` failed; run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", CYCLE]).run().transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:1
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
@@ -304,20 +304,20 @@ fn a_stopped_cycle_has_ended() {
 
 #[test]
 fn cycle_1_is_not_a_prefix_of_cycle_10() {
-    let scene = scene();
-    open_cycle(&scene, &format!("{CYCLE}0"), None);
-    let session = scene.callboard(&["show", &format!("{CYCLE}1")]).run();
+    let test_env = test_env();
+    open_cycle(&test_env, &format!("{CYCLE}0"), None);
+    let session = test_env.callboard(&["show", &format!("{CYCLE}1")]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let session = scene.callboard(&["show", CYCLE]).run();
+    let session = test_env.callboard(&["show", CYCLE]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
 }
 
 #[test]
 fn a_cycle_is_exported_and_imported_under_its_own_name() {
-    let (there, here) = (scene(), scene());
+    let (there, here) = (test_env(), test_env());
     open(&there);
     assert_eq!(with_profiles(&there, &["resume", RUN]).run().code, 0);
-    let archive = there.kit().join("cycle.tar");
+    let archive = there.shared_dir().join("cycle.tar");
     let archive = archive.to_str().unwrap();
     assert_eq!(there.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
     let renamed = here.callboard(&["import", archive, "--as", "mine"]).run();
@@ -329,39 +329,40 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
         "{}",
         session.stderr
     );
-    let shown = |scene: &Scene| scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
+    let shown =
+        |test_env: &TestEnv| test_env.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
     assert_eq!(shown(&here), shown(&there));
     assert_eq!(here.callboard(&["recover"]).run().code, 0);
 }
 
 #[test]
 fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     database.execute("UPDATE runs SET protocol = 'opera'", []).unwrap();
-    open(&scene);
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    open(&test_env);
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
     hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`, `cycle`, `team`
     [exit 5]
     ");
-    assert!(scene.journal("trial").len() > 2, "its journal can be read all the same");
-    let doctor = scene.callboard(&["doctor", "--json"]).run().json();
+    assert!(test_env.journal("trial").len() > 2, "its journal can be read all the same");
+    let doctor = test_env.callboard(&["doctor", "--json"]).run().json();
     let told = doctor.to_string();
     assert!(
         told.contains("cannot read run `trial`: this version of callboard has no protocol `opera`")
             && told.contains(&format!("run `{RUN}` is unfinished")),
         "{told}"
     );
-    let session = with_profiles(&scene, &["resume", "--all"]).run();
+    let session = with_profiles(&test_env, &["resume", "--all"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
@@ -371,8 +372,8 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     peer.spec.feature-name.cycle.1
     [exit 5]
     ");
-    assert_eq!(scene.callboard(&["watch", RUN]).run().code, 0);
-    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(test_env.callboard(&["watch", RUN]).run().code, 0);
+    let recovered = test_env.callboard(&["recover"]).run();
     assert!(
         recovered.stdout.contains("this version of callboard has no protocol `opera`"),
         "{}",
@@ -382,21 +383,21 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
 
 #[test]
 fn embedded_recover_returns_runs_of_every_protocol() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    open(&scene);
-    assert_eq!(with_profiles(&scene, &["resume", RUN]).run().code, 0);
-    let listed = |protocol: &str| scene.callboard(&["ls", "--protocol", protocol]).run().stdout;
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    open(&test_env);
+    assert_eq!(with_profiles(&test_env, &["resume", RUN]).run().code, 0);
+    let listed = |protocol: &str| test_env.callboard(&["ls", "--protocol", protocol]).run().stdout;
     assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
     assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));
-    let database = scene.store().join("callboard.db");
-    let shown = || scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
+    let database = test_env.store().join("callboard.db");
+    let shown = || test_env.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
     let before = shown();
     let mut bytes = fs::read(&database).unwrap();
     bytes[..4096].fill(0x5A);
     fs::write(&database, bytes).unwrap();
-    let recovered = scene.callboard(&["recover", "--json"]).run();
+    let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let told = recovered.json();
     let runs =
@@ -410,21 +411,21 @@ fn embedded_recover_returns_runs_of_every_protocol() {
 
 #[test]
 fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     let becomes = |protocol: &str| {
-        let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+        let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
         database.execute("UPDATE runs SET protocol = ?1", [protocol]).unwrap();
     };
     becomes("opera");
-    let doctor = scene.callboard(&["doctor", "--json"]).run().json();
+    let doctor = test_env.callboard(&["doctor", "--json"]).run().json();
     let orphans = doctor["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "orphans");
     assert_eq!(orphans.unwrap()["level"], "ok", "{doctor:#}");
     becomes("steps");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
-    scene.expect_no_orphans();
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
+    test_env.expect_no_orphans();
 }

@@ -7,36 +7,36 @@ use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use testkit::{ProcessHandle, Scene};
+use testkit::{ProcessHandle, TestEnv};
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// The phase of the run.
-fn phase(scene: &Scene) -> Value {
-    scene.callboard(&["show", "trial", "--json"]).run().json()["status"].clone()
+fn phase(test_env: &TestEnv) -> Value {
+    test_env.callboard(&["show", "trial", "--json"]).run().json()["status"].clone()
 }
 
 #[test]
 fn a_paused_run_lets_agents_finish_and_starts_nothing() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_snapshot!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_snapshot!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
     $ callboard pause trial --reason lunch
     run `trial` is paused; run `callboard resume trial` to continue it
     [exit 0]
     ");
-    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0, "twice is like once");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0, "twice is like once");
     gate.open();
     let document =
-        scene.wait_for_view("trial", "the first step", |document| status(document, "a") == "COMPLETED");
+        test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "COMPLETED");
     assert_eq!(status(&document, "b"), "PENDING", "the commit that might have started it did not");
     assert!(!running.has_ended(), "a paused engine stays");
-    assert_eq!(phase(&scene), "paused");
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(phase(&test_env), "paused");
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(
         resumed.stderr.contains(&format!("its engine, process {}, continues", running.pid())),
@@ -44,55 +44,55 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
         resumed.stderr
     );
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]);
-    let log = scene.callboard(&["log", "trial"]).run();
+    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]);
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("pause: lunch  tester on "), "{}", log.stdout);
 }
 
 #[test]
 fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
-    let scene = scene();
-    scene.workflow(&["a", "other"]);
-    scene.plan(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
-    let (mut gate, mut other_gate) = (scene.gate("gate"), scene.gate("other-gate"));
-    let running = scene.run(&["--jobs", "2"]).env("CALLBOARD_BACKOFF", "1ms").start();
-    scene.agent_log().wait_for_start("a#1.1");
-    scene.agent_log().wait_for_start("other#1.1");
-    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a", "other"]);
+    test_env.plan(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
+    let (mut gate, mut other_gate) = (test_env.gate("gate"), test_env.gate("other-gate"));
+    let running = test_env.run(&["--jobs", "2"]).env("CALLBOARD_BACKOFF", "1ms").start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    test_env.agent_log().wait_for_start("other#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 failed, retrying in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
     running.wait_until_it_says("other#1.1 finished");
-    assert_eq!(scene.agent_log().started().len(), 2, "{:?}", scene.agent_log().started());
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started().len(), 2, "{:?}", test_env.agent_log().started());
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
 }
 
 #[test]
 fn a_run_without_an_engine_can_be_paused_and_resumed() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
     running.wait();
-    let paused = scene.callboard(&["pause", "trial"]).run();
+    let paused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(paused.code, 0, "{}", paused.transcript());
     assert!(!agent.has_ended(), "agents work on");
-    assert_eq!(phase(&scene), "paused");
+    assert_eq!(phase(&test_env), "paused");
     gate.open();
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
 fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
     let commands = [
         &["pause", "trial"][..],
         &["stop", "trial"],
@@ -102,88 +102,88 @@ fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
         &["resume", "trial"],
     ];
     for command in commands {
-        let session = scene.callboard(command).run();
+        let session = test_env.callboard(command).run();
         assert_eq!(session.code, 3, "{}", session.transcript());
     }
-    let revisions = scene.journal("trial").len();
-    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 3);
-    assert_eq!(scene.journal("trial").len(), revisions, "a refusal to a person leaves no entry");
+    let revisions = test_env.journal("trial").len();
+    assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 3);
+    assert_eq!(test_env.journal("trial").len(), revisions, "a refusal to a person leaves no entry");
 }
 
 /// A run that ended with two failed steps.
-fn two_failed() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b", "c: a", "d: b"]);
-    scene.plan(&["a * exit 1", "b * exit 1"]);
-    let session = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "1"]).run();
+fn two_failed() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b", "c: a", "d: b"]);
+    test_env.plan(&["a * exit 1", "b * exit 1"]);
+    let session = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), status(&document, "b")), ("FAILED", "FAILED"));
-    scene
+    test_env
 }
 
 #[test]
 fn one_failed_step_can_be_retried() {
-    let scene = two_failed();
-    scene.plan(&["b * exit 1"]);
-    let session = scene.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
+    let test_env = two_failed();
+    test_env.plan(&["b * exit 1"]);
+    let session = test_env.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "b has still failed: {}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "a#2.1", "c#1.1"]);
-    let document = scene.document("trial");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "a#2.1", "c#1.1"]);
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("COMPLETED", &1.into()));
     assert_eq!(status(&document, "b"), "FAILED");
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("retry a: fixed  tester on "), "{}", log.stdout);
 }
 
 #[test]
 fn all_failed_steps_can_be_retried() {
-    let scene = two_failed();
-    scene.plan(&[]);
-    let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
+    let test_env = two_failed();
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     assert!(started.contains(&"a#2.1".to_owned()) && started.contains(&"b#2.1".to_owned()), "{started:?}");
 }
 
 #[test]
 fn a_retry_during_a_run_is_left_to_its_engine() {
-    let scene = scene();
-    scene.workflow(&["a", "b", "c: a b"]);
-    scene.plan(&["a * exit 1", "b * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b", "c: a b"]);
+    test_env.plan(&["a * exit 1", "b * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
     running.wait_until_it_says("a#1.1 failed");
-    scene.agent_log().wait_for_start("b#1.1");
-    scene.plan(&[]);
-    let retried = scene.callboard(&["retry", "trial", "a"]).run();
+    test_env.agent_log().wait_for_start("b#1.1");
+    test_env.plan(&[]);
+    let retried = test_env.callboard(&["retry", "trial", "a"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stderr.contains("its engine, process"), "{}", retried.stderr);
-    scene.agent_log().wait_for_end("a#2.1");
+    test_env.agent_log().wait_for_end("a#2.1");
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
 
 #[test]
 fn a_retry_where_nothing_failed_is_refused() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_snapshot!(scene.callboard(&["retry", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_snapshot!(test_env.callboard(&["retry", "trial"]).run().transcript(), @"
     $ callboard retry trial
     error[E013]: cannot retry run `trial`
       caused by: nothing in it has failed
     [exit 3]
     ");
-    assert_snapshot!(scene.callboard(&["retry", "trial", "a"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["retry", "trial", "a"]).run().transcript(), @"
     $ callboard retry trial a
     error[E013]: cannot retry run `trial`
       caused by: `a` has not failed
     [exit 3]
     ");
-    assert_snapshot!(scene.callboard(&["retry", "trial", "aa"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["retry", "trial", "aa"]).run().transcript(), @"
     $ callboard retry trial aa
     error: run `trial` has no step `aa`
 
@@ -192,244 +192,244 @@ fn a_retry_where_nothing_failed_is_refused() {
     ");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 3, "without an engine, too");
+    assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 3, "without an engine, too");
 }
 
 #[test]
 fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a", "c: b"]);
-    scene.plan(&["a * wait gate", "c * wait c-gate"]);
-    let (mut gate, mut c_gate) = (scene.gate("gate"), scene.gate("c-gate"));
-    let running = scene.run(&["--jobs", "3"]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a", "c: b"]);
+    test_env.plan(&["a * wait gate", "c * wait c-gate"]);
+    let (mut gate, mut c_gate) = (test_env.gate("gate"), test_env.gate("c-gate"));
+    let running = test_env.run(&["--jobs", "3"]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert_eq!(
-        scene.callboard(&["skip", "trial", "b", "--reason", "again"]).run().code,
+        test_env.callboard(&["skip", "trial", "b", "--reason", "again"]).run().code,
         0,
         "twice is like once"
     );
-    scene.agent_log().wait_for_start("c#1.1");
+    test_env.agent_log().wait_for_start("c#1.1");
     // It is not queued when its own needs are done.
     gate.open();
     running.wait_until_it_says("a#1.1 finished");
     c_gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "c#1.1"]);
-    let document = scene.document("trial");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "c#1.1"]);
+    let document = test_env.document("trial");
     assert_eq!(status(&document, "b"), "SKIPPED");
     assert_eq!(document["steps"]["b"]["logs"], serde_json::json!(["Skipped by tester: written by hand"]));
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("skip b: written by hand  tester on "), "{}", log.stdout);
     assert!(!log.stdout.contains("skip b: again"), "what is already so needs no entry");
 }
 
 #[test]
 fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * exit 1"]);
-    assert_eq!(scene.run(&["--max-attempts", "1"]).run().code, 1);
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
-    let skipped = scene.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * exit 1"]);
+    assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
+    let skipped = test_env.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert!(skipped.stderr.contains("`callboard resume trial` to continue"), "{}", skipped.stderr);
-    assert_eq!(scene.agent_log().started(), ["a#1.1"], "`skip` starts nothing itself");
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"], "`skip` starts nothing itself");
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
 fn a_running_or_succeeded_step_cannot_be_skipped() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
-    assert_snapshot!(scene.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
+    assert_snapshot!(test_env.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial b --reason x
     error[E013]: cannot skip a step of run `trial`
       caused by: `b` is running
     [exit 3]
     ");
-    assert_snapshot!(scene.callboard(&["skip", "trial", "a", "--reason", "x"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["skip", "trial", "a", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial a --reason x
     error[E013]: cannot skip a step of run `trial`
       caused by: `a` is done
     [exit 3]
     ");
-    assert_eq!(scene.callboard(&["skip", "trial", "b"]).run().code, 2, "a reason is needed");
+    assert_eq!(test_env.callboard(&["skip", "trial", "b"]).run().code, 2, "a reason is needed");
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
 
 /// Commands that agents may not use, and ways to hide the mark.
-const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$kit/callboard" "$@" 2>>"$kit/said"; echo $? >>"$kit/codes"; done; done; hand_in COMPLETED "did a""#;
+const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$shared/callboard" "$@" 2>>"$shared/said"; echo $? >>"$shared/codes"; done; done; hand_in COMPLETED "did a""#;
 
 #[test]
 fn agents_cannot_control_their_own_run() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&[TRIES]);
-    let session = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&[TRIES]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let codes = fs::read_to_string(scene.kit().join("codes")).unwrap();
-    let said = fs::read_to_string(scene.kit().join("said")).unwrap();
+    let codes = fs::read_to_string(test_env.shared_dir().join("codes")).unwrap();
+    let said = fs::read_to_string(test_env.shared_dir().join("said")).unwrap();
     assert_eq!(codes.lines().collect::<Vec<_>>(), ["3"; 10], "{said}");
     assert_eq!(said.matches("from inside attempt `a#1.1`").count(), 10, "{said}");
-    let refused: Vec<_> = scene
+    let refused: Vec<_> = test_env
         .journal("trial")
         .into_iter()
         .filter_map(|line| line["entry"]["input"].get("refused").cloned())
         .collect();
     assert_eq!(refused.len(), 10, "each is in the journal");
     assert!(refused.iter().all(|refused| refused["attempt"] == "a#1.1"), "{refused:?}");
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("refused skip b: it came from inside a#1.1"), "{}", log.stdout);
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED", "and nothing came of it");
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED", "and nothing came of it");
 }
 
 #[test]
 fn a_dead_agents_orphan_cannot_control_the_run() {
-    let scene = scene();
-    scene.workflow(&["a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
     // Its parents are gone, but its environment still carries the mark.
-    scene.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$kit" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.wait_for_text("code").trim(), "3");
+    test_env.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_eq!(test_env.wait_for_text("code").trim(), "3");
 }
 
 #[test]
 fn by_default_a_failure_stops_the_siblings() {
-    let scene = scene();
-    scene.workflow(&["bad", "slow", "other: slow"]);
-    scene.plan(&["bad * wait-and-fail gate", "slow * hang"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1", "--jobs", "2"]).start();
-    scene.agent_log().wait_for_start("slow#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["bad", "slow", "other: slow"]);
+    test_env.plan(&["bad * wait-and-fail gate", "slow * hang"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1", "--jobs", "2"]).start();
+    test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
     assert_eq!(running.wait().code, 1);
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "slow"), &document["steps"]["slow"]["attempts"]), ("PENDING", &0.into()));
     assert_eq!(last_error(&document, "slow"), "Stopped because `bad` failed");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn with_drain_running_steps_finish_and_nothing_more_starts() {
-    let scene = scene();
-    scene.workflow(&["bad", "slow", "other: slow"]);
-    scene.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["bad", "slow", "other: slow"]);
+    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_until_it_says("bad#1.1 failed");
-    scene.agent_log().wait_for_start("slow#1.1");
+    test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "slow"), status(&document, "other")), ("COMPLETED", "PENDING"));
-    assert!(!scene.agent_log().started().contains(&"other#1.1".to_owned()));
+    assert!(!test_env.agent_log().started().contains(&"other#1.1".to_owned()));
 }
 
 #[test]
 fn with_continue_all_independent_steps_run() {
-    let scene = scene();
-    scene.workflow(&["bad", "after: bad", "slow", "other: slow"]);
-    scene.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "continue"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["bad", "after: bad", "slow", "other: slow"]);
+    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "continue"]).start();
     running.wait_until_it_says("bad#1.1 failed");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "slow"), status(&document, "other")), ("COMPLETED", "COMPLETED"));
     assert_eq!((status(&document, "bad"), status(&document, "after")), ("FAILED", "PENDING"));
 }
 
 #[test]
 fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 finished");
-    assert_eq!(scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(status(&scene.document("trial"), "b"), "SKIPPED");
+    assert_eq!(status(&test_env.document("trial"), "b"), "SKIPPED");
 }
 
 #[test]
 fn skipping_all_remaining_steps_without_an_engine_succeeds() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * exit 1"]);
-    assert_eq!(scene.run(&["--max-attempts", "1"]).run().code, 1);
-    let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * exit 1"]);
+    assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
+    let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
-    assert_eq!(status(&scene.document("trial"), "b"), "SKIPPED");
-    assert_eq!(phase(&scene), "succeeded");
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
+    assert_eq!(status(&test_env.document("trial"), "b"), "SKIPPED");
+    assert_eq!(phase(&test_env), "succeeded");
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
 }
 
 #[test]
 fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
-    scene.expect_no_orphans();
-    let refused = scene.callboard(&["pause", "trial"]).run();
+    test_env.expect_no_orphans();
+    let refused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("it is stopped"), "{}", refused.stderr);
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
 #[test]
 fn a_stopped_run_continues_when_its_failed_step_is_retried() {
-    let scene = scene();
-    scene.workflow(&["a", "b"]);
-    scene.plan(&["a * exit 1", "b * hang"]);
-    let running = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b"]);
+    test_env.plan(&["a * exit 1", "b * hang"]);
+    let running = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
     running.wait_until_it_says("a#1.1 failed");
-    scene.agent_log().wait_for_start("b#1.1");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    test_env.agent_log().wait_for_start("b#1.1");
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
-    scene.plan(&[]);
-    let session = scene.callboard(&["retry", "trial"]).run();
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
 #[test]
 fn a_run_that_is_ending_is_neither_paused_nor_retried() {
-    let scene = scene();
-    scene.workflow(&["bad", "slow"]);
-    scene.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["bad", "slow"]);
+    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_until_it_says("bad#1.1 failed");
-    scene.agent_log().wait_for_start("slow#1.1");
+    test_env.agent_log().wait_for_start("slow#1.1");
     for command in [&["pause", "trial"][..], &["retry", "trial"], &["skip", "trial", "bad", "--reason", "x"]]
     {
-        let refused = scene.callboard(command).run();
+        let refused = test_env.callboard(command).run();
         assert_eq!(refused.code, 3, "{}", refused.transcript());
         assert!(refused.stderr.contains("it is ending"), "{}", refused.stderr);
     }
     gate.open();
     assert_eq!(running.wait().code, 1);
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 0, "when it has ended it can be");
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0, "when it has ended it can be");
 }

@@ -3,61 +3,61 @@
 use insta::assert_snapshot;
 use testkit::{ProcessHandle, ViewReader};
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 #[test]
 fn agents_outlive_the_engine_and_are_adopted() {
-    let scene = scene();
-    scene.workflow(&["a", "b", "c: a b"]);
-    scene.plan(&["a * wait gate", "b * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let reader = ViewReader::start(&scene.view("trial"));
-    let running = scene.run(&["--jobs", "2"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b", "c: a b"]);
+    test_env.plan(&["a * wait gate", "b * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let reader = ViewReader::start(&test_env.view("trial"));
+    let running = test_env.run(&["--jobs", "2"]).start();
     let agents = ["a#1.1", "b#1.1"]
-        .map(|attempt| ProcessHandle::of(scene.agent_log().wait_for_start(attempt)).expect("at work"));
+        .map(|attempt| ProcessHandle::of(test_env.agent_log().wait_for_start(attempt)).expect("at work"));
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(agents.iter().all(|agent| !agent.has_ended()), "they work on");
-    let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
+    let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
     resumed.wait_until_it_says("b#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let mut started = scene.agent_log().started();
+    let mut started = test_env.agent_log().started();
     started.sort();
     assert_eq!(started, ["a#1.1", "b#1.1", "c#1.1"], "each ran once");
     reader.expect_whole_views();
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn an_attempt_that_ended_without_an_engine_keeps_its_result() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
-    let exit = scene.attempt("trial", "a", "1.1");
+    let exit = test_env.attempt("trial", "a", "1.1");
     testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
 fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
-    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
+    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     agent.wait();
-    scene.agent_log().wait_for_start("a#1.2");
+    test_env.agent_log().wait_for_start("a#1.2");
     gate.open();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -70,39 +70,39 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
     run `trial` succeeded: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
-    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
-    scene.expect_no_orphans();
+    assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 1);
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * grandchild gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let left = scene.agent_log().wait_for_grandchild("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * grandchild gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let left = test_env.agent_log().wait_for_grandchild("a#1.1");
     let left = ProcessHandle::of(left).expect("it lives in a session of its own");
-    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
-    scene.agent_log().wait_for_start("a#1.2");
+    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    test_env.agent_log().wait_for_start("a#1.2");
     assert!(left.has_ended());
     gate.open();
     assert_eq!(running.wait().code, 0);
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_process_that_keeps_calling_exec_is_found() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * restless gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * restless gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
     let mut left = Vec::new();
     for number in 1..=5 {
-        let pid = scene.agent_log().wait_for_grandchild(&format!("a#1.{number}"));
+        let pid = test_env.agent_log().wait_for_grandchild(&format!("a#1.{number}"));
         left.extend(ProcessHandle::of(pid));
-        ProcessHandle::shim(&scene.attempt("trial", "a", &format!("1.{number}")))
+        ProcessHandle::shim(&test_env.attempt("trial", "a", &format!("1.{number}")))
             .expect("its shim lives")
             .kill();
     }
@@ -115,89 +115,89 @@ fn a_process_that_keeps_calling_exec_is_found() {
 
 #[test]
 fn a_turn_that_is_interrupted_too_often_fails() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
     // The first attempt and five repeats.
     for number in 1..=6 {
-        scene.agent_log().wait_for_start(&format!("a#1.{number}"));
-        ProcessHandle::shim(&scene.attempt("trial", "a", &format!("1.{number}")))
+        test_env.agent_log().wait_for_start(&format!("a#1.{number}"));
+        ProcessHandle::shim(&test_env.attempt("trial", "a", &format!("1.{number}")))
             .expect("its shim lives")
             .kill();
     }
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!(status(&document, "a"), "FAILED");
     assert!(last_error(&document, "a").contains("interrupted"), "{}", last_error(&document, "a"));
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn engine_and_shim_may_die_together() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
     gate.open();
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2"]);
-    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2"]);
+    assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 1);
 }
 
 #[test]
 fn a_detached_run_continues_in_the_background() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let session = scene.run(&["--detach"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let session = test_env.run(&["--detach"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --detach
     note: run `callboard watch trial` to follow it, `callboard stop trial` to stop it
     trial
     [exit 0]
     ");
-    scene.agent_log().wait_for_start("a#1.1");
-    let refused = scene.callboard(&["resume"]).run();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let refused = test_env.callboard(&["resume"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     gate.open();
-    scene.wait_for_engine("trial");
-    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
-    scene.expect_no_orphans();
+    test_env.wait_for_engine("trial");
+    assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_detached_run_prints_its_pid_as_json() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let session = scene.run(&["--detach", "--json"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let session = test_env.run(&["--detach", "--json"]).run();
     let event = session.json();
     assert_eq!((&event["event"], &event["run"]), (&"detached".into(), &"trial".into()));
     assert!(event["pid"].as_u64().is_some());
-    scene.wait_for_engine("trial");
-    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    test_env.wait_for_engine("trial");
+    assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
 #[test]
 fn embedded_a_store_removed_under_an_engine_ends_it_with_an_error() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    std::fs::rename(scene.store(), scene.home().join("gone")).unwrap();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    std::fs::rename(test_env.store(), test_env.home().join("gone")).unwrap();
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("error[E002]:"), "{}", session.stderr);
-    assert_eq!(scene.agent_log().started(), ["a#1.1"], "nothing is begun without a store");
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"], "nothing is begun without a store");
 }

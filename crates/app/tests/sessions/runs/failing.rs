@@ -2,14 +2,14 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 #[test]
 fn a_failed_attempt_is_retried() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 failed"]);
-    let session = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 failed"]);
+    let session = test_env.run(&[]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
@@ -21,19 +21,19 @@ fn a_failed_attempt_is_retried() {
     run `trial` succeeded: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 2);
     assert_eq!(document["steps"]["a"]["last_error"], serde_json::Value::Null);
 }
 
 #[test]
 fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
-    let scene = scene();
-    scene.workflow(&["bad", "slow", "after: bad slow"]);
-    scene.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "2"]).start();
-    scene.agent_log().wait_for_start("slow#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["bad", "slow", "after: bad slow"]);
+    test_env.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "2"]).start();
+    test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
@@ -53,7 +53,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
       PENDING   after
     [exit 1]
     ");
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "bad"), &document["steps"]["bad"]["attempts"]), ("FAILED", &2.into()));
     assert_eq!(
         last_error(&document, "bad"),
@@ -61,31 +61,32 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     );
     assert_eq!((status(&document, "slow"), status(&document, "after")), ("PENDING", "PENDING"));
     assert_eq!(last_error(&document, "slow"), "Stopped because `bad` failed");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
-    let scene = scene();
+    let test_env = test_env();
     let step = "agent: coder, prompt: task.md";
-    scene.write(
+    test_env.write(
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: own, {step}, max_attempts: 4}}\n  - {{id: other, {step}}}\n"),
     );
-    scene.plan(&["own 1 exit 1", "own 2 exit 1", "own 3 exit 1", "other 1 exit 1", "other 2 exit 1"]);
-    assert_eq!(scene.run(&["--max-attempts", "3", "--jobs", "1"]).run().code, 0);
-    let document = scene.document("trial");
+    test_env.plan(&["own 1 exit 1", "own 2 exit 1", "own 3 exit 1", "other 1 exit 1", "other 2 exit 1"]);
+    assert_eq!(test_env.run(&["--max-attempts", "3", "--jobs", "1"]).run().code, 0);
+    let document = test_env.document("trial");
     assert_eq!(document["steps"]["own"]["attempts"], 4);
     assert_eq!(document["steps"]["other"]["attempts"], 3);
 }
 
 #[test]
 fn missing_binary_ends_the_run() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
     // The program exists when the run starts; what it needs does not.
-    scene.write_program("agent.sh", "#!/nowhere/sh\n");
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "./agent.sh"]).run();
+    test_env.write_program("agent.sh", "#!/nowhere/sh\n");
+    let session =
+        test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "./agent.sh"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper ./agent.sh
     run trial in [REPO]
@@ -100,16 +101,16 @@ fn missing_binary_ends_the_run() {
       PENDING   b
     [exit 1]
     ");
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("FAILED", &2.into()));
 }
 
 #[test]
 fn a_missing_program_is_refused_before_the_run_exists() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
     let session =
-        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "/nowhere/agent"]).run();
+        test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "/nowhere/agent"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper /nowhere/agent
     error[E008]: cannot start agent `coder`: program `/nowhere/agent` was not found
@@ -118,47 +119,47 @@ fn a_missing_program_is_refused_before_the_run_exists() {
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     ");
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
 }
 
 #[test]
 fn a_step_that_exceeds_its_timeout_is_ended() {
-    let scene = scene();
+    let test_env = test_env();
     let text =
         "name: t\nsteps:\n  - {id: a, agent: coder, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
-    scene.write("wf.yaml", text);
-    scene.plan(&["a * hang"]);
-    let session = scene.run(&[]).run();
+    test_env.write("wf.yaml", text);
+    test_env.plan(&["a * hang"]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(last_error(&scene.document("trial"), "a"), "Agent process timed out after 0 s");
-    scene.expect_no_orphans();
+    assert_eq!(last_error(&test_env.document("trial"), "a"), "Agent process timed out after 0 s");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn an_agent_that_ignores_term_is_killed() {
-    let scene = scene();
-    let agent = scene.agent();
-    scene.write(
+    let test_env = test_env();
+    let agent = test_env.agent();
+    test_env.write(
         "callboard.toml",
         &format!("[adapters.coder]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
     );
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 stubborn"]);
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 stubborn"]);
     // One attempt only: a good agent might need more time than this one is given.
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let error = scene.document("trial")["steps"]["a"]["last_error"].clone();
+    let error = test_env.document("trial")["steps"]["a"]["last_error"].clone();
     assert!(error.as_str().is_some_and(|error| error.contains("timed out")), "{error}");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 /// Returns the error of a first attempt with this behaviour; the second one succeeds.
 #[track_caller]
 fn reason(behaviour: &str) -> String {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&[&format!("a 1 {behaviour}")]);
-    let session = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&[&format!("a 1 {behaviour}")]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let failed =
         session.stderr.lines().find(|line| line.contains("a#1.1 failed")).expect("the first attempt fails");

@@ -4,45 +4,45 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_removed_run_is_gone_with_its_files_and_its_name_is_free() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let refused = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let refused = test_env.run(&[]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(
         refused.stderr.contains("run `callboard rm trial` to remove it first"),
         "{}",
         refused.transcript()
     );
-    assert_eq!(scene.callboard(&["rm", "tri"]).run().code, 2, "the whole name is needed");
-    let removed = scene.callboard(&["rm", "trial"]).run();
+    assert_eq!(test_env.callboard(&["rm", "tri"]).run().code, 2, "the whole name is needed");
+    let removed = test_env.callboard(&["rm", "trial"]).run();
     assert_eq!(removed.code, 0, "{}", removed.transcript());
-    assert!(!scene.view("trial").parent().unwrap().exists());
-    assert!(!scene.store().join("attempts/trial").exists());
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
-    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 2);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.1"]);
-    assert_eq!(scene.callboard(&["recover", "--dry-run"]).run().code, 0);
+    assert!(!test_env.view("trial").parent().unwrap().exists());
+    assert!(!test_env.store().join("attempts/trial").exists());
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 2);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.1"]);
+    assert_eq!(test_env.callboard(&["recover", "--dry-run"]).run().code, 0);
 }
 
 #[test]
 fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let refused = scene.callboard(&["rm", "trial"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let refused = test_env.callboard(&["rm", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("already has an engine"), "{}", refused.transcript());
     running.kill();
     running.wait();
-    assert_snapshot!(scene.callboard(&["rm", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["rm", "trial"]).run().transcript(), @"
     $ callboard rm trial
     error: cannot remove run `trial`
       caused by: its attempts may be alive: `a#1.1`
@@ -50,13 +50,13 @@ fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
     hint: run `callboard stop trial` first
     [exit 3]
     ");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
-    assert_eq!(scene.callboard(&["rm", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["rm", "trial"]).run().code, 0);
 
-    scene.write("ask.yaml", "name: ask\nsteps: [{id: approve, agent: person}]");
-    let ask = scene.callboard(&["run", "ask.yaml", "--run-id", "ask", "--exit-when-waiting"]).run();
+    test_env.write("ask.yaml", "name: ask\nsteps: [{id: approve, agent: person}]");
+    let ask = test_env.callboard(&["run", "ask.yaml", "--run-id", "ask", "--exit-when-waiting"]).run();
     assert_eq!(ask.code, 4, "{}", ask.transcript());
-    assert_snapshot!(scene.callboard(&["rm", "ask"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["rm", "ask"]).run().transcript(), @"
     $ callboard rm ask
     error: cannot remove run `ask`
       caused by: it waits for a person
@@ -65,20 +65,20 @@ fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
     hint: run `callboard stop ask` first
     [exit 3]
     ");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn deleting_the_directory_of_a_run_deletes_its_view_and_ls_says_so() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    fs::remove_dir_all(scene.view("trial").parent().unwrap()).unwrap();
-    let listed = scene.callboard(&["ls"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    fs::remove_dir_all(test_env.view("trial").parent().unwrap()).unwrap();
+    let listed = test_env.callboard(&["ls"]).run();
     assert!(listed.stdout.contains("trial  succeeded"), "{}", listed.transcript());
-    assert_snapshot!(listed.stderr.replace(scene.repo().to_str().unwrap(), "[REPO]"), @"note: the files of run `trial` in `[REPO]/.agents/runs/trial` are gone, the run is not: `callboard show trial` shows it, `callboard rm trial` removes it");
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().json()[0]["files_deleted"], true);
-    assert_eq!(scene.run(&[]).run().code, 3, "the id is still in use");
-    assert_eq!(scene.callboard(&["rm", "trial"]).run().code, 0);
-    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_snapshot!(listed.stderr.replace(test_env.repo().to_str().unwrap(), "[REPO]"), @"note: the files of run `trial` in `[REPO]/.agents/runs/trial` are gone, the run is not: `callboard show trial` shows it, `callboard rm trial` removes it");
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().json()[0]["files_deleted"], true);
+    assert_eq!(test_env.run(&[]).run().code, 3, "the id is still in use");
+    assert_eq!(test_env.callboard(&["rm", "trial"]).run().code, 0);
+    assert_eq!(test_env.run(&[]).run().code, 0);
 }

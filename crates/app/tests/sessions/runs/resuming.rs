@@ -2,29 +2,29 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn without_an_unfinished_run_there_is_nothing_to_resume() {
-    let scene = scene();
-    assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
+    let test_env = test_env();
+    assert_snapshot!(test_env.callboard(&["resume"]).run().transcript(), @"
     $ callboard resume
     error: there is no unfinished run
 
     hint: run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs
     [exit 2]
     ");
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 2);
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 2);
 }
 
 #[test]
 fn a_succeeded_run_is_not_resumed() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot continue run `trial`
       caused by: it has succeeded
@@ -36,22 +36,22 @@ fn a_succeeded_run_is_not_resumed() {
 
 #[test]
 fn the_only_unfinished_run_is_found_and_two_must_be_named() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
     let mut agent_log = 0;
     let mut interrupt = |run: &str| {
-        let running = scene.run_named(run).start();
-        testkit::until(&scene.kit(), "another begin", || {
-            (scene.agent_log().started().len() > agent_log).then_some(())
+        let running = test_env.run_named(run).start();
+        testkit::until(&test_env.shared_dir(), "another begin", || {
+            (test_env.agent_log().started().len() > agent_log).then_some(())
         });
-        agent_log = scene.agent_log().started().len();
+        agent_log = test_env.agent_log().started().len();
         running.interrupt();
         assert_eq!(running.wait().code, 130);
     };
     interrupt("first");
     interrupt("second");
-    assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["resume"]).run().transcript(), @"
     $ callboard resume
     error: 2 runs are unfinished; name one of them
 
@@ -59,22 +59,22 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     hint: `callboard resume second`  trial
     [exit 2]
     ");
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume", "second"]).run().code, 0);
-    let session = scene.callboard(&["resume"]).run();
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume", "second"]).run().code, 0);
+    let session = test_env.callboard(&["resume"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("run `first`"), "{}", session.stdout);
 }
 
 #[test]
 fn a_second_engine_is_refused_with_the_pid_of_the_first() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let refused = scene.callboard(&["resume"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let refused = test_env.callboard(&["resume"]).run();
     assert!(refused.stderr.contains(&running.pid().to_string()), "{}", refused.stderr);
     assert_snapshot!(refused.transcript(), @"
     $ callboard resume
@@ -89,45 +89,45 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
 
 #[test]
 fn resume_needs_no_flags_but_takes_them() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&["--env", "COLOUR=red"]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&["--env", "COLOUR=red"]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    scene.plan(&["a * tell"]);
-    let template = format!("{} from-the-template", scene.agent().display());
-    assert_eq!(scene.callboard(&["resume", "--command-template", &template]).run().code, 0);
-    let arguments = std::fs::read_to_string(scene.kit().join("arguments")).unwrap();
+    test_env.plan(&["a * tell"]);
+    let template = format!("{} from-the-template", test_env.agent().display());
+    assert_eq!(test_env.callboard(&["resume", "--command-template", &template]).run().code, 0);
+    let arguments = std::fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
     assert_eq!(arguments, "from-the-template\n");
-    let environment = std::fs::read_to_string(scene.kit().join("environment")).unwrap();
+    let environment = std::fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains("COLOUR=red\n"), "what `run` was given holds");
 }
 
 #[test]
 fn the_journal_shows_who_resumed_a_run_and_why() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    scene.plan(&[]);
-    let resumed = scene.callboard(&["resume", "trial", "--reason", "after lunch"]).run();
+    test_env.plan(&[]);
+    let resumed = test_env.callboard(&["resume", "trial", "--reason", "after lunch"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("resume: requested by tester: after lunch"), "{}", log.stdout);
 }
 
 #[test]
 fn a_failed_run_is_retried_not_resumed() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * exit 1"]);
-    assert_eq!(scene.run(&[]).run().code, 1);
-    assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * exit 1"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    assert_snapshot!(test_env.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot continue run `trial`
       caused by: it has failed
@@ -139,47 +139,49 @@ fn a_failed_run_is_retried_not_resumed() {
 
 #[test]
 fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let open = |name| scene.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let open = |name| test_env.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }
-    testkit::until(&scene.kit(), "three at work", || (scene.agent_log().started().len() == 3).then_some(()));
-    assert_eq!(scene.callboard(&["stop", "stopped"]).run().code, 0);
-    let engine = scene.engine("killed").and_then(testkit::ProcessHandle::of).expect("it has an engine");
+    testkit::until(&test_env.shared_dir(), "three at work", || {
+        (test_env.agent_log().started().len() == 3).then_some(())
+    });
+    assert_eq!(test_env.callboard(&["stop", "stopped"]).run().code, 0);
+    let engine = test_env.engine("killed").and_then(testkit::ProcessHandle::of).expect("it has an engine");
     engine.kill();
     engine.wait();
-    let all = scene.callboard(&["resume", "--all"]).run();
+    let all = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!((all.code, all.stdout.as_str()), (0, "killed\n"), "{}", all.transcript());
     gate.open();
     for name in ["killed", "working"] {
-        scene.wait_for_engine(name);
+        test_env.wait_for_engine(name);
     }
-    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let runs = test_env.callboard(&["ls", "--json"]).run().json();
     let status = |run: &str| {
         runs.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["status"].to_string()
     };
     assert!(status("killed").contains("succeeded") && status("working").contains("succeeded"), "{runs}");
     assert!(status("stopped").contains("stopped"), "{runs}");
-    scene.expect_no_orphans();
-    let nothing = scene.callboard(&["resume", "--all"]).run();
+    test_env.expect_no_orphans();
+    let nothing = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
     assert!(nothing.stderr.starts_with("note: no interrupted runs"), "{}", nothing.transcript());
 }
 
 #[test]
 fn resume_json_reports_why_there_are_no_events() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let session = scene.callboard(&["run", "wf.yaml", "--json"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let session = test_env.callboard(&["run", "wf.yaml", "--json"]).run();
     assert_eq!(session.code, 2);
     let [event] = session.events().try_into().unwrap();
     assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
     assert_eq!(event["error"], "no command is configured for agent `coder` (used by step `a`)");
     assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
-    let ghost = scene.callboard(&["resume", "ghost", "--json"]).run();
+    let ghost = test_env.callboard(&["resume", "ghost", "--json"]).run();
     assert_eq!(ghost.events()[0]["code"], "E011");
 }

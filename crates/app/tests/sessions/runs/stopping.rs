@@ -1,23 +1,23 @@
 //! Ctrl-C, SIGTERM and `stop`: the agents end, the run does not.
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// A run with one agent that hangs at its first attempt.
-fn hanging(behaviour: &str) -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&[behaviour]);
-    scene
+fn hanging(behaviour: &str) -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&[behaviour]);
+    test_env
 }
 
 #[test]
 fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -32,21 +32,21 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
       PENDING   b
     [exit 130]
     ");
-    scene.expect_no_orphans();
-    let document = scene.document("trial");
+    test_env.expect_no_orphans();
+    let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("PENDING", &0.into()));
-    scene.plan(&["a 1 tell"]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    let document = scene.document("trial");
+    test_env.plan(&["a 1 tell"]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
 fn ctrl_c_twice_kills_agents_that_do_not_listen() {
-    let scene = hanging("a * stubborn");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = hanging("a * stubborn");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     running.wait_until_it_says("press Ctrl-C again");
     running.interrupt();
@@ -63,32 +63,32 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
       PENDING   b
     [exit 130]
     ");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn sigterm_is_like_the_first_ctrl_c() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.terminate();
     assert_eq!(running.wait().code, 130);
-    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
-    scene.expect_no_orphans();
+    assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn stop_waits_until_no_agent_is_left() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_snapshot!(test_env.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     note: waiting for its engine, process [PID]
     run `trial` is stopped; run `callboard resume trial` to continue it
     [exit 0]
     ");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
@@ -102,52 +102,52 @@ fn stop_waits_until_no_agent_is_left() {
       PENDING   b
     [exit 130]
     ");
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     assert_eq!(status(&document, "a"), "PENDING");
     assert!(!last_error(&document, "a").is_empty());
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
 #[test]
 fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
-    let journal = scene.journal("trial");
+    let journal = test_env.journal("trial");
     let stops = journal.iter().filter(|line| line["entry"]["input"]["request"]["request"] == "stop");
     assert_eq!(stops.count(), 1, "{journal:#?}");
 }
 
 #[test]
 fn stop_without_an_engine_ends_the_agents() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let session = scene.callboard(&["stop", "trial"]).run();
+    let session = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    scene.expect_no_orphans();
-    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
+    test_env.expect_no_orphans();
+    assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
 fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
-    let scene = hanging("a * hang");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    let test_env = hanging("a * hang");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     error[E013]: cannot stop run `trial`
       caused by: it has succeeded

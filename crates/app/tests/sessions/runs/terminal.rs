@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 #[test]
 fn a_running_step_has_a_line_with_its_last_output() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let Some(run) = scene.run(&[]).on_terminal() else {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let Some(run) = test_env.run(&[]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };
@@ -25,10 +25,10 @@ fn a_running_step_has_a_line_with_its_last_output() {
 
 #[test]
 fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let Some(run) = scene.run(&[]).on_terminal() else {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let Some(run) = test_env.run(&[]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };
@@ -42,19 +42,19 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
         "the display does not know that the cursor moves: {:?}",
         session.stdout
     );
-    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
-    let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
+    let exit = fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     // The engine has asked it to end; the key itself would have been signal 2.
     assert_eq!(exit["status"]["signalled"]["signal"], 15, "{exit}");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_report_cannot_send_escape_sequences_to_the_terminal() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let agent = scene.write_program(
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let agent = test_env.write_program(
         "agent.sh",
         r#"#!/bin/sh
 cat >"$REPORT_PATH" <<END
@@ -76,7 +76,7 @@ END
         &["graph", "trial"],
     ];
     for arguments in std::iter::once(run.as_slice()).chain(look) {
-        let Some(call) = scene.callboard(arguments).on_terminal() else { return };
+        let Some(call) = test_env.callboard(arguments).on_terminal() else { return };
         let shown = call.run();
         for steering in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{202e}"] {
             assert!(!shown.stdout.contains(steering), "{arguments:?} {steering:?}: {:?}", shown.stdout);

@@ -10,17 +10,17 @@ use runner::{Clock, EngineExit, Notice};
 use testkit::harness;
 
 use crate::faults::engine_config::Stand;
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 #[test]
 fn an_edited_view_is_quarantined_and_rewritten() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    fs::write(scene.view("trial"), "mine now").unwrap();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
+    fs::write(test_env.view("trial"), "mine now").unwrap();
     gate.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
@@ -35,53 +35,53 @@ fn an_edited_view_is_quarantined_and_rewritten() {
     run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
-    let kept: Vec<_> = fs::read_dir(scene.store().join("quarantine/trial")).unwrap().flatten().collect();
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
+    let kept: Vec<_> = fs::read_dir(test_env.store().join("quarantine/trial")).unwrap().flatten().collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(fs::read_to_string(kept[0].path()).unwrap(), "mine now");
 }
 
 #[test]
 fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    fs::write(scene.view("trial"), "{}").unwrap();
-    scene.plan(&[]);
-    let session = scene.callboard(&["resume"]).run();
+    fs::write(test_env.view("trial"), "{}").unwrap();
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["resume"]).run();
     assert_eq!(session.code, 0);
     assert!(session.stderr.contains("another program changed"), "{}", session.stderr);
-    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
 #[test]
 fn a_deleted_view_is_rewritten() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
     // Moved in one step: the engine may be writing there.
-    fs::rename(scene.repo().join(".agents"), scene.kit().join("removed")).unwrap();
+    fs::rename(test_env.repo().join(".agents"), test_env.shared_dir().join("removed")).unwrap();
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
 /// An engine can be killed between its last commit and the last view, and a finished run gets no other engine.
 #[test]
 fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    fs::remove_file(scene.view("trial")).unwrap();
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
-    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    fs::remove_file(test_env.view("trial")).unwrap();
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
+    assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
 /// The format names these snapshots. The engine writes them whatever the pace of the view. A reader in another process can be
@@ -89,14 +89,14 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
 /// that it sees was in the file from the commit before, as the only one, for every reader that inotify wakes in time.
 #[tokio::test]
 async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
-    let scene = scene();
-    scene.plan(&["review * gate-failure 1"]);
+    let test_env = test_env();
+    test_env.plan(&["review * gate-failure 1"]);
     let mut source = harness::independent_steps(&["code", "review"], NonZeroU32::MIN);
     let [code, review] = &mut source.workflow.steps[..] else { panic!("two steps") };
     review.needs = vec![code.id.clone()];
     review.loop_back_to = Some(code.id.clone());
-    let stand = Stand::open_workflow(&scene, Clock::system(), &Definition::from(source)).await;
-    let (view, mut seen) = (scene.view("trial"), Vec::new());
+    let stand = Stand::open_workflow(&test_env, Clock::system(), &Definition::from(source)).await;
+    let (view, mut seen) = (test_env.view("trial"), Vec::new());
     let read = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
             let document: serde_json::Value = serde_json::from_slice(&fs::read(&view).unwrap()).unwrap();
@@ -122,13 +122,13 @@ async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
 
 #[test]
 fn the_output_of_each_attempt_is_in_the_logs_directory() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
-    let session = scene.run(&["--log-level", "DEBUG"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
+    let session = test_env.run(&["--log-level", "DEBUG"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains(" DEBUG run{id=trial}"), "{}", session.transcript());
-    let logs = scene.repo().join(".agents/runs/trial/logs");
+    let logs = test_env.repo().join(".agents/runs/trial/logs");
     let log = |name: &str| fs::read_to_string(logs.join(name)).unwrap();
     assert!(log("trial__a__attempt1.stderr.log").contains("first"));
     assert!(log("trial__a__attempt2.log").contains("second"));
@@ -136,12 +136,12 @@ fn the_output_of_each_attempt_is_in_the_logs_directory() {
 
 #[test]
 fn a_log_directory_that_cannot_be_written_stops_no_step() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
     let spoil =
         r#"a * do rm -r .agents/runs/trial/logs; : >.agents/runs/trial/logs; hand_in COMPLETED "did a""#;
-    scene.plan(&[spoil]);
-    let session = scene.run(&[]).run();
+    test_env.plan(&[spoil]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

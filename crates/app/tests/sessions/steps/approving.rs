@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use testkit::{Running, Scene};
+use testkit::{Running, TestEnv};
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// A person approves the review before `ship` starts, or sends the work back to `code`.
 const WORKFLOW: &str = "\
@@ -17,21 +17,21 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [review]}
 ";
 
-fn with(workflow: &str) -> Scene {
-    let scene = scene();
-    scene.write("wf.yaml", workflow);
-    scene
+fn with(workflow: &str) -> TestEnv {
+    let test_env = test_env();
+    test_env.write("wf.yaml", workflow);
+    test_env
 }
 
-fn started(scene: &Scene) -> Running<'_> {
-    let engine = scene.run(&[]).start();
-    waiting(scene, 0);
+fn started(test_env: &TestEnv) -> Running<'_> {
+    let engine = test_env.run(&[]).start();
+    waiting(test_env, 0);
     engine
 }
 
 /// Waits until the review waits for a person, after so many loop-backs.
-fn waiting(scene: &Scene, loop_backs: u32) -> Value {
-    scene.wait_for_view("trial", "it asks", |view| {
+fn waiting(test_env: &TestEnv, loop_backs: u32) -> Value {
+    test_env.wait_for_view("trial", "it asks", |view| {
         status(view, "review") == "WAITING_ON_HUMAN"
             && view["steps"]["review"]["iteration_count"] == loop_backs
     })
@@ -43,37 +43,37 @@ fn answer_path(view: &Value) -> PathBuf {
 
 #[test]
 fn the_agent_works_first_and_then_a_person_approves() {
-    let scene = with(WORKFLOW);
-    let engine = started(&scene);
-    let view = waiting(&scene, 0);
+    let test_env = with(WORKFLOW);
+    let engine = started(&test_env);
+    let view = waiting(&test_env, 0);
     assert_eq!(view["steps"].as_object().unwrap().len(), 3, "no other step is shown: {view:#}");
     assert_eq!(view["steps"]["review"]["artifacts"], json!(["made/review.txt"]));
     assert!(answer_path(&view).ends_with("manual_inputs/trial__review.json"), "{view:#}");
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["question"], "Do you approve what `review` did?");
     assert_eq!(inbox[0]["upstream"][0]["artifacts"], json!(["made/review.txt"]));
     let id = inbox[0]["id"].as_str().unwrap();
-    let answered = scene.callboard(&["answer", id, "approve"]).run();
+    let answered = test_env.callboard(&["answer", id, "approve"]).run();
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     assert_eq!(engine.wait().code, 0);
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "review"), "COMPLETED");
     assert_eq!(view["steps"]["review"]["manual_input_path"], Value::Null);
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "ship#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "ship#1.1"]);
 }
 
 /// The seed's events 6 and 7: the answer makes the step `RUNNING`, and then it is `COMPLETED`.
 #[test]
 fn an_answered_step_runs_before_it_is_completed() {
-    let scene = with(WORKFLOW);
-    let engine = started(&scene);
-    fs::write(answer_path(&waiting(&scene, 0)), r#"{"approved": true, "text": "looks good"}"#).unwrap();
+    let test_env = with(WORKFLOW);
+    let engine = started(&test_env);
+    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": true, "text": "looks good"}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
-    let revisions = scene.callboard(&["show", "trial", "--json"]).run().json()["newest"].as_u64().unwrap();
+    let revisions = test_env.callboard(&["show", "trial", "--json"]).run().json()["newest"].as_u64().unwrap();
     let shown: Vec<_> = (1..=revisions)
         .map(|revision| {
             let at =
-                scene.callboard(&["show", "trial", "--json", "--at", &revision.to_string()]).run().json();
+                test_env.callboard(&["show", "trial", "--json", "--at", &revision.to_string()]).run().json();
             at["document"]["steps"]["review"]["status"].as_str().unwrap_or("?").to_owned()
         })
         .collect();
@@ -84,24 +84,25 @@ fn an_answered_step_runs_before_it_is_completed() {
 
 #[test]
 fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
-    let scene = with(WORKFLOW);
-    scene.plan(&[
-        "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$kit/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$kit/file\"; hand_in COMPLETED shipped",
+    let test_env = with(WORKFLOW);
+    test_env.plan(&[
+        "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$shared/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$shared/file\"; hand_in COMPLETED shipped",
     ]);
-    let engine = started(&scene);
-    let path = answer_path(&waiting(&scene, 0));
+    let engine = started(&test_env);
+    let path = answer_path(&waiting(&test_env, 0));
     fs::write(&path, r#"{"approved": false, "reason": "the tests are missing"}"#).unwrap();
-    let view = waiting(&scene, 1);
+    let view = waiting(&test_env, 1);
     assert!(!path.exists(), "an answer is taken once");
     assert_eq!(view["steps"]["code"]["iteration_count"], 1);
-    let prompt = scene.callboard(&["prompt", "trial", "code"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "code"]).run();
     assert!(prompt.stdout.contains("the tests are missing"), "{}", prompt.transcript());
     fs::write(&path, r#"{"approved": true, "text": "ship it"}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(fs::read_to_string(scene.kit().join("env")).unwrap(), "true:ship it\n");
-    let file: Value = serde_json::from_str(&fs::read_to_string(scene.kit().join("file")).unwrap()).unwrap();
+    assert_eq!(fs::read_to_string(test_env.shared_dir().join("env")).unwrap(), "true:ship it\n");
+    let file: Value =
+        serde_json::from_str(&fs::read_to_string(test_env.shared_dir().join("file")).unwrap()).unwrap();
     assert_eq!((&file["approved"], &file["text"]), (&json!(true), &json!("ship it")), "{file:#}");
-    let prompt = scene.callboard(&["prompt", "trial", "ship"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "ship"]).run();
     assert!(
         prompt.stdout.contains("Approved by the file trial__review.json: ship it"),
         "{}",
@@ -112,10 +113,10 @@ fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
 /// Scenario of the original: a truncated file that says "approved: false" released the step.
 #[test]
 fn malformed_answer_file_does_not_approve() {
-    let scene = with(WORKFLOW);
-    let first = scene.run(&["--exit-when-waiting"]).run();
+    let test_env = with(WORKFLOW);
+    let first = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(first.code, 4, "{}", first.transcript());
-    let path = answer_path(&scene.document("trial"));
+    let path = answer_path(&test_env.document("trial"));
     for (text, reason) in [
         ("{\"approved\": fal", "it is not JSON"),
         ("", "it is not JSON"),
@@ -123,37 +124,37 @@ fn malformed_answer_file_does_not_approve() {
         ("{\"approved\": \"true\"}", "its field `approved` is neither `true` nor `false`"),
     ] {
         fs::write(&path, text).unwrap();
-        let again = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+        let again = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
         assert_eq!(again.code, 4, "{text}: {}", again.transcript());
         let note = format!("does not answer trial/review#2: {reason}");
         assert!(again.stderr.contains(&note), "{}", again.transcript());
         assert!(path.exists(), "it stays for its author to correct");
     }
     fs::write(&path, "{\"approved\": true}").unwrap();
-    let last = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    let last = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
     assert_eq!(last.code, 0, "{}", last.transcript());
 }
 
 #[test]
 fn a_rejection_without_a_loop_back_fails_the_step_and_a_retry_starts_the_agent_again() {
-    let scene = with(&WORKFLOW.replace(", loop_back_to: code", ""));
-    let engine = started(&scene);
-    fs::write(answer_path(&waiting(&scene, 0)), r#"{"approved": false, "reason": "too dark"}"#).unwrap();
+    let test_env = with(&WORKFLOW.replace(", loop_back_to: code", ""));
+    let engine = started(&test_env);
+    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": false, "reason": "too dark"}"#).unwrap();
     assert_eq!(engine.wait().code, 1);
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "review"), "FAILED");
     assert!(last_error(&view, "review").ends_with(": too dark"), "{view:#}");
-    let retried = scene.with_agent(&["retry", "trial", "--exit-when-waiting"]).run();
+    let retried = test_env.with_agent(&["retry", "trial", "--exit-when-waiting"]).run();
     assert_eq!(retried.code, 4, "{}", retried.transcript());
-    let prompt = scene.callboard(&["prompt", "trial", "review", "--attempt", "3.1"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "review", "--attempt", "3.1"]).run();
     assert!(prompt.stdout.contains(": too dark"), "{}", prompt.transcript());
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "review#3.1"]);
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "review#3.1"]);
 }
 
 #[test]
 fn no_pause_skips_the_wait_and_says_so() {
-    let scene = with(WORKFLOW);
-    let session = scene.run(&["--no-pause", "--pause-for-human-input"]).run();
+    let test_env = with(WORKFLOW);
+    let session = test_env.run(&["--no-pause", "--pause-for-human-input"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(
         session.stderr.contains("`review` does not wait for a person (`--no-pause`)"),
@@ -166,41 +167,44 @@ fn no_pause_skips_the_wait_and_says_so() {
 /// An agent that wrote the answer file approved its own work.
 #[test]
 fn a_file_that_is_there_before_the_question_is_no_answer() {
-    let scene = with(WORKFLOW);
+    let test_env = with(WORKFLOW);
     let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/trial__review.2.json"#;
-    scene.plan(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
-    let session = scene.run(&["--exit-when-waiting"]).run();
+    test_env.plan(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
+    let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("written before the question"), "{}", session.transcript());
-    let again = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    let again = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
     assert_eq!(again.code, 4, "{}", again.transcript());
-    let approved = scene.callboard(&["answer", "trial/review", "approve", "--text", "ship it"]).run();
+    let approved = test_env.callboard(&["answer", "trial/review", "approve", "--text", "ship it"]).run();
     assert_eq!(approved.code, 0, "{}", approved.transcript());
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("review#2 was answered: approve: ship it"), "{}", log.transcript());
 }
 
 #[test]
 fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
-    let scene = with(WORKFLOW);
-    scene.plan(&[
-        r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$kit/env"; hand_in COMPLETED coded"#,
+    let test_env = with(WORKFLOW);
+    test_env.plan(&[
+        r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; hand_in COMPLETED coded"#,
     ]);
-    assert_eq!(scene.run(&["--exit-when-waiting"]).run().code, 4);
-    let blank = scene.callboard(&["answer", "trial/review", "reject", "--reason", " "]).run();
+    assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);
+    let blank = test_env.callboard(&["answer", "trial/review", "reject", "--reason", " "]).run();
     assert_eq!(blank.code, 2, "{}", blank.transcript());
-    assert_eq!(scene.callboard(&["answer", "trial/review", "reject", "--reason", "too dark"]).run().code, 0);
-    let session = scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    assert_eq!(
+        test_env.callboard(&["answer", "trial/review", "reject", "--reason", "too dark"]).run().code,
+        0
+    );
+    let session = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    assert_eq!(fs::read_to_string(scene.kit().join("env")).unwrap(), "review:\n");
+    assert_eq!(fs::read_to_string(test_env.shared_dir().join("env")).unwrap(), "review:\n");
 }
 
 #[test]
 fn a_step_of_a_person_takes_the_answer_file_too() {
-    let scene = with(
+    let test_env = with(
         "name: trial\nsteps:\n  - {id: review, agent: person}\n  - {id: ship, agent: coder, prompt: task.md, needs: [review]}\n",
     );
-    let engine = started(&scene);
-    fs::write(answer_path(&waiting(&scene, 0)), r#"{"approved": true}"#).unwrap();
+    let engine = started(&test_env);
+    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": true}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
 }

@@ -1,39 +1,39 @@
 //! `loop`: a step for each item of a list.
 
 use serde_json::json;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
-fn with(steps: &[&str]) -> Scene {
-    let scene = scene();
-    scene.workflow_of(steps);
-    scene
+fn with(steps: &[&str]) -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow_of(steps);
+    test_env
 }
 
 /// Scenario of the original: items y and z ran at the same time, and after the next step had started.
 #[test]
 fn three_item_data_loop_strictly_one_by_one() {
-    let scene = with(&[
+    let test_env = with(&[
         "id: plan",
         "id: code, needs: [plan], loop: {items_from_step: plan, item_var: story, index_var: story_index}",
         "id: ship, needs: [code]",
     ]);
-    scene.plan(&[
+    test_env.plan(&[
         "plan * do mkdir -p made; echo '{\"items\": [\"x\", {\"name\": \"y\"}, 3]}' >made/plan.txt; hand_in COMPLETED planned",
-        "code.1 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$kit/items\"; hand_in COMPLETED one",
-        "code.2 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$kit/items\"; hand_in COMPLETED two",
-        "code.3 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$kit/items\"; hand_in COMPLETED three",
+        "code.1 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED one",
+        "code.2 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED two",
+        "code.3 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED three",
     ]);
-    let session = scene.run(&[]).run();
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
-        scene.agent_log().started(),
+        test_env.agent_log().started(),
         ["plan#1.1", "code.1#1.1", "code.2#1.1", "code.3#1.1", "ship#1.1"]
     );
-    let items = std::fs::read_to_string(scene.kit().join("items")).unwrap();
+    let items = std::fs::read_to_string(test_env.shared_dir().join("items")).unwrap();
     assert_eq!(items, "0=\"x\"\n1={\"name\":\"y\"}\n2=3\n");
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(view["steps"].as_object().unwrap().len(), 3, "the file shows the step: {view:#}");
     assert_eq!(status(&view, "code"), "COMPLETED");
     assert_eq!(view["steps"]["code"]["logs"], json!(["one", "two", "three"]));
@@ -41,52 +41,52 @@ fn three_item_data_loop_strictly_one_by_one() {
         view["steps"]["code"]["artifacts"],
         json!(["made/code.1.txt", "made/code.2.txt", "made/code.3.txt"])
     );
-    let reports = scene.repo().join(".agents/runs/trial/reports");
+    let reports = test_env.repo().join(".agents/runs/trial/reports");
     for item in 1..=3 {
         assert!(reports.join(format!("trial__code.{item}.json")).exists(), "each item has its report");
     }
-    let prompt = scene.callboard(&["prompt", "trial", "code.2"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "code.2"]).run();
     assert!(prompt.stdout.contains("## Item 2 of 3"), "{}", prompt.transcript());
 }
 
 /// The file that the scripted agent makes was not JSON.
 #[test]
 fn a_rehearsal_without_a_script_runs_a_data_loop() {
-    let scene = with(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
+    let test_env = with(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let shown = scene.callboard(&["ls"]).run();
+    let shown = test_env.callboard(&["ls"]).run();
     assert!(shown.stdout.contains("trial (rehearsal)"), "{}", shown.transcript());
 }
 
 #[test]
 fn an_empty_list_completes_the_step_and_an_unusable_source_fails_it() {
-    let scene = with(&["id: code, loop: {items: []}", "id: ship, needs: [code]"]);
-    let session = scene.run(&[]).run();
+    let test_env = with(&["id: code, loop: {items: []}", "id: ship, needs: [code]"]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().started(), ["ship#1.1"]);
-    let scene = with(&["id: code, loop: {items_from_artifact: list.json}"]);
-    scene.write("list.json", "{\"stories\": []}");
-    let session = scene.run(&[]).run();
+    assert_eq!(test_env.agent_log().started(), ["ship#1.1"]);
+    let test_env = with(&["id: code, loop: {items_from_artifact: list.json}"]);
+    test_env.write("list.json", "{\"stories\": []}");
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert!(last_error(&view, "code").contains("it is an object without `items`"), "{view:#}");
 }
 
 #[test]
 fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
-    let scene = with(&[
+    let test_env = with(&[
         "id: code, loop: {items: [a, b]}",
         "id: review, needs: [code], loop_back_to: code, loop: {with: code}",
         "id: ship, needs: [review]",
     ]);
-    scene.plan(&[
+    test_env.plan(&[
         "review.2 * do if [ $STEP_ITERATION = 1 ]; then gate_failure=true; fi; hand_in COMPLETED reviewed",
     ]);
-    let session = scene.run(&[]).run();
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
-        scene.agent_log().started(),
+        test_env.agent_log().started(),
         [
             "code.1#1.1",
             "review.1#1.1",
@@ -101,34 +101,34 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
 
 #[test]
 fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
-    let scene = with(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
-    let mut gate = scene.gate("gate");
-    scene.plan(&["code.1 * wait gate"]);
-    let running = scene.run(&["--jobs", "4"]).start();
-    scene.agent_log().wait_for_end("code.3#1.1");
-    let view = scene.wait_for_view("trial", "it runs", |view| status(view, "code") == "RUNNING");
+    let test_env = with(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
+    let mut gate = test_env.gate("gate");
+    test_env.plan(&["code.1 * wait gate"]);
+    let running = test_env.run(&["--jobs", "4"]).start();
+    test_env.agent_log().wait_for_end("code.3#1.1");
+    let view = test_env.wait_for_view("trial", "it runs", |view| status(view, "code") == "RUNNING");
     assert_eq!(view["steps"]["code"]["ended_at"], json!(null));
     gate.open();
     assert_eq!(running.wait().code, 0);
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     assert_eq!(started.len(), 3, "{started:?}");
 }
 
 /// Items were matched by their number, although nothing says that the loops belong together.
 #[test]
 fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
-    let scene = with(&[
+    let test_env = with(&[
         "id: code, loop: {items: [a, b]}",
         "id: review, needs: [code], loop: {with: code}",
         "id: other, needs: [code], loop: {items: [x, y]}",
     ]);
-    let deps = "do env | grep '^DEP_.*ARTIFACTS=' >\"$kit/$STEP_ID\"; hand_in COMPLETED did";
-    scene.plan(&[&format!("review.2 * {deps}"), &format!("other.2 * {deps}")]);
-    let session = scene.run(&[]).run();
+    let deps = "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; hand_in COMPLETED did";
+    test_env.plan(&[&format!("review.2 * {deps}"), &format!("other.2 * {deps}")]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let dependencies = |item: &str| {
-        let text = std::fs::read_to_string(scene.kit().join(item)).unwrap();
-        text.replace(&format!("{}/", scene.repo().display()), "")
+        let text = std::fs::read_to_string(test_env.shared_dir().join(item)).unwrap();
+        text.replace(&format!("{}/", test_env.repo().display()), "")
     };
     assert_eq!(dependencies("review.2"), "DEP_CODE_2_ARTIFACTS=made/code.2.txt\n");
     assert_eq!(dependencies("other.2"), "DEP_CODE_ARTIFACTS=made/code.1.txt,made/code.2.txt\n");

@@ -3,9 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 const WORKFLOW: &str = "\
 name: delivery
@@ -30,15 +30,15 @@ fn step(status: &str, more: &Value) -> Value {
 }
 
 /// A run of the other program that waits for a person, with its workflow.
-fn foreign() -> (Scene, Value) {
-    let scene = scene();
-    scene.write("workflows/delivery.yaml", WORKFLOW);
-    scene.write("workflows/other.yaml", &WORKFLOW.replace("delivery", "other"));
-    let run_dir = scene.repo().join(".agents/runs/f8c1a491");
+fn foreign() -> (TestEnv, Value) {
+    let test_env = test_env();
+    test_env.write("workflows/delivery.yaml", WORKFLOW);
+    test_env.write("workflows/other.yaml", &WORKFLOW.replace("delivery", "other"));
+    let run_dir = test_env.repo().join(".agents/runs/f8c1a491");
     let path = |name: &str| run_dir.join(name).to_str().unwrap().to_owned();
     let pending = step("PENDING", &json!({"attempts": 0, "started_at": null}));
     let document = json!({
-        "run_id": "f8c1a491", "workflow_name": "delivery", "repo_dir": scene.repo(),
+        "run_id": "f8c1a491", "workflow_name": "delivery", "repo_dir": test_env.repo(),
         "reports_dir": path("reports"), "manual_inputs_dir": path("manual_inputs"),
         "created_at": "2025-01-15T14:30:00Z", "updated_at": "2025-01-15T14:35:22.789012Z",
         "steps": {
@@ -53,130 +53,131 @@ fn foreign() -> (Scene, Value) {
             "ship": pending,
         },
     });
-    scene.write(".agents/runs/f8c1a491/run_state.json", &serde_json::to_string_pretty(&document).unwrap());
-    (scene, document)
+    test_env.write(".agents/runs/f8c1a491/run_state.json", &serde_json::to_string_pretty(&document).unwrap());
+    (test_env, document)
 }
 
-fn import(scene: &Scene) -> testkit::Session {
-    scene.callboard(&["import", ".agents/runs/f8c1a491"]).run()
+fn import(test_env: &TestEnv) -> testkit::Session {
+    test_env.callboard(&["import", ".agents/runs/f8c1a491"]).run()
 }
 
 #[test]
 fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
-    let (scene, document) = foreign();
-    let looked = scene.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
+    let (test_env, document) = foreign();
+    let looked = test_env.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
     assert!(looked.stderr.contains("would import"), "{}", looked.transcript());
-    let unknown = scene.callboard(&["run", "workflows/delivery.yaml", "--start-at-step", "coding"]).run();
+    let unknown = test_env.callboard(&["run", "workflows/delivery.yaml", "--start-at-step", "coding"]).run();
     assert!(
         unknown.stderr.contains("run `callboard import .agents/runs/f8c1a491` first"),
         "{}",
         unknown.transcript()
     );
-    let imported = import(&scene);
+    let imported = import(&test_env);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("workflows/delivery.yaml"), "{}", imported.transcript());
-    assert_eq!(scene.callboard(&["export", "f8c1a491", "--documents", "out"]).run().code, 0);
-    let exported = fs::read_to_string(scene.repo().join("out/.agents/runs/f8c1a491/run_state.json")).unwrap();
+    assert_eq!(test_env.callboard(&["export", "f8c1a491", "--documents", "out"]).run().code, 0);
+    let exported =
+        fs::read_to_string(test_env.repo().join("out/.agents/runs/f8c1a491/run_state.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), document);
-    assert_eq!(import(&scene).code, 3, "it exists now");
+    assert_eq!(import(&test_env).code, 3, "it exists now");
 
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["step"], "approval", "{inbox:#}");
-    assert_eq!(scene.callboard(&["answer", "f8c1a491/approval", "approve"]).run().code, 0);
-    let resumed = scene.with_agent(&["resume", "f8c1a491"]).run();
+    assert_eq!(test_env.callboard(&["answer", "f8c1a491/approval", "approve"]).run().code, 0);
+    let resumed = test_env.with_agent(&["resume", "f8c1a491"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["ship#1.1"]);
-    let metrics = |step: &str| scene.document("f8c1a491")["steps"][step]["metrics"].clone();
+    assert_eq!(test_env.agent_log().started(), ["ship#1.1"]);
+    let metrics = |step: &str| test_env.document("f8c1a491")["steps"][step]["metrics"].clone();
     assert_eq!(metrics("plan"), document["steps"]["plan"]["metrics"]);
-    let again = scene.with_agent(&["retry", "f8c1a491", "--from", "plan", "--exit-when-waiting"]).run();
+    let again = test_env.with_agent(&["retry", "f8c1a491", "--from", "plan", "--exit-when-waiting"]).run();
     assert_eq!(again.code, 4, "{}", again.transcript());
     assert_eq!(metrics("plan"), json!({"lines": "3"}), "metrics of a step that ran again are texts");
 }
 
 #[test]
 fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
-    let (scene, _) = foreign();
-    let view = scene.view("f8c1a491");
+    let (test_env, _) = foreign();
+    let view = test_env.view("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     let torn = &text[..text.find("\"approval\": {").unwrap() + 200];
     fs::write(&view, torn).unwrap();
-    let imported = import(&scene);
+    let imported = import(&test_env);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(
         imported.stderr.contains("lost and set as in a new run: step `approval`, step `ship`"),
         "{}",
         imported.transcript()
     );
-    let document = scene.document("f8c1a491");
+    let document = test_env.document("f8c1a491");
     assert_eq!(
         ["plan", "code", "approval"].map(|step| status(&document, step).to_owned()),
         ["COMPLETED", "COMPLETED", "PENDING"]
     );
-    let resumed = scene.with_agent(&["resume", "f8c1a491", "--exit-when-waiting"]).run();
+    let resumed = test_env.with_agent(&["resume", "f8c1a491", "--exit-when-waiting"]).run();
     assert_eq!(resumed.code, 4, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["approval#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["approval#1.1"]);
 }
 
 #[test]
 fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
-    let (scene, _) = foreign();
-    let view = scene.view("f8c1a491");
+    let (test_env, _) = foreign();
+    let view = test_env.view("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     fs::write(&view, &text[..text.find("\"code\": {").unwrap() + 50]).unwrap();
     let report = json!({
         "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "code", "agent": "coder", "status": "done",
         "started_at": "2025-01-15T14:33:00Z", "ended_at": "2025-01-15T14:34:00Z", "artifacts": ["src/lamp.rs"],
     });
-    scene.write(".agents/runs/f8c1a491/reports/f8c1a491__code.json", &report.to_string());
-    let imported = import(&scene);
+    test_env.write(".agents/runs/f8c1a491/reports/f8c1a491__code.json", &report.to_string());
+    let imported = import(&test_env);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     for said in ["taken from its report: `code`", "as in a new run: step `approval`, step `ship`"] {
         assert!(imported.stderr.contains(said), "{}", imported.transcript());
     }
-    let code = &scene.document("f8c1a491")["steps"]["code"];
+    let code = &test_env.document("f8c1a491")["steps"]["code"];
     assert_eq!((&code["status"], &code["artifacts"]), (&json!("COMPLETED"), &json!(["src/lamp.rs"])));
 }
 
 #[test]
 fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
-    let (scene, _) = foreign();
-    fs::write(scene.view("f8c1a491"), "").unwrap();
-    let refused = import(&scene);
+    let (test_env, _) = foreign();
+    fs::write(test_env.view("f8c1a491"), "").unwrap();
+    let refused = import(&test_env);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("several workflows fit the run"), "{}", refused.transcript());
     let flags = ["import", ".agents/runs/f8c1a491", "--workflow", "workflows/delivery.yaml"];
-    let imported = scene.callboard(&flags).run();
+    let imported = test_env.callboard(&flags).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("lost and set as in a new run: `run_id`"), "{}", imported.transcript());
 }
 
 #[test]
 fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
-    let (scene, mut document) = foreign();
+    let (test_env, mut document) = foreign();
     document["steps"]["approval"] = step("PENDING", &json!({"attempts": 0, "started_at": null}));
     document["steps"]["code"] = step("RUNNING", &json!({}));
-    scene.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
-    let imported = import(&scene);
+    test_env.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
+    let imported = import(&test_env);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(
         imported.stderr.contains("was running and will start again: `code`"),
         "{}",
         imported.transcript()
     );
-    assert_eq!(status(&scene.document("f8c1a491"), "code"), "PENDING");
-    let refused = scene.callboard(&["import", "workflows"]).run();
+    assert_eq!(status(&test_env.document("f8c1a491"), "code"), "PENDING");
+    let refused = test_env.callboard(&["import", "workflows"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("contains neither a run nor"), "{}", refused.transcript());
 }
 
 #[test]
 fn a_run_with_an_invalid_id_is_imported_under_the_name_that_the_hint_asks_for() {
-    let (scene, mut document) = foreign();
+    let (test_env, mut document) = foreign();
     document["run_id"] = "a run/of mine".into();
-    scene.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
-    let refused = import(&scene);
+    test_env.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
+    let refused = import(&test_env);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("add `--as NAME`"), "{}", refused.transcript());
-    let imported = scene.callboard(&["import", ".agents/runs/f8c1a491", "--as", "mine"]).run();
+    let imported = test_env.callboard(&["import", ".agents/runs/f8c1a491", "--as", "mine"]).run();
     assert_eq!((imported.code, imported.stdout.trim()), (0, "mine"), "{}", imported.transcript());
 }

@@ -2,24 +2,24 @@
 
 use std::fs;
 
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
-fn with_updates() -> Scene {
-    let scene = scene();
-    scene.workflow_of(&["id: code", "id: docs, needs: [code]"]);
+fn with_updates() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code", "id: docs, needs: [code]"]);
     let updates = r#"[{"scope": ".", "section": "Build", "entry": "Run `just test` before each commit"}, {"entry": "short"}]"#;
-    scene.plan(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
-    scene
+    test_env.plan(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
+    test_env
 }
 
 #[test]
 fn memory_updates_are_added_once_and_worthless_ones_refused() {
-    let scene = with_updates();
-    let session = scene.run(&["--memory"]).run();
+    let test_env = with_updates();
+    let session = test_env.run(&["--memory"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let file = fs::read_to_string(scene.repo().join("AGENTS.md")).unwrap();
+    let file = fs::read_to_string(test_env.repo().join("AGENTS.md")).unwrap();
     assert_eq!(file, "## Build\n\n- Run `just test` before each commit\n");
     assert!(
         session.stderr.contains("memory update `short`: it has 5 characters, not 15 to 150"),
@@ -30,10 +30,10 @@ fn memory_updates_are_added_once_and_worthless_ones_refused() {
 
 #[test]
 fn without_the_flag_a_note_says_that_they_were_not_applied() {
-    let scene = with_updates();
-    let session = scene.run(&[]).run();
+    let test_env = with_updates();
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!scene.repo().join("AGENTS.md").exists());
+    assert!(!test_env.repo().join("AGENTS.md").exists());
     assert!(
         session.stderr.contains("2 memory updates were not applied: `--memory` was not given"),
         "{}",
@@ -43,11 +43,11 @@ fn without_the_flag_a_note_says_that_they_were_not_applied() {
 
 #[test]
 fn in_a_worktree_they_are_committed() {
-    let scene = with_updates();
+    let test_env = with_updates();
     // No later step commits what the engine has left.
-    scene.workflow_of(&["id: code"]);
-    let session = scene.run(&["--memory", "--git-worktree"]).run();
+    test_env.workflow_of(&["id: code"]);
+    let session = test_env.run(&["--memory", "--git-worktree"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let file = scene.git(&["show", "agents/run-trial:AGENTS.md"]);
+    let file = test_env.git(&["show", "agents/run-trial:AGENTS.md"]);
     assert!(file.contains("- Run `just test` before each commit"), "{file}");
 }

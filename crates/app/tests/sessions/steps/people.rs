@@ -1,9 +1,9 @@
 //! People: approvals, the inbox, answers, `[notify]`.
 
 use serde_json::{Value, json};
-use testkit::{ProcessHandle, Running, Scene, Session};
+use testkit::{ProcessHandle, Running, Session, TestEnv};
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// `code`, then the approval of a person, then `ship`.
 const APPROVAL: &str = "\
@@ -23,36 +23,36 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [approve]}
 ";
 
-fn with(workflow: &str) -> Scene {
-    let scene = scene();
-    scene.write("wf.yaml", workflow);
-    scene.write("ask.md", "Is it good enough to ship?\n");
-    scene
+fn with(workflow: &str) -> TestEnv {
+    let test_env = test_env();
+    test_env.write("wf.yaml", workflow);
+    test_env.write("ask.md", "Is it good enough to ship?\n");
+    test_env
 }
 
 /// Waits until the run asks, with its engine alive.
-fn wait_for_question(scene: &Scene) -> Value {
-    scene.wait_for_view("trial", "it asks", |view| status(view, "approve") == "WAITING_ON_HUMAN")
+fn wait_for_question(test_env: &TestEnv) -> Value {
+    test_env.wait_for_view("trial", "it asks", |view| status(view, "approve") == "WAITING_ON_HUMAN")
 }
 
-fn started(scene: &Scene) -> Running<'_> {
-    let engine = scene.run(&[]).start();
-    wait_for_question(scene);
+fn started(test_env: &TestEnv) -> Running<'_> {
+    let engine = test_env.run(&[]).start();
+    wait_for_question(test_env);
     engine
 }
 
-fn answers(scene: &Scene, arguments: &[&str]) -> Session {
-    scene.callboard(&[&["answer"], arguments].concat()).run()
+fn answers(test_env: &TestEnv, arguments: &[&str]) -> Session {
+    test_env.callboard(&[&["answer"], arguments].concat()).run()
 }
 
 #[test]
 fn a_person_approves_and_the_run_goes_on() {
-    let scene = with(APPROVAL);
-    let engine = started(&scene);
-    let view = scene.document("trial");
+    let test_env = with(APPROVAL);
+    let engine = started(&test_env);
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "ship"), "PENDING");
     assert!(view["steps"]["approve"]["manual_input_path"].as_str().is_some(), "{view:#}");
-    let inbox = scene.callboard(&["inbox"]).run();
+    let inbox = test_env.callboard(&["inbox"]).run();
     insta::assert_snapshot!(inbox.transcript(), @"
     $ callboard inbox
     trial/approve#1  approval  trial, [TIME] ago
@@ -64,28 +64,28 @@ fn a_person_approves_and_the_run_goes_on() {
       `callboard answer trial/approve#1 reject --reason WHY`
     [exit 0]
     ");
-    let answered = answers(&scene, &["trial/approve#1", "approve"]);
+    let answered = answers(&test_env, &["trial/approve#1", "approve"]);
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert!(ended.stderr.contains("? Do you approve what `code` did?"), "{}", ended.transcript());
     assert!(ended.stderr.contains("`callboard answer trial/approve#1 approve`"), "{}", ended.transcript());
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "approve"), "COMPLETED");
     let log = view["steps"]["approve"]["logs"][0].as_str().unwrap();
     assert!(log.starts_with("Approved by "), "{log}");
-    assert_eq!(scene.callboard(&["inbox", "--json"]).run().json(), json!([]));
+    assert_eq!(test_env.callboard(&["inbox", "--json"]).run().json(), json!([]));
 }
 
 #[test]
 fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
-    let scene = scene();
-    scene.workflow_of(&["id: code, worktree: true"]);
-    let workflow = std::fs::read_to_string(scene.repo().join("wf.yaml")).unwrap();
-    scene.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
-    scene.plan(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
-    let engine = started(&scene);
-    let inbox = scene.callboard(&["inbox"]).run();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code, worktree: true"]);
+    let workflow = std::fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
+    test_env.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
+    test_env.plan(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
+    let engine = started(&test_env);
+    let inbox = test_env.callboard(&["inbox"]).run();
     insta::assert_snapshot!(inbox.transcript(), @"
     $ callboard inbox
     trial/approve#1  approval  trial, [TIME] ago
@@ -100,69 +100,69 @@ fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
       `callboard answer trial/approve#1 reject --reason WHY`
     [exit 0]
     ");
-    let listed = scene.callboard(&["inbox", "--json"]).run().json();
+    let listed = test_env.callboard(&["inbox", "--json"]).run().json();
     let changes = json!({
         "stat": [" numbers.txt | 3 +++", " 1 file changed, 3 insertions(+)"],
         "command": "git diff main...callboard/trial",
     });
     assert_eq!(listed[0]["changes"], changes, "{listed:#}");
-    assert!(scene.git(&["diff", "main...callboard/trial"]).contains("+3"));
-    assert_eq!(answers(&scene, &["trial/approve#1", "approve"]).code, 0);
+    assert!(test_env.git(&["diff", "main...callboard/trial"]).contains("+3"));
+    assert_eq!(answers(&test_env, &["trial/approve#1", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_rejection_loops_back_with_the_reason() {
-    let scene = with(GATE);
-    let engine = started(&scene);
-    let rejected = answers(&scene, &["trial/approve", "reject", "--reason", "the tests are missing"]);
+    let test_env = with(GATE);
+    let engine = started(&test_env);
+    let rejected = answers(&test_env, &["trial/approve", "reject", "--reason", "the tests are missing"]);
     assert_eq!(rejected.code, 0, "{}", rejected.transcript());
-    let view = scene.wait_for_view("trial", "it asks again", |view| {
+    let view = test_env.wait_for_view("trial", "it asks again", |view| {
         status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
     });
     assert_eq!(view["steps"]["code"]["iteration_count"], 1);
-    let prompt = scene.callboard(&["prompt", "trial", "code"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "code"]).run();
     assert!(prompt.stdout.contains("the tests are missing"), "{}", prompt.transcript());
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["id"], "trial/approve#2");
     assert_eq!(inbox[0]["question"], "Is it good enough to ship?");
-    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "code#2.1", "ship#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "code#2.1", "ship#1.1"]);
 }
 
 #[test]
 fn a_rejection_without_a_loop_back_fails_the_run_and_a_retry_asks_again() {
-    let scene = with(APPROVAL);
-    let engine = started(&scene);
-    assert_eq!(answers(&scene, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    let test_env = with(APPROVAL);
+    let engine = started(&test_env);
+    assert_eq!(answers(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
     assert_eq!(engine.wait().code, 1);
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "approve"), "FAILED");
     assert!(last_error(&view, "approve").starts_with("Rejected by "), "{view:#}");
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!((&inbox[0]["id"], &inbox[0]["kind"]), (&json!("trial"), &json!("failed_run")), "{inbox:#}");
     assert_eq!(inbox[0]["commands"], json!(["callboard retry trial"]));
-    let engine = scene.with_agent(&["retry", "trial"]).start();
-    wait_for_question(&scene);
-    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    let engine = test_env.with_agent(&["retry", "trial"]).start();
+    wait_for_question(&test_env);
+    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_second_answer_is_refused_and_names_the_first() {
-    let scene = with(APPROVAL);
-    let engine = started(&scene);
-    let wrong = answers(&scene, &["trial/approve#1", "--text", "well"]);
+    let test_env = with(APPROVAL);
+    let engine = started(&test_env);
+    let wrong = answers(&test_env, &["trial/approve#1", "--text", "well"]);
     assert_eq!(wrong.code, 2, "{}", wrong.transcript());
     assert!(wrong.stderr.contains("answer `approve` or `reject --reason WHY`"), "{}", wrong.transcript());
-    assert_eq!(answers(&scene, &["trial/code", "approve"]).code, 3);
-    assert_eq!(answers(&scene, &["trial/nothing", "approve"]).code, 2);
-    assert_eq!(answers(&scene, &["trial/approve#1", "reject"]).code, 2, "a rejection needs a reason");
-    assert_eq!(answers(&scene, &["trial/approve#1", "approve"]).code, 0);
+    assert_eq!(answers(&test_env, &["trial/code", "approve"]).code, 3);
+    assert_eq!(answers(&test_env, &["trial/nothing", "approve"]).code, 2);
+    assert_eq!(answers(&test_env, &["trial/approve#1", "reject"]).code, 2, "a rejection needs a reason");
+    assert_eq!(answers(&test_env, &["trial/approve#1", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
     for id in ["trial/approve#1", "trial/approve"] {
-        let second = answers(&scene, &[id, "reject", "--reason", "too late"]);
+        let second = answers(&test_env, &[id, "reject", "--reason", "too late"]);
         assert_eq!(second.code, 3, "{}", second.transcript());
         let named =
             second.stderr.contains("`approve#1` was answered by ") && second.stderr.contains(": approve\n");
@@ -172,86 +172,93 @@ fn a_second_answer_is_refused_and_names_the_first() {
 
 #[test]
 fn of_two_answers_at_once_one_counts() {
-    let scene = with(GATE);
-    let engine = started(&scene);
+    let test_env = with(GATE);
+    let engine = started(&test_env);
     let both = [&["approve"][..], &["reject", "--reason", "no"]]
-        .map(|form| scene.callboard(&[&["answer", "trial/approve#1"], form].concat()).start());
+        .map(|form| test_env.callboard(&[&["answer", "trial/approve#1"], form].concat()).start());
     let sessions = both.map(Running::wait);
     let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort_unstable();
     assert_eq!(codes, [0, 3], "{} {}", sessions[0].transcript(), sessions[1].transcript());
     if sessions[1].code == 0 {
-        scene.wait_for_view("trial", "it asks again", |view| {
+        test_env.wait_for_view("trial", "it asks again", |view| {
             status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
         });
-        assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+        assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
     }
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn an_agent_cannot_answer() {
-    let scene = with(
+    let test_env = with(
         "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",
     );
-    scene.plan(&[
-        "code * do \"$kit/callboard\" answer trial/approve#1 approve 2>\"$kit/said\"; echo $? >\"$kit/code\"; hand_in COMPLETED tried",
+    test_env.plan(&[
+        "code * do \"$shared/callboard\" answer trial/approve#1 approve 2>\"$shared/said\"; echo $? >\"$shared/code\"; hand_in COMPLETED tried",
     ]);
-    let engine = scene.run(&[]).start();
-    let code = scene.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
+    let engine = test_env.run(&[]).start();
+    let code = test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
     assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
-    assert_eq!(scene.wait_for_text("code").trim(), "3");
-    assert!(scene.wait_for_text("said").contains("from inside attempt `code#1.1`"));
-    assert_eq!(answers(&scene, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(test_env.wait_for_text("code").trim(), "3");
+    assert!(test_env.wait_for_text("said").contains("from inside attempt `code#1.1`"));
+    assert_eq!(answers(&test_env, &["trial/approve", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_question_survives_kill_9_and_is_answered_without_an_engine() {
-    let scene = with(APPROVAL);
-    let engine = started(&scene);
+    let test_env = with(APPROVAL);
+    let engine = started(&test_env);
     engine.kill();
     engine.wait();
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["id"], "trial/approve#1");
-    let answered = answers(&scene, &["trial/approve#1", "approve"]);
+    let answered = answers(&test_env, &["trial/approve#1", "approve"]);
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     assert!(
         answered.stderr.contains("run `callboard resume trial` to continue"),
         "{}",
         answered.transcript()
     );
-    assert_eq!(status(&scene.document("trial"), "approve"), "COMPLETED", "the view shows the answer at once");
-    let ended = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(
+        status(&test_env.document("trial"), "approve"),
+        "COMPLETED",
+        "the view shows the answer at once"
+    );
+    let ended = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "ship#1.1"]);
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "ship#1.1"]);
 }
 
 #[test]
 fn a_command_that_is_told_so_exits_when_only_a_person_can_go_on() {
-    let scene = with(APPROVAL);
-    let first = scene.run(&["--exit-when-waiting"]).run();
+    let test_env = with(APPROVAL);
+    let first = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(first.code, 4, "{}", first.transcript());
     assert!(first.stdout.contains("run `trial` waiting: 1 of 3 steps done"), "{}", first.transcript());
-    assert_eq!(status(&scene.document("trial"), "approve"), "WAITING_ON_HUMAN");
-    let again = scene.callboard(&["resume", "trial", "--exit-when-waiting", "--json"]).run();
+    assert_eq!(status(&test_env.document("trial"), "approve"), "WAITING_ON_HUMAN");
+    let again = test_env.callboard(&["resume", "trial", "--exit-when-waiting", "--json"]).run();
     assert_eq!(again.code, 4, "{}", again.transcript());
     let asked: Vec<_> = again.events().into_iter().filter(|event| event["event"] == "question").collect();
     assert_eq!(asked[0]["id"], "trial/approve#1");
-    assert_eq!(answers(&scene, &["trial/approve", "approve"]).code, 0);
-    assert_eq!(scene.callboard(&["resume", "trial", "--exit-when-waiting"]).run().code, 0);
+    assert_eq!(answers(&test_env, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run().code, 0);
 }
 
 #[test]
 fn a_command_is_notified_once_of_each_item() {
-    let scene = with(GATE);
-    scene.write_program("../kit/tell.sh", "#!/bin/sh\ncat >>\"${0%/*}/told\"\necho x >>\"${0%/*}/calls\"\n");
-    let tell = scene.kit().join("tell.sh");
-    scene.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
-    let engine = started(&scene);
+    let test_env = with(GATE);
+    test_env.write_program(
+        "../shared/tell.sh",
+        "#!/bin/sh\ncat >>\"${0%/*}/told\"\necho x >>\"${0%/*}/calls\"\n",
+    );
+    let tell = test_env.shared_dir().join("tell.sh");
+    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    let engine = started(&test_env);
     let calls = |number: usize| {
-        testkit::until(&scene.kit(), "the command is called", || {
-            let calls = std::fs::read_to_string(scene.kit().join("calls")).ok()?;
+        testkit::until(&test_env.shared_dir(), "the command is called", || {
+            let calls = std::fs::read_to_string(test_env.shared_dir().join("calls")).ok()?;
             (calls.lines().count() == number).then_some(())
         });
     };
@@ -259,35 +266,35 @@ fn a_command_is_notified_once_of_each_item() {
     // Another engine finds the same question.
     engine.kill();
     engine.wait();
-    let engine = scene.callboard(&["resume", "trial"]).start();
-    assert_eq!(answers(&scene, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    let engine = test_env.callboard(&["resume", "trial"]).start();
+    assert_eq!(answers(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
     calls(2);
-    assert_eq!(answers(&scene, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
-    let told = std::fs::read_to_string(scene.kit().join("told")).unwrap();
+    let told = std::fs::read_to_string(test_env.shared_dir().join("told")).unwrap();
     let items: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<_> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["trial/approve#1", "trial/approve#2"]);
     assert_eq!(items[0]["upstream"][0]["artifacts"], json!(["made/code.txt"]));
-    let config = scene.callboard(&["config"]).run();
+    let config = test_env.callboard(&["config"]).run();
     assert!(config.stdout.contains("notify.command"), "{}", config.transcript());
 }
 
 /// A run whose `[notify]` command hangs after it has written its pid.
-fn with_hanging_command() -> Scene {
-    let scene = with(APPROVAL);
-    let script = "#!/bin/sh\nkit=${0%/*}\necho $$ >$kit/new\nmv $kit/new $kit/teller\nexec cat $kit/never\n";
-    scene.write_program("../kit/tell.sh", script);
-    let tell = scene.kit().join("tell.sh");
-    scene.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
-    scene
+fn with_hanging_command() -> TestEnv {
+    let test_env = with(APPROVAL);
+    let script = "#!/bin/sh\nshared=${0%/*}\necho $$ >$shared/new\nmv $shared/new $shared/teller\nexec cat $shared/never\n";
+    test_env.write_program("../shared/tell.sh", script);
+    let tell = test_env.shared_dir().join("tell.sh");
+    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    test_env
 }
 
 #[test]
 fn a_command_that_hangs_is_killed_with_a_killed_engine() {
-    let scene = with_hanging_command();
-    let engine = started(&scene);
-    let teller = scene.wait_for_text("teller").trim().parse().unwrap();
+    let test_env = with_hanging_command();
+    let engine = started(&test_env);
+    let teller = test_env.wait_for_text("teller").trim().parse().unwrap();
     let teller = ProcessHandle::of(teller).expect("it hangs");
     engine.kill();
     engine.wait();
@@ -296,11 +303,11 @@ fn a_command_that_hangs_is_killed_with_a_killed_engine() {
 
 #[test]
 fn a_command_that_hangs_is_killed_when_the_engine_ends() {
-    let scene = with_hanging_command();
-    let session = scene.run(&["--exit-when-waiting"]).run();
+    let test_env = with_hanging_command();
+    let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("killed a `[notify]` command"), "{}", session.transcript());
-    let teller = std::fs::read_to_string(scene.kit().join("teller")).unwrap();
+    let teller = std::fs::read_to_string(test_env.shared_dir().join("teller")).unwrap();
     if let Some(alive) = ProcessHandle::of(teller.trim().parse().unwrap()) {
         alive.wait();
     }
@@ -308,26 +315,26 @@ fn a_command_that_hangs_is_killed_when_the_engine_ends() {
 
 #[test]
 fn a_command_that_cannot_be_notified_does_not_stop_the_run() {
-    let scene = with(APPROVAL);
-    scene.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/tell\"]\n");
-    let session = scene.run(&["--exit-when-waiting"]).run();
+    let test_env = with(APPROVAL);
+    test_env.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/tell\"]\n");
+    let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("cannot notify `/nowhere/tell`"), "{}", session.transcript());
 }
 
 #[test]
 fn the_inbox_lists_what_waits_in_all_runs_oldest_first() {
-    let scene = with(APPROVAL);
+    let test_env = with(APPROVAL);
     for run in ["one", "two"] {
-        let session = scene.with_agent(&["run", "wf.yaml", "--run-id", run, "--exit-when-waiting"]).run();
+        let session = test_env.with_agent(&["run", "wf.yaml", "--run-id", run, "--exit-when-waiting"]).run();
         assert_eq!(session.code, 4, "{}", session.transcript());
     }
-    scene.plan(&["* * exit 1"]);
+    test_env.plan(&["* * exit 1"]);
     assert_eq!(
-        scene.with_agent(&["run", "wf.yaml", "--run-id", "three", "--max-attempts", "1"]).run().code,
+        test_env.with_agent(&["run", "wf.yaml", "--run-id", "three", "--max-attempts", "1"]).run().code,
         1
     );
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     let ids: Vec<_> = inbox.as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["one/approve#1", "two/approve#1", "three"]);
     assert_eq!(
@@ -342,16 +349,16 @@ fn the_inbox_lists_what_waits_in_all_runs_oldest_first() {
 
 #[test]
 fn the_questions_of_a_review_are_listed_until_the_next_cycle() {
-    let scene = scene();
+    let test_env = test_env();
     let script =
         "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?, Why?]}}]}";
-    scene.write("../kit/script.yaml", script);
-    let rehearse = format!("--rehearse={}", scene.kit().join("script.yaml").display());
+    test_env.write("../shared/script.yaml", script);
+    let rehearse = format!("--rehearse={}", test_env.shared_dir().join("script.yaml").display());
     let cycle = |instruction: &str, rehearse: &str| {
-        scene.callboard(&["peer", instruction, "--spec", "mail", rehearse]).run()
+        test_env.callboard(&["peer", instruction, "--spec", "mail", rehearse]).run()
     };
     assert_eq!(cycle("create-spec", &rehearse).code, 1);
-    let inbox = scene.callboard(&["inbox", "--json"]).run().json();
+    let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     let asked: Vec<_> =
         inbox.as_array().unwrap().iter().map(|item| (&item["id"], &item["question"])).collect();
     let (first, second) =
@@ -361,9 +368,9 @@ fn the_questions_of_a_review_are_listed_until_the_next_cycle() {
         inbox[0]["hint"].as_str().unwrap().contains("`callboard peer refine-spec --spec mail`"),
         "{inbox:#}"
     );
-    let refused = answers(&scene, &[first.as_str().unwrap(), "--text", "the blue one"]);
+    let refused = answers(&test_env, &[first.as_str().unwrap(), "--text", "the blue one"]);
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("peer refine-spec --spec mail"), "{}", refused.transcript());
     assert_eq!(cycle("refine-spec", "--rehearse").code, 0);
-    assert_eq!(scene.callboard(&["inbox", "--json"]).run().json(), json!([]));
+    assert_eq!(test_env.callboard(&["inbox", "--json"]).run().json(), json!([]));
 }

@@ -3,61 +3,61 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// A finished rehearsal of three steps in a line.
-fn finished() -> Scene {
-    let scene = scene();
-    scene.workflow_of(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
-    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run().code, 0);
-    scene
+fn finished() -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
+    assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run().code, 0);
+    test_env
 }
 
 /// How many turns a step has had.
-fn turns(scene: &Scene, step: &str) -> usize {
-    (1..).take_while(|turn| scene.attempt("trial", step, &format!("{turn}.1")).exists()).count()
+fn turns(test_env: &TestEnv, step: &str) -> usize {
+    (1..).take_while(|turn| test_env.attempt("trial", step, &format!("{turn}.1")).exists()).count()
 }
 
 #[test]
 fn the_newest_run_of_the_workflow_starts_again_at_the_step() {
-    let scene = finished();
-    let again = scene.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run();
+    let test_env = finished();
+    let again = test_env.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert_eq!(["plan", "code", "review"].map(|step| turns(&scene, step)), [1, 2, 2]);
-    assert_eq!(scene.document("trial")["steps"]["review"]["attempts"], 1);
-    let retried = scene.callboard(&["retry", "trial", "--from", "review"]).run();
+    assert_eq!(["plan", "code", "review"].map(|step| turns(&test_env, step)), [1, 2, 2]);
+    assert_eq!(test_env.document("trial")["steps"]["review"]["attempts"], 1);
+    let retried = test_env.callboard(&["retry", "trial", "--from", "review"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
-    assert_eq!(["plan", "code", "review"].map(|step| turns(&scene, step)), [1, 2, 3]);
+    assert_eq!(["plan", "code", "review"].map(|step| turns(&test_env, step)), [1, 2, 3]);
 }
 
 #[test]
 fn a_failed_run_starts_again_before_the_failed_step() {
-    let scene = scene();
-    scene.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
-    let script = scene.kit().join("script.yaml");
+    let test_env = test_env();
+    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    let script = test_env.shared_dir().join("script.yaml");
     fs::write(&script, "steps: {code: [fail: why, fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
-    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
-    assert_eq!(scene.callboard(&["retry", "trial", "--from", "plan"]).run().code, 1);
-    assert_eq!(["plan", "code"].map(|step| turns(&scene, step)), [2, 2]);
+    assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
+    assert_eq!(test_env.callboard(&["retry", "trial", "--from", "plan"]).run().code, 1);
+    assert_eq!(["plan", "code"].map(|step| turns(&test_env, step)), [2, 2]);
 }
 
 #[test]
 fn what_cannot_start_again_is_refused_with_the_reason() {
-    let scene = finished();
-    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "reviw"]).run().transcript(), @"
+    let test_env = finished();
+    assert_snapshot!(test_env.callboard(&["run", "wf.yaml", "--start-at-step", "reviw"]).run().transcript(), @"
     $ callboard run wf.yaml --start-at-step reviw
     error: run `trial` has no step `reviw`
 
     hint: did you mean `review`?
     [exit 2]
     ");
-    let workflow = scene.repo().join("wf.yaml");
+    let workflow = test_env.repo().join("wf.yaml");
     let text = fs::read_to_string(&workflow).unwrap().replace("id: review", "id: check");
     fs::write(&workflow, text).unwrap();
-    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run().transcript(), @"
     $ callboard run wf.yaml --start-at-step code
     error: run `trial` was started with another version: the workflow file, the prompt of `check` changed
 
@@ -67,7 +67,7 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
     [exit 3]
     ");
     fs::write(&workflow, "name: other\nsteps: [{id: a, agent: person}]").unwrap();
-    assert_snapshot!(scene.callboard(&["run", "wf.yaml", "--start-at-step", "a"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["run", "wf.yaml", "--start-at-step", "a"]).run().transcript(), @"
     $ callboard run wf.yaml --start-at-step a
     error: there is no run of workflow `other` to start again
 
@@ -79,13 +79,13 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
 
 #[test]
 fn a_step_whose_needs_have_not_succeeded_is_no_start() {
-    let scene = scene();
-    scene.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
-    let script = scene.kit().join("script.yaml");
+    let test_env = test_env();
+    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    let script = test_env.shared_dir().join("script.yaml");
     fs::write(&script, "steps: {plan: [fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
-    assert_eq!(scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
-    assert_snapshot!(scene.callboard(&["retry", "trial", "--from", "code"]).run().transcript(), @"
+    assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
+    assert_snapshot!(test_env.callboard(&["retry", "trial", "--from", "code"]).run().transcript(), @"
     $ callboard retry trial --from code
     error[E013]: cannot start run `trial` again at `code`
       caused by: `code` needs `plan`, which has not succeeded; start at `plan`
@@ -95,41 +95,43 @@ fn a_step_whose_needs_have_not_succeeded_is_no_start() {
 
 #[test]
 fn accepted_changes_are_shown_and_frozen_in_a_run_that_continues_the_old_one() {
-    let scene = finished();
-    let workflow = scene.repo().join("wf.yaml");
+    let test_env = finished();
+    let workflow = test_env.repo().join("wf.yaml");
     let text = fs::read_to_string(&workflow).unwrap();
     fs::write(&workflow, text.replace("id: review,", "id: review, max_attempts: 5,")).unwrap();
     let flags = ["run", "wf.yaml", "--start-at-step", "code", "--accept-changes"];
-    let again = scene.callboard(&flags).run();
+    let again = test_env.callboard(&flags).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(again.stdout.starts_with("review\n  + max_attempts: 5\n"), "{}", again.transcript());
     assert!(again.stderr.contains("run `trial-v2` continues `trial`"), "{}", again.transcript());
-    let steps = scene.document("trial-v2")["steps"].clone();
-    assert_eq!(steps["plan"]["ended_at"], scene.document("trial")["steps"]["plan"]["ended_at"], "kept");
-    assert!(!scene.attempt("trial-v2", "plan", "1.1").exists());
-    assert!(scene.attempt("trial-v2", "review", "1.1").exists());
-    assert_eq!(turns(&scene, "code"), 1, "the old run stays as it is");
+    let steps = test_env.document("trial-v2")["steps"].clone();
+    assert_eq!(steps["plan"]["ended_at"], test_env.document("trial")["steps"]["plan"]["ended_at"], "kept");
+    assert!(!test_env.attempt("trial-v2", "plan", "1.1").exists());
+    assert!(test_env.attempt("trial-v2", "review", "1.1").exists());
+    assert_eq!(turns(&test_env, "code"), 1, "the old run stays as it is");
 
-    let prompt = scene.repo().join("task.md");
+    let prompt = test_env.repo().join("task.md");
     fs::write(&prompt, "Do it better.\n").unwrap();
-    let refused = scene.callboard(&["retry", "trial-v2", "--from", "review", "--workflow", "wf.yaml"]).run();
+    let refused =
+        test_env.callboard(&["retry", "trial-v2", "--from", "review", "--workflow", "wf.yaml"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     let flags = ["retry", "trial-v2", "--from", "review", "--workflow", "wf.yaml", "--accept-changes"];
-    let retried = scene.callboard(&flags).run();
+    let retried = test_env.callboard(&flags).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stdout.contains("~ prompt text: "), "{}", retried.transcript());
-    assert!(scene.attempt("trial-v3", "review", "1.1").join("prompt.md").exists());
+    assert!(test_env.attempt("trial-v3", "review", "1.1").join("prompt.md").exists());
 }
 
 #[test]
 fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
-    let scene = finished();
-    let text = fs::read_to_string(scene.repo().join("wf.yaml")).unwrap();
+    let test_env = finished();
+    let text = fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     let inserted = text.replace("needs: [code]}", "needs: [test]}");
     let inserted = format!("{inserted}  - {{agent: coder, prompt: task.md, id: test, needs: [code]}}\n");
-    scene.write("wf.yaml", &inserted);
-    let at =
-        |step: &str| scene.callboard(&["run", "wf.yaml", "--start-at-step", step, "--accept-changes"]).run();
+    test_env.write("wf.yaml", &inserted);
+    let at = |step: &str| {
+        test_env.callboard(&["run", "wf.yaml", "--start-at-step", step, "--accept-changes"]).run()
+    };
     let refused = at("review");
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(
@@ -138,18 +140,18 @@ fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
         refused.transcript()
     );
     assert_eq!(
-        scene.callboard(&["ls", "--json"]).run().json().as_array().unwrap().len(),
+        test_env.callboard(&["ls", "--json"]).run().json().as_array().unwrap().len(),
         1,
         "no run was made"
     );
     assert_eq!(at("test").code, 0);
-    assert_eq!(scene.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
+    assert_eq!(test_env.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
 }
 
 #[test]
 fn a_flag_that_cannot_take_effect_is_refused_before_anything_is_recorded() {
-    let scene = finished();
-    let entries = scene.journal("trial").len();
+    let test_env = finished();
+    let entries = test_env.journal("trial").len();
     let start_at = ["run", "wf.yaml", "--start-at-step", "code"];
     let from = ["retry", "trial", "--from", "code"];
     for (command, flags, code) in [
@@ -159,8 +161,8 @@ fn a_flag_that_cannot_take_effect_is_refused_before_anything_is_recorded() {
         (&from, &["--model", "coed=large"], 2),
         (&from, &["--wrapper", "/bin/true"], 3),
     ] {
-        let refused = scene.callboard(&[command, flags].concat()).run();
+        let refused = test_env.callboard(&[command, flags].concat()).run();
         assert_eq!(refused.code, code, "{}", refused.transcript());
     }
-    assert_eq!(scene.journal("trial").len(), entries);
+    assert_eq!(test_env.journal("trial").len(), entries);
 }

@@ -2,53 +2,53 @@
 
 use insta::assert_snapshot;
 use serde_json::json;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
-fn with(checks: &str, more: &str) -> Scene {
-    let scene = scene();
-    scene.write("callboard.toml", "[checks]\nfast = ['sh', '-c', 'test -e ready']\n");
+fn with(checks: &str, more: &str) -> TestEnv {
+    let test_env = test_env();
+    test_env.write("callboard.toml", "[checks]\nfast = ['sh', '-c', 'test -e ready']\n");
     let workflow = format!(
         "name: trial\nsteps:\n  - {{id: code, agent: coder, prompt: task.md}}\n  - {{id: test, agent: coder, prompt: task.md, needs: [code], checks: {checks}{more}}}\n"
     );
-    scene.write("wf.yaml", &workflow);
-    scene
+    test_env.write("wf.yaml", &workflow);
+    test_env
 }
 
 #[test]
 fn green_checks_complete_the_step_with_evidence() {
-    let scene = with("[fast, {run: 'echo well > checked', name: own, timeout: 1m}]", "");
-    scene.write("ready", "");
-    let session = scene.run(&[]).run();
+    let test_env = with("[fast, {run: 'echo well > checked', name: own, timeout: 1m}]", "");
+    test_env.write("ready", "");
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "test"), "COMPLETED");
     assert_eq!(view["steps"]["test"]["attempts"], 1);
     assert_eq!(view["steps"]["test"]["artifacts"], json!(["made/test.txt"]), "the agent's results stay");
     assert_eq!(view["steps"]["test"]["logs"], json!(["did test", "fast passed", "own passed"]));
-    assert!(scene.repo().join("checked").exists(), "the checks run in the step's tree");
+    assert!(test_env.repo().join("checked").exists(), "the checks run in the step's tree");
     let report = std::fs::read_to_string(view["steps"]["test"]["report_path"].as_str().unwrap()).unwrap();
     assert!(report.contains("\"agent\": \"coder\""), "the file shows the agent's report: {report}");
 }
 
 #[test]
 fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
-    let scene = with("[fast]", "");
-    scene.write("ready", "");
-    let session = scene.run(&[]).run();
+    let test_env = with("[fast]", "");
+    test_env.write("ready", "");
+    let session = test_env.run(&[]).run();
     assert!(session.stderr.contains("checks of test (test#2.1) started"), "{}", session.transcript());
     assert!(session.stderr.contains("checks of test (test#2.1) finished"), "{}", session.transcript());
-    let prompt = scene.callboard(&["prompt", "trial", "test"]).run();
-    let given = std::fs::read_to_string(scene.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
+    let prompt = test_env.callboard(&["prompt", "trial", "test"]).run();
+    let given = std::fs::read_to_string(test_env.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
     assert_eq!(prompt.stdout, given, "{}", prompt.transcript());
-    let named = scene.callboard(&["prompt", "trial", "test", "--attempt", "2.1"]).run();
+    let named = test_env.callboard(&["prompt", "trial", "test", "--attempt", "2.1"]).run();
     assert_snapshot!(named.transcript(), @"
     $ callboard prompt trial test --attempt 2.1
     error: attempt `test#2.1` has no prompt: it runs the checks of `test`
     [exit 2]
     ");
-    let log = scene.callboard(&["log", "trial", "--full", "--step", "test"]).run();
+    let log = test_env.callboard(&["log", "trial", "--full", "--step", "test"]).run();
     assert!(!log.stdout.contains("invalid"), "{}", log.transcript());
     assert!(!log.stdout.contains("prompt of test#2.1"), "{}", log.transcript());
     let named = [
@@ -63,46 +63,46 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
 
 #[test]
 fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
-    let scene = with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
-    scene.plan(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
-    let session = scene.run(&["--max-attempts", "2"]).run();
-    let prompt = scene.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
+    let test_env = with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
+    test_env.plan(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
+    let session = test_env.run(&["--max-attempts", "2"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
     assert!(prompt.stdout.contains("This is attempt 2 of 2"), "{}", prompt.transcript());
     assert!(prompt.stdout.contains("unit failed: exit code 1"), "{}", prompt.transcript());
     assert!(prompt.stdout.contains("one test failed"), "{}", prompt.transcript());
-    assert_eq!(scene.agent_log().started(), ["code#1.1", "test#1.1", "test#3.1"]);
+    assert_eq!(test_env.agent_log().started(), ["code#1.1", "test#1.1", "test#3.1"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.document("trial")["steps"]["test"]["attempts"], 2);
+    assert_eq!(test_env.document("trial")["steps"]["test"]["attempts"], 2);
 }
 
 #[test]
 fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
-    let scene = with("[fast]", "");
-    let session = scene.run(&["--max-attempts", "2"]).run();
+    let test_env = with("[fast]", "");
+    let session = test_env.run(&["--max-attempts", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     assert_eq!(status(&view, "test"), "FAILED");
     assert_eq!(last_error(&view, "test"), "fast failed: exit code 1");
-    let show = scene.callboard(&["show", "trial"]).run();
+    let show = test_env.callboard(&["show", "trial"]).run();
     assert!(show.stdout.contains("last error: checks of test (test#4.1), "), "{}", show.transcript());
 }
 
 #[test]
 fn a_red_check_of_a_gate_loops_back_with_its_output() {
-    let scene =
+    let test_env =
         with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", ", loop_back_to: code");
-    scene.plan(&["code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed"]);
-    let session = scene.run(&[]).run();
+    test_env.plan(&["code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed"]);
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let prompt = scene.callboard(&["prompt", "trial", "code", "--attempt", "2.1"]).run();
+    let prompt = test_env.callboard(&["prompt", "trial", "code", "--attempt", "2.1"]).run();
     assert!(prompt.stdout.contains("one test failed"), "{}", prompt.transcript());
-    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+    assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 1);
 }
 
 #[test]
 fn an_unknown_check_is_refused_before_the_run() {
-    let scene = with("[slow]", "");
-    let session = scene.run(&[]).run();
+    let test_env = with("[slow]", "");
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(
         session.stderr.contains("step `test` names the check `slow`, which is not configured"),

@@ -2,15 +2,15 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// The session of `run` with this workflow.
 fn refused(text: &str) -> String {
-    let scene = scene();
-    scene.write("wf.yaml", text);
-    let session = scene.callboard(&["run", "wf.yaml", "--wrapper", "./agent.sh"]).run();
+    let test_env = test_env();
+    test_env.write("wf.yaml", text);
+    let session = test_env.callboard(&["run", "wf.yaml", "--wrapper", "./agent.sh"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    assert!(!scene.store().join("callboard.db").exists(), "a store was created");
+    assert!(!test_env.store().join("callboard.db").exists(), "a store was created");
     session.transcript().to_owned()
 }
 
@@ -42,8 +42,8 @@ fn all_problems_of_a_workflow_are_shown_together() {
 
 #[test]
 fn a_missing_workflow() {
-    let scene = scene();
-    assert_snapshot!(scene.callboard(&["run", "nowhere.yaml", "--wrapper", "x"]).run().transcript(), @"
+    let test_env = test_env();
+    assert_snapshot!(test_env.callboard(&["run", "nowhere.yaml", "--wrapper", "x"]).run().transcript(), @"
     $ callboard run nowhere.yaml --wrapper x
     error: cannot read the workflow `nowhere.yaml`
       caused by: No such file or directory (os error 2)
@@ -55,13 +55,13 @@ fn a_missing_workflow() {
 
 #[test]
 fn a_wrong_next_on_success_is_a_warning() {
-    let scene = scene();
+    let test_env = test_env();
     let step = "agent: coder, prompt: task.md";
-    scene.write(
+    test_env.write(
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: a, {step}, next_on_success: [b]}}\n  - {{id: b, {step}}}\n"),
     );
-    let session = scene.run(&["--jobs", "1"]).run();
+    let session = test_env.run(&["--jobs", "1"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --jobs 1
     warning[successor-does-not-need]: `b` is named as next after `a`, but does not need it
@@ -84,9 +84,9 @@ fn a_wrong_next_on_success_is_a_warning() {
 
 #[test]
 fn an_agent_without_a_command() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_snapshot!(test_env.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
     error[E007]: no command is configured for agent `coder` (used by step `a`)
 
@@ -102,9 +102,9 @@ fn an_agent_without_a_command() {
 
 #[test]
 fn a_template_with_an_unknown_placeholder() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let session = scene.callboard(&["run", "wf.yaml", "--command-template", "agent {promt}"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let session = test_env.callboard(&["run", "wf.yaml", "--command-template", "agent {promt}"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --command-template 'agent {promt}'
     error: cannot use the command template `agent {promt}`
@@ -115,10 +115,10 @@ fn a_template_with_an_unknown_placeholder() {
 
 #[test]
 fn an_existing_name_is_refused() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "true"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "true"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper true
     error: a run named `trial` exists already

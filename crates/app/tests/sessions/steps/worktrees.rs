@@ -3,92 +3,92 @@
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use testkit::{Scene, Session};
+use testkit::{Session, TestEnv};
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 /// Two features that change the same line, and a step that reads the result. Neither feature is done before the other has
 /// begun. The one whose branch conflicts with the integration branch keeps both changes and leaves the commit to the engine.
 const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
 
 const PLAN: [&str; 2] = [
-    r#"read * do cp page.txt "$kit/read"; pwd >"$kit/directory"; hand_in COMPLETED "read it""#,
-    r#"* * do meet() { case $STEP_ID in a) echo >"$kit/xy"; read -r _ <"$kit/yx" ;; b) read -r _ <"$kit/xy"; echo >"$kit/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
+    r#"read * do cp page.txt "$shared/read"; pwd >"$shared/directory"; hand_in COMPLETED "read it""#,
+    r#"* * do meet() { case $STEP_ID in a) echo >"$shared/xy"; read -r _ <"$shared/yx" ;; b) read -r _ <"$shared/xy"; echo >"$shared/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
 ];
 
-fn features() -> Scene {
-    let scene = scene();
-    scene.write("page.txt", "empty\n");
-    scene.git(&["add", "page.txt"]);
-    scene.git(&["commit", "--quiet", "--message=page"]);
-    scene.workflow_of(&FEATURES);
-    scene.plan(&PLAN);
+fn features() -> TestEnv {
+    let test_env = test_env();
+    test_env.write("page.txt", "empty\n");
+    test_env.git(&["add", "page.txt"]);
+    test_env.git(&["commit", "--quiet", "--message=page"]);
+    test_env.workflow_of(&FEATURES);
+    test_env.plan(&PLAN);
     for name in ["xy", "yx"] {
-        scene.gate(name);
+        test_env.gate(name);
     }
-    scene
+    test_env
 }
 
-fn trees(scene: &Scene) -> PathBuf {
-    let all = scene.home().join(".local/share/callboard/worktrees");
+fn trees(test_env: &TestEnv) -> PathBuf {
+    let all = test_env.home().join(".local/share/callboard/worktrees");
     let mut found = std::fs::read_dir(all).unwrap();
     found.next().unwrap().unwrap().path().join("trial")
 }
 
 /// Returns the effects that the commits of a branch name.
-fn effects(scene: &Scene, branch: &str) -> Vec<String> {
+fn effects(test_env: &TestEnv, branch: &str) -> Vec<String> {
     let format = "--format=%(trailers:key=Callboard-Effect,valueonly,separator=%x2C)";
-    let log = scene.git(&["log", "--reverse", format, branch]);
+    let log = test_env.git(&["log", "--reverse", format, branch]);
     log.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 #[track_caller]
-fn expect_both_merged(scene: &Scene, session: &Session) {
+fn expect_both_merged(test_env: &TestEnv, session: &Session) {
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.git(&["show", "main:page.txt"]), "by a and b\n");
-    assert_eq!(std::fs::read_to_string(scene.kit().join("read")).unwrap(), "by a and b\n");
-    assert_eq!(std::fs::read_to_string(scene.repo().join("page.txt")).unwrap(), "by a and b\n");
+    assert_eq!(test_env.git(&["show", "main:page.txt"]), "by a and b\n");
+    assert_eq!(std::fs::read_to_string(test_env.shared_dir().join("read")).unwrap(), "by a and b\n");
+    assert_eq!(std::fs::read_to_string(test_env.repo().join("page.txt")).unwrap(), "by a and b\n");
     // The one that came second was merged in its second turn.
-    let effects = effects(scene, "main");
+    let effects = effects(test_env, "main");
     assert!(
         effects == ["trial/a.merge#1", "trial/b.merge#2"]
             || effects == ["trial/b.merge#1", "trial/a.merge#2"],
         "{effects:?}"
     );
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
-    let scene = features();
-    let session = scene.run(&["--jobs", "2"]).run();
-    expect_both_merged(&scene, &session);
-    let document = scene.document("trial");
-    let integration = trees(&scene).join("integration");
+    let test_env = features();
+    let session = test_env.run(&["--jobs", "2"]).run();
+    expect_both_merged(&test_env, &session);
+    let document = test_env.document("trial");
+    let integration = trees(&test_env).join("integration");
     assert_eq!(document["repo_dir"], integration.to_str().unwrap());
     assert_eq!(
-        std::fs::read_to_string(scene.kit().join("directory")).unwrap().trim_end(),
+        std::fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(),
         integration.to_str().unwrap()
     );
     for step in ["a", "a.merge", "b", "b.merge", "read", "fast-forward"] {
         assert_eq!(status(&document, step), "COMPLETED", "{step}");
     }
-    let second = if effects(&scene, "main")[0].starts_with("trial/a.") { "b" } else { "a" };
-    let prompt = std::fs::read_to_string(scene.attempt("trial", second, "2.1").join("prompt.md")).unwrap();
+    let second = if effects(&test_env, "main")[0].starts_with("trial/a.") { "b" } else { "a" };
+    let prompt = std::fs::read_to_string(test_env.attempt("trial", second, "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("conflict with `callboard/trial` in page.txt"), "{prompt}");
     assert!(prompt.contains("++<<<<<<< HEAD"), "{prompt}");
     let left: Vec<_> =
-        std::fs::read_dir(trees(&scene)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(trees(&test_env)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["state"], "the worktrees are removed");
-    assert_eq!(scene.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
+    assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
 }
 
 #[test]
 fn success_keeps_unpushed_commits() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, worktree: true"]);
-    scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
-    let session = scene.run(&["--no-merge"]).run();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, worktree: true"]);
+    test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    let session = test_env.run(&["--no-merge"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --no-merge
     run trial in [REPO]
@@ -103,23 +103,23 @@ fn success_keeps_unpushed_commits() {
     run `trial` succeeded: 3 of 3 steps done, [TIME]
     [exit 0]
     ");
-    assert!(!scene.repo().join("made.txt").exists());
-    assert!(!trees(&scene).join("step-a").exists(), "the worktree is removed, the branch is not");
-    scene.git(&["merge", "--quiet", "callboard/trial"]);
-    assert!(scene.repo().join("made.txt").exists());
+    assert!(!test_env.repo().join("made.txt").exists());
+    assert!(!trees(&test_env).join("step-a").exists(), "the worktree is removed, the branch is not");
+    test_env.git(&["merge", "--quiet", "callboard/trial"]);
+    assert!(test_env.repo().join("made.txt").exists());
 }
 
 #[test]
 fn local_changes_that_forbid_the_fast_forward_are_named() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, worktree: true"]);
-    scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
-    scene.write("made.txt", "mine\n");
-    let session = scene.run(&[]).run();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, worktree: true"]);
+    test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    test_env.write("made.txt", "mine\n");
+    let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let why =
         "not merged: The following untracked working tree files would be overwritten by merge: made.txt";
-    let shown = scene.callboard(&["show", "trial"]).run();
+    let shown = test_env.callboard(&["show", "trial"]).run();
     for output in [session, shown] {
         assert!(output.stdout.contains(why), "{}", output.transcript());
     }
@@ -127,61 +127,61 @@ fn local_changes_that_forbid_the_fast_forward_are_named() {
 
 #[test]
 fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, worktree: true"]);
-    let kit = scene.kit();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, worktree: true"]);
+    let shared = test_env.shared_dir();
     let setup = format!(
-        "[ -e {kit}/again ] || {{ echo $$ >{kit}/new; mv {kit}/new {kit}/begun; exec cat {kit}/never; }}",
-        kit = kit.display()
+        "[ -e {shared}/again ] || {{ echo $$ >{shared}/new; mv {shared}/new {shared}/begun; exec cat {shared}/never; }}",
+        shared = shared.display()
     );
-    scene.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
-    let engine = scene.run(&[]).start();
-    let begun = scene.wait_for_text("begun").trim().parse().unwrap();
+    test_env.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
+    let engine = test_env.run(&[]).start();
+    let begun = test_env.wait_for_text("begun").trim().parse().unwrap();
     let setup = testkit::ProcessHandle::of(begun).expect("it hangs");
-    let stopped = scene.callboard(&["stop", "trial"]).run();
+    let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     engine.wait();
     setup.wait();
-    assert!(scene.agent_log().started().is_empty());
-    std::fs::write(kit.join("again"), "").unwrap();
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert!(test_env.agent_log().started().is_empty());
+    std::fs::write(shared.join("again"), "").unwrap();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.2"]);
+    assert_eq!(test_env.agent_log().started(), ["a#1.2"]);
 }
 
 #[test]
 fn a_rehearsal_merges_on_its_own_branches_only() {
-    let scene = features();
+    let test_env = features();
     // The rehearsed agents change nothing, so the setup command does.
-    scene.write(
+    test_env.write(
         "callboard.toml",
         "[worktree]\nsetup = ['sh', '-c', 'case $PWD in */step-a) echo made >made.txt; esac']\n",
     );
-    let before = scene.git(&["rev-parse", "main"]);
-    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
+    let before = test_env.git(&["rev-parse", "main"]);
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.git(&["rev-parse", "main"]), before);
-    assert_eq!(scene.git(&["show", "callboard/trial:made.txt"]), "made\n");
-    let logs = &scene.document("trial")["steps"]["fast-forward"]["logs"];
+    assert_eq!(test_env.git(&["rev-parse", "main"]), before);
+    assert_eq!(test_env.git(&["show", "callboard/trial:made.txt"]), "made\n");
+    let logs = &test_env.document("trial")["steps"]["fast-forward"]["logs"];
     assert!(logs[0].as_str().unwrap().contains("rehearsal"), "{logs}");
 }
 
 #[test]
 fn the_doctor_names_the_worktrees_of_a_failed_run() {
-    let scene = scene();
-    scene.workflow_of(&["id: a, worktree: true, max_attempts: 1"]);
-    scene.plan(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
-    assert_eq!(scene.run(&[]).run().code, 1);
-    let left = trees(&scene).join("step-a");
+    let test_env = test_env();
+    test_env.workflow_of(&["id: a, worktree: true, max_attempts: 1"]);
+    test_env.plan(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    let left = trees(&test_env).join("step-a");
     assert!(left.join("made.txt").exists(), "its work is kept");
-    let doctor = scene.callboard(&["doctor"]).run();
+    let doctor = test_env.callboard(&["doctor"]).run();
     let text = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(text.contains("2 worktrees remain of runs that have ended"), "{text}");
     assert!(text.contains(&format!("{} of run `trial`", left.display())), "{text}");
-    scene.plan(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
-    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 0);
-    assert_eq!(scene.git(&["show", "main:made.txt"]), "whole\n");
-    let doctor = scene.callboard(&["doctor"]).run();
+    test_env.plan(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
+    assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0);
+    assert_eq!(test_env.git(&["show", "main:made.txt"]), "whole\n");
+    let doctor = test_env.callboard(&["doctor"]).run();
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("remain"), "{}", doctor.transcript());
 }
 
@@ -194,18 +194,18 @@ fn checks_of_merge(entry: &serde_json::Value) -> Option<String> {
 /// Puts a `git` in front of the real one that kills the engine which calls it. `kills` says when: shell that sets `how` to
 /// `before`, `during` or `after` for the call with the number `$n` and the arguments `$*`, after `$killed` engines
 /// were killed.
-fn deadly_git(scene: &Scene, kills: &str) -> String {
+fn deadly_git(test_env: &TestEnv, kills: &str) -> String {
     let path = std::env::var("PATH").unwrap();
-    let kit = scene.kit();
+    let shared = test_env.shared_dir();
     let script = format!(
         r#"#!/bin/sh
-kit='{kit}' how=
+shared='{shared}' how=
 PATH='{path}'
 read -r parent </proc/$PPID/comm
 if [ "$parent" = callboard ]; then
-    echo "$*" >>"$kit/calls"
-    n=$(wc -l <"$kit/calls")
-    killed=$(cat "$kit/killed")
+    echo "$*" >>"$shared/calls"
+    n=$(wc -l <"$shared/calls")
+    killed=$(cat "$shared/killed")
     {kills}
 fi
 kill_engine() {{ kill -9 $PPID; }}
@@ -216,21 +216,21 @@ after) git "$@"; kill_engine; exit 1 ;;
 *) exec git "$@" ;;
 esac
 "#,
-        kit = kit.display()
+        shared = shared.display()
     );
-    std::fs::write(kit.join("killed"), "0").unwrap();
-    scene.write_program("../kit/deadly/git", &script);
-    format!("{}:{path}", kit.join("deadly").display())
+    std::fs::write(shared.join("killed"), "0").unwrap();
+    test_env.write_program("../shared/deadly/git", &script);
+    format!("{}:{path}", shared.join("deadly").display())
 }
 
 /// Runs the workflow and resumes it after each kill. Returns the last session and the number of kills.
-fn run_to_the_end(scene: &Scene, path: &str) -> (Session, usize) {
-    let mut session = scene.run(&["--jobs", "2"]).env("PATH", path).run();
+fn run_to_the_end(test_env: &TestEnv, path: &str) -> (Session, usize) {
+    let mut session = test_env.run(&["--jobs", "2"]).env("PATH", path).run();
     let mut kills = 0;
     while session.code == -1 {
         kills += 1;
-        std::fs::write(scene.kit().join("killed"), kills.to_string()).unwrap();
-        session = scene.callboard(&["resume", "trial", "--jobs", "2"]).env("PATH", path).run();
+        std::fs::write(test_env.shared_dir().join("killed"), kills.to_string()).unwrap();
+        session = test_env.callboard(&["resume", "trial", "--jobs", "2"]).env("PATH", path).run();
     }
     (session, kills)
 }
@@ -238,22 +238,22 @@ fn run_to_the_end(scene: &Scene, path: &str) -> (Session, usize) {
 #[test]
 fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
     for how in ["before", "during", "after"] {
-        let scene = scene();
-        scene.workflow_of(&["id: a, worktree: true"]);
-        scene.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
-        scene.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+        let test_env = test_env();
+        test_env.workflow_of(&["id: a, worktree: true"]);
+        test_env.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
+        test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
         let path = deadly_git(
-            &scene,
+            &test_env,
             &format!(
                 r#"case "$*" in *'/integration '*' merge --ff-only '*) [ "$killed" = 1 ] || how={how} ;; esac"#
             ),
         );
-        let (session, kills) = run_to_the_end(&scene, &path);
+        let (session, kills) = run_to_the_end(&test_env, &path);
         assert_eq!((session.code, kills), (0, 1), "{how}: {}", session.transcript());
-        assert_eq!(effects(&scene, "main"), ["trial/a.merge#1"], "{how}");
-        assert_eq!(scene.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
+        assert_eq!(effects(&test_env, "main"), ["trial/a.merge#1"], "{how}");
+        assert_eq!(test_env.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
         // A merge that is found was checked by the engine that was killed, which has not recorded it.
-        let reported = scene.callboard(&["log", "trial", "--json"]).run();
+        let reported = test_env.callboard(&["log", "trial", "--json"]).run();
         let reported: Vec<_> = reported.events().iter().map(checks_of_merge).collect();
         assert_eq!(reported.into_iter().flatten().collect::<Vec<_>>(), ["made"], "{how}");
     }
@@ -263,31 +263,31 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
 #[test]
 fn worktrees_that_a_killed_engine_has_left_are_removed_by_a_refused_resume() {
     for how in ["before", "after"] {
-        let scene = features();
+        let test_env = features();
         let path = deadly_git(
-            &scene,
+            &test_env,
             &format!(r#"case "$*" in *'worktree remove'*) [ "$killed" = 1 ] || how={how} ;; esac"#),
         );
-        let (session, kills) = run_to_the_end(&scene, &path);
+        let (session, kills) = run_to_the_end(&test_env, &path);
         assert_eq!((session.code, kills), (3, 1), "{how}: {}", session.transcript());
-        assert_eq!(scene.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "{how}");
-        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1, "{how}");
+        assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "{how}");
+        assert_eq!(test_env.git(&["worktree", "list"]).lines().count(), 1, "{how}");
     }
 }
 
 #[test]
 fn features_are_merged_although_the_engine_is_killed_ten_times() {
-    let scene = features();
+    let test_env = features();
     // Half of them early, while worktrees are made, the others while branches are merged.
     let path = deadly_git(
-        &scene,
+        &test_env,
         r#"if [ "$killed" -lt 5 ]; then each=4; else each=11; fi
     if [ "$n" -gt 4 ] && [ "$killed" -lt 10 ] && [ $((n % each)) = 0 ]; then
         case $((killed % 3)) in 0) how=before ;; 1) how=during ;; *) how=after ;; esac
     fi"#,
     );
     // The first four calls are before the run exists.
-    let (session, kills) = run_to_the_end(&scene, &path);
+    let (session, kills) = run_to_the_end(&test_env, &path);
     assert_eq!(kills, 10, "{}", session.transcript());
-    expect_both_merged(&scene, &session);
+    expect_both_merged(&test_env, &session);
 }

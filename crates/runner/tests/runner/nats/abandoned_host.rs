@@ -6,7 +6,7 @@ use protocol::steps::Verdict;
 use runner::{AbandonedHost, EngineConfig, EngineError, EngineExit};
 use serde_json::json;
 
-use super::harness::Scene;
+use super::harness::Fixture;
 
 /// Configures an engine to give up `host`.
 fn abandoning(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
@@ -18,26 +18,26 @@ fn abandoning(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
 
 #[tokio::test]
 async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
-    let scene = Scene::with_started_step().await;
-    let exit = scene.drive(abandoning(scene.host("b"), "a"), Request::Resume).await.unwrap();
+    let fixture = Fixture::with_started_step().await;
+    let exit = fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
-    let over = scene.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
+    let over = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
     assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
     let evidence = over.input.evidence().unwrap();
     assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
     let expected = "Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(expected));
     // The interruption cost no attempt: the only one was made on this host.
-    let again = scene.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
+    let again = fixture.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
     assert_eq!(again.by.host(), "b");
 }
 
 #[tokio::test]
 async fn a_late_report_of_its_attempt_is_ignored() {
-    let scene = Scene::with_started_step().await;
-    let first = scene.journal().await.state.run.live_attempts().next().unwrap().0;
-    scene.drive(abandoning(scene.host("b"), "a"), Request::Resume).await.unwrap();
-    let mut journal = scene.journal().await;
+    let fixture = Fixture::with_started_step().await;
+    let first = fixture.journal().await.state.run.live_attempts().next().unwrap().0;
+    fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
+    let mut journal = fixture.journal().await;
     let late = Fact::Ended { attempt: first, ending: Ending::Reported(json!(Verdict::Done)) };
     let absorbed = absorb(&mut journal.state.run, late);
     assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
@@ -45,22 +45,22 @@ async fn a_late_report_of_its_attempt_is_ignored() {
 
 #[tokio::test]
 async fn a_host_without_attempts_cannot_be_given_up() {
-    let scene = Scene::with_started_step().await;
+    let fixture = Fixture::with_started_step().await;
     for (host, is_here) in [("c", false), ("b", true)] {
-        let before = scene.journal().await.position;
-        let refused = scene.drive(abandoning(scene.host("b"), host), Request::Resume).await.unwrap_err();
+        let before = fixture.journal().await.position;
+        let refused = fixture.drive(abandoning(fixture.host("b"), host), Request::Resume).await.unwrap_err();
         let expected = format!("no attempt of it is on `{host}`; `first#1.1` is on `a`");
         assert_eq!(refused.to_string(), expected);
         assert!(matches!(refused, EngineError::NothingToAbandon { here, .. } if here == is_here));
-        assert_eq!(scene.journal().await.position, before, "nothing was written");
-        assert!(!scene.is_locked().await);
+        assert_eq!(fixture.journal().await.position, before, "nothing was written");
+        assert!(!fixture.is_locked().await);
     }
 }
 
 #[tokio::test]
 async fn a_stopping_run_is_stopped_when_its_last_host_is_given_up() {
-    let scene = Scene::with_started_step().await;
-    scene.drive(scene.host("b"), Request::Stop).await.unwrap();
-    let exit = scene.drive(abandoning(scene.host("b"), "a"), Request::Stop).await.unwrap();
+    let fixture = Fixture::with_started_step().await;
+    fixture.drive(fixture.host("b"), Request::Stop).await.unwrap();
+    let exit = fixture.drive(abandoning(fixture.host("b"), "a"), Request::Stop).await.unwrap();
     assert!(matches!(exit, EngineExit::Stopped(_)), "{exit:?}");
 }

@@ -4,12 +4,12 @@ use protocol::RunId;
 use protocol::run::Request;
 use runner::{Engine, EngineError, EngineExit, EngineRequest};
 use serde_json::Value;
-use store::Tenure;
+use store::LockPurpose;
 use tokio::sync::mpsc;
 
-use super::harness::Scene;
+use super::harness::Fixture;
 
-impl Scene {
+impl Fixture {
     /// Returns whether the server has a lease. This process knows of its own release, so only the server is asked.
     pub(crate) async fn is_locked(&self) -> bool {
         let client = async_nats::connect(self.server.address()).await.unwrap();
@@ -20,7 +20,7 @@ impl Scene {
     }
 
     async fn engine<'o>(&self, run: &RunId, observer: &'o mut ()) -> Result<Engine<'o>, EngineError> {
-        Engine::lock(&self.store, self.host("a"), run, Tenure::Engine, observer).await
+        Engine::lock(&self.store, self.host("a"), run, LockPurpose::Engine, observer).await
     }
 }
 
@@ -30,49 +30,49 @@ fn engine_request(request: Request) -> EngineRequest {
 
 #[tokio::test]
 async fn an_engine_that_exits_releases_the_lock() {
-    let scene = Scene::open(&["a"]).await;
+    let fixture = Fixture::open(&["a"]).await;
     let mut observer = ();
-    let engine = scene.engine(&scene.run, &mut observer).await.unwrap();
-    assert!(scene.is_locked().await);
+    let engine = fixture.engine(&fixture.run, &mut observer).await.unwrap();
+    assert!(fixture.is_locked().await);
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let exit = engine.drive(engine_request(Request::Stop), interrupts).await.unwrap();
     assert!(matches!(exit, EngineExit::Stopped(_)), "{exit:?}");
-    assert!(!scene.is_locked().await);
+    assert!(!fixture.is_locked().await);
 }
 
 #[tokio::test]
 async fn an_engine_that_is_refused_releases_the_lock() {
-    let scene = Scene::open(&["a"]).await;
+    let fixture = Fixture::open(&["a"]).await;
     let mut observer = ();
-    let engine = scene.engine(&scene.run, &mut observer).await.unwrap();
+    let engine = fixture.engine(&fixture.run, &mut observer).await.unwrap();
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let refused = engine.drive(engine_request(Request::Retry { step: None }), interrupts).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
-    assert!(!scene.is_locked().await);
+    assert!(!fixture.is_locked().await);
 }
 
 #[tokio::test]
 async fn a_one_shot_request_releases_the_lock_granted_or_not() {
-    let scene = Scene::open(&["a"]).await;
+    let fixture = Fixture::open(&["a"]).await;
     for request in [Request::Pause, Request::Retry { step: None }] {
         let mut observer = ();
-        let engine = scene.engine(&scene.run, &mut observer).await.unwrap();
+        let engine = fixture.engine(&fixture.run, &mut observer).await.unwrap();
         let handled = engine.handle(engine_request(request.clone())).await;
         assert_eq!(handled.is_ok(), request == Request::Pause, "{handled:?}");
-        assert!(!scene.is_locked().await);
+        assert!(!fixture.is_locked().await);
     }
     let mut observer = ();
-    scene.engine(&scene.run, &mut observer).await.unwrap().write_views().await.unwrap();
-    assert!(!scene.is_locked().await);
+    fixture.engine(&fixture.run, &mut observer).await.unwrap().write_views().await.unwrap();
+    assert!(!fixture.is_locked().await);
 }
 
 #[tokio::test]
 async fn an_engine_that_cannot_load_its_run_releases_the_lock() {
-    let scene = Scene::open(&["a"]).await;
+    let fixture = Fixture::open(&["a"]).await;
     let another = RunId::new("another").unwrap();
     let mut observer = ();
-    let error = scene.engine(&another, &mut observer).await.unwrap_err();
+    let error = fixture.engine(&another, &mut observer).await.unwrap_err();
     assert!(matches!(error, EngineError::NoSuchRun(_)), "{error:?}");
-    let scene = Scene { run: another, ..scene };
-    assert!(!scene.is_locked().await);
+    let fixture = Fixture { run: another, ..fixture };
+    assert!(!fixture.is_locked().await);
 }

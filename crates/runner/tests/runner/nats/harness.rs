@@ -9,7 +9,7 @@ use protocol::run::{Fact, Request, start_queued};
 use protocol::steps::{Definition, Steps};
 use protocol::{AttemptId, KINDS, KindOf, Revision, RunId};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal};
-use store::{AnyStore, NatsSettings, NatsStore, Tenure};
+use store::{AnyStore, LockPurpose, NatsSettings, NatsStore};
 use tempfile::TempDir;
 use testkit::harness;
 use tokio::sync::mpsc;
@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 use testkit::nats::{self, Server};
 
 /// A run that several hosts share.
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) server: Server,
     pub(crate) directory: TempDir,
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,
 }
 
-impl Scene {
+impl Fixture {
     /// Opens a run of independent steps.
     pub(crate) async fn open(steps: &[&str]) -> Self {
         let server = Server::start();
@@ -43,9 +43,9 @@ impl Scene {
 
     /// Opens a run of two steps. An engine on host `a` has started the first step and was killed.
     pub(crate) async fn with_started_step() -> Self {
-        let scene = Self::open(&["first", "second"]).await;
-        scene.start_next("a").await;
-        scene
+        let fixture = Self::open(&["first", "second"]).await;
+        fixture.start_next("a").await;
+        fixture
     }
 
     /// Commits the start of one more step in the name of an engine on `host` that was killed before it acted.
@@ -86,7 +86,7 @@ impl Scene {
     ) -> Result<EngineExit, EngineError> {
         let mut observer = ();
         let engine =
-            Engine::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut observer).await?;
+            Engine::lock(&self.store, engine_config, &self.run, LockPurpose::Engine, &mut observer).await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await
     }

@@ -3,7 +3,7 @@
 use protocol::run::{Request, RunStatus, StopCause};
 use runner::EngineExit;
 
-use super::harness::Scene;
+use super::harness::Fixture;
 
 const ON_A: (&str, &str) = ("first#1.1", "a");
 
@@ -13,20 +13,20 @@ fn as_strs(attempt_hosts: &[(String, String)]) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn an_attempt_is_on_the_host_of_the_engine_that_started_it() {
-    let scene = Scene::with_started_step().await;
-    scene.start_next("b").await;
-    assert_eq!(as_strs(&scene.attempt_hosts().await), [ON_A, ("second#1.1", "b")]);
+    let fixture = Fixture::with_started_step().await;
+    fixture.start_next("b").await;
+    assert_eq!(as_strs(&fixture.attempt_hosts().await), [ON_A, ("second#1.1", "b")]);
 }
 
 /// The one slot on `b` is free, because the attempt on `a` does not take it.
 #[tokio::test]
 async fn an_engine_runs_all_local_steps_and_then_exits() {
-    let scene = Scene::with_started_step().await;
-    assert_eq!(scene.drive(scene.host("b"), Request::Resume).await.unwrap(), EngineExit::Remote);
-    assert_eq!(as_strs(&scene.attempt_hosts().await), [ON_A], "it is unchanged");
-    assert!(scene.end_of(&"second#1.1".parse().unwrap()).await.is_some(), "it ran on `b`");
-    assert!(!scene.is_locked().await);
-    let journal = scene.journal().await;
+    let fixture = Fixture::with_started_step().await;
+    assert_eq!(fixture.drive(fixture.host("b"), Request::Resume).await.unwrap(), EngineExit::Remote);
+    assert_eq!(as_strs(&fixture.attempt_hosts().await), [ON_A], "it is unchanged");
+    assert!(fixture.end_of(&"second#1.1".parse().unwrap()).await.is_some(), "it ran on `b`");
+    assert!(!fixture.is_locked().await);
+    let journal = fixture.journal().await;
     let left: Vec<_> = journal.outbox.iter().map(|item| item.id.as_str()).collect();
     // The failure on `b` has ended the run.
     assert_eq!(left, ["start first#1.1", "end first#1.1"], "the actions for `a` stay in the outbox");
@@ -34,32 +34,32 @@ async fn an_engine_runs_all_local_steps_and_then_exits() {
 
 #[tokio::test]
 async fn an_engine_that_returns_adopts_the_attempts_of_its_host() {
-    let scene = Scene::with_started_step().await;
-    scene.drive(scene.host("b"), Request::Resume).await.unwrap();
+    let fixture = Fixture::with_started_step().await;
+    fixture.drive(fixture.host("b"), Request::Resume).await.unwrap();
     // The step on `b` has failed, so the run ends with the one on `a`.
-    let exit = scene.drive(scene.host("a"), Request::Resume).await.unwrap();
+    let exit = fixture.drive(fixture.host("a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
-    let over = scene.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
+    let over = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
     assert_eq!(over.by.host(), "a");
 }
 
 #[tokio::test]
 async fn a_run_is_stopping_as_long_as_an_attempt_is_on_another_host() {
-    let scene = Scene::with_started_step().await;
-    assert_eq!(scene.drive(scene.host("b"), Request::Stop).await.unwrap(), EngineExit::Remote);
-    assert_eq!(scene.journal().await.state.run.status, RunStatus::Stopping(StopCause::Requested));
-    assert_eq!(as_strs(&scene.attempt_hosts().await), [ON_A]);
+    let fixture = Fixture::with_started_step().await;
+    assert_eq!(fixture.drive(fixture.host("b"), Request::Stop).await.unwrap(), EngineExit::Remote);
+    assert_eq!(fixture.journal().await.state.run.status, RunStatus::Stopping(StopCause::Requested));
+    assert_eq!(as_strs(&fixture.attempt_hosts().await), [ON_A]);
     // Only the host of the attempt can stop it.
     assert_eq!(
-        scene.drive(scene.host("a"), Request::Stop).await.unwrap(),
+        fixture.drive(fixture.host("a"), Request::Stop).await.unwrap(),
         EngineExit::Stopped(StopCause::Requested)
     );
-    assert_eq!(as_strs(&scene.attempt_hosts().await), []);
+    assert_eq!(as_strs(&fixture.attempt_hosts().await), []);
 }
 
 #[tokio::test]
 async fn an_engine_does_not_wait_in_a_paused_run_with_remote_attempts_only() {
-    let scene = Scene::with_started_step().await;
-    assert_eq!(scene.drive(scene.host("b"), Request::Pause).await.unwrap(), EngineExit::Remote);
-    assert!(!scene.is_locked().await);
+    let fixture = Fixture::with_started_step().await;
+    assert_eq!(fixture.drive(fixture.host("b"), Request::Pause).await.unwrap(), EngineExit::Remote);
+    assert!(!fixture.is_locked().await);
 }

@@ -11,7 +11,7 @@ use testkit::harness::cycle::start_planning_on;
 use testkit::harness::person;
 use testkit::nats::{self, Proxy, Server};
 
-use super::Scene;
+use super::Fixture;
 use crate::cycle_document;
 
 fn draft(text: impl serde::Serialize) -> Patch {
@@ -20,8 +20,8 @@ fn draft(text: impl serde::Serialize) -> Patch {
 
 #[tokio::test]
 async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
-    let scene = Scene::new().await;
-    one_of_eight_wins(&scene.settings(), &scene.cycle).await;
+    let fixture = Fixture::new().await;
+    one_of_eight_wins(&fixture.settings(), &fixture.cycle).await;
 }
 
 /// A cluster reports most of the conflicts with another error code.
@@ -64,45 +64,45 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
 
 #[tokio::test]
 async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
-    let scene = Scene::new().await;
-    let wire = Proxy::to(&scene.server).await;
-    let mut cycle = on(&scene, wire.store(Duration::from_secs(60))).await;
+    let fixture = Fixture::new().await;
+    let wire = Proxy::to(&fixture.server).await;
+    let mut cycle = on(&fixture, wire.store(Duration::from_secs(60))).await;
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
-    let (entered, _) = scene.client.get().await;
-    wire.mute_writes();
+    let (stored, _) = fixture.client.get().await;
+    wire.lose_answers_after_write();
     let writing =
         tokio::spawn(async move { edit(&mut cycle, person(), None, expected, &draft("once")).await });
-    while scene.client.get().await.0 == entered {}
+    while fixture.client.get().await.0 == stored {}
     // The write has landed. The store finds out as soon as the server answers.
     wire.cut();
     assert_eq!(writing.await.unwrap().unwrap().sequence, expected + 1);
-    let (_, entry) = scene.client.get().await;
+    let (_, entry) = fixture.client.get().await;
     assert_eq!(
         (&entry["sequence"], entry["history"].as_array().unwrap().len()),
         (&json!(expected + 1), entries + 1)
     );
-    assert_eq!(cycle_document(&scene.load_again().await).history.len(), entries + 1);
+    assert_eq!(cycle_document(&fixture.load_again().await).history.len(), entries + 1);
 }
 
 #[tokio::test]
 async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
-    let scene = Scene::new().await;
-    let wire = Proxy::to(&scene.server).await;
-    let mut cycle = on(&scene, wire.store(Duration::from_millis(300))).await;
+    let fixture = Fixture::new().await;
+    let wire = Proxy::to(&fixture.server).await;
+    let mut cycle = on(&fixture, wire.store(Duration::from_millis(300))).await;
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
-    wire.mute_writes();
+    wire.lose_answers_after_write();
     let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
     assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
-    let mut cycle = scene.load_again().await;
+    let mut cycle = fixture.load_again().await;
     let again = edit(&mut cycle, person(), None, expected, &draft("once")).await.unwrap();
     assert_eq!((again.sequence, again.written), (expected + 1, false));
     assert_eq!(cycle_document(&cycle).history.len(), entries + 1);
 }
 
-async fn on(scene: &Scene, store: NatsStore) -> Journal {
-    load(store, &scene.cycle).await
+async fn on(fixture: &Fixture, store: NatsStore) -> Journal {
+    load(store, &fixture.cycle).await
 }
 
 async fn load(store: NatsStore, cycle: &Journal) -> Journal {

@@ -7,30 +7,31 @@ use protocol::peer::Peer;
 use protocol::run::Request;
 use runner::{Clock, Engine, EngineExit, EngineRequest};
 use serde_json::json;
-use store::{NatsStore, Tenure};
+use store::{LockPurpose, NatsStore};
 use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
 use testkit::nats;
 use tokio::sync::mpsc;
 
-use super::Scene;
+use super::Fixture;
 use super::client::Client;
 
 #[tokio::test]
 async fn a_waiting_engine_resolves_external_writes() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     // The cycle is paused and has no attempts, so the engine waits.
     let definition = new_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
-    let spec = spec(&definition, &run, scene.directory.path(), None);
-    runner::open(&scene.store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await.unwrap();
-    let client = Client::of(&scene.server, &run).await;
+    let spec = spec(&definition, &run, fixture.directory.path(), None);
+    runner::open(&fixture.store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await.unwrap();
+    let client = Client::of(&fixture.server, &run).await;
     // A connection of its own, as in another process.
-    let (store, key) = (nats::any(NatsStore::new(scene.settings())), run.to_string());
-    let engine_config = engine_config_at(scene.directory.path(), Path::new("/bin/false"));
+    let (store, key) = (nats::any(NatsStore::new(fixture.settings())), run.to_string());
+    let engine_config = engine_config_at(fixture.directory.path(), Path::new("/bin/false"));
     let driving = async move {
         let mut observer = ();
-        let engine = Engine::lock(&store, engine_config, &run, Tenure::Engine, &mut observer).await.unwrap();
+        let engine =
+            Engine::lock(&store, engine_config, &run, LockPurpose::Engine, &mut observer).await.unwrap();
         let engine_request = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
         engine.drive(engine_request, interrupts).await
     };

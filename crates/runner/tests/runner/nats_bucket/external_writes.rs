@@ -8,7 +8,7 @@ use runner::{Clock, LoadError, rebuild_document};
 use serde_json::{Value, json};
 use store::NatsStore;
 
-use super::Scene;
+use super::Fixture;
 use super::client::{BUCKET, Client};
 use crate::cycle_document;
 
@@ -33,13 +33,13 @@ fn written(entry: &Value, draft: &str) -> Value {
 #[tokio::test]
 async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
     for write in [drafted, written] {
-        let mut scene = Scene::new().await;
-        let before = cycle_document(&scene.cycle);
-        let (sequence, entry) = scene.client.get().await;
+        let mut fixture = Fixture::new().await;
+        let before = cycle_document(&fixture.cycle);
+        let (sequence, entry) = fixture.client.get().await;
         assert_eq!(entry["phases"]["plan"]["status"], "in_progress");
-        let theirs = scene.client.update(&write(&entry, "theirs"), sequence).await;
-        scene.cycle.reload().await.unwrap();
-        let document = cycle_document(&scene.cycle);
+        let theirs = fixture.client.update(&write(&entry, "theirs"), sequence).await;
+        fixture.cycle.reload().await.unwrap();
+        let document = cycle_document(&fixture.cycle);
         assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
         assert_eq!(
             (document.sequence, document.history.len()),
@@ -48,29 +48,29 @@ async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
         let own = document.history.last().unwrap();
         assert_eq!(own.event, Event::Progress);
         assert_eq!(own.unknown["by"], format!("another client of the bucket `{BUCKET}`"));
-        let absorbing = scene.cycle.entry(scene.cycle.position.revision).await.unwrap().unwrap();
+        let absorbing = fixture.cycle.entry(fixture.cycle.position.revision).await.unwrap().unwrap();
         assert_eq!(absorbing.by, Author::Client { bucket: BUCKET.to_owned(), sequence: theirs });
         assert!(matches!(absorbing.input, Input::Edited { from: None, .. }));
         // The bucket has the engine's document again.
-        let (_, entry) = scene.client.get().await;
+        let (_, entry) = fixture.client.get().await;
         assert_eq!(
             (&entry["sequence"], &entry["phases"]["plan"]["output"]["draft"]),
             (&json!(before.sequence + 1), &json!("theirs"))
         );
-        assert_eq!(scene.load_again().await.external_write, None);
-        assert_eq!(scene.load_again().await.document(), scene.cycle.document());
+        assert_eq!(fixture.load_again().await.external_write, None);
+        assert_eq!(fixture.load_again().await.document(), fixture.cycle.document());
     }
 }
 
 #[tokio::test]
 async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
-    let mut scene = Scene::new().await;
-    let (sequence, mut entry) = scene.client.get().await;
+    let mut fixture = Fixture::new().await;
+    let (sequence, mut entry) = fixture.client.get().await;
     let slow = json!({ "kind": "note", "message": "slow", "timestamp": entry["metadata"]["updated_at"] });
     entry["phases"]["plan"]["errors"] = json!([slow]);
-    scene.client.update(&entry, sequence).await;
-    scene.cycle.reload().await.unwrap();
-    let document = cycle_document(&scene.cycle);
+    fixture.client.update(&entry, sequence).await;
+    fixture.cycle.reload().await.unwrap();
+    let document = cycle_document(&fixture.cycle);
     assert_eq!(json!(document.phases.plan.errors), json!([slow]));
     assert_eq!(document.history.last().unwrap().event, Event::Progress);
     let corrupt = |now: &Value| {
@@ -78,27 +78,27 @@ async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
         entry["phases"]["plan"]["errors"] = json!([]);
         Some(entry.to_string().into_bytes())
     };
-    is_restored(&mut scene, "a removed error", corrupt).await;
+    is_restored(&mut fixture, "a removed error", corrupt).await;
 }
 
 #[tokio::test]
 async fn a_put_of_the_same_document_changes_nothing() {
-    let mut scene = Scene::new().await;
-    let (before, position) = (scene.cycle.document(), scene.cycle.position);
-    let (_, entry) = scene.client.get().await;
-    scene.client.put(serde_json::to_vec_pretty(&entry).unwrap()).await;
-    scene.cycle.reload().await.unwrap();
-    assert_eq!((scene.cycle.document(), scene.cycle.position), (before, position));
+    let mut fixture = Fixture::new().await;
+    let (before, position) = (fixture.cycle.document(), fixture.cycle.position);
+    let (_, entry) = fixture.client.get().await;
+    fixture.client.put(serde_json::to_vec_pretty(&entry).unwrap()).await;
+    fixture.cycle.reload().await.unwrap();
+    assert_eq!((fixture.cycle.document(), fixture.cycle.position), (before, position));
 }
 
 /// Every write that is not a valid one is quarantined, and the document that was committed last is restored.
 #[tokio::test]
 async fn an_invalid_write_is_quarantined_and_the_document_restored() {
-    let mut scene = Scene::new().await;
-    let (_, old) = scene.client.get().await;
+    let mut fixture = Fixture::new().await;
+    let (_, old) = fixture.client.get().await;
     let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    let expected = cycle_document(&scene.cycle).sequence;
-    runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
+    let expected = cycle_document(&fixture.cycle).sequence;
+    runner::edit(&mut fixture.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
     type Corrupt = fn(&Value) -> Option<Vec<u8>>;
     let cases: [(&str, Corrupt); 7] = [
         ("no JSON object", |_| Some(b"rubbish \xff".to_vec())),
@@ -129,36 +129,36 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
         ("deleted", |_| None),
     ];
     for (case, corrupt) in cases {
-        is_restored(&mut scene, case, corrupt).await;
+        is_restored(&mut fixture, case, corrupt).await;
     }
     // A put of an old document, changed or not.
     for stale in [old.clone(), drafted(&old, "late")] {
-        is_restored(&mut scene, "stale", |_| Some(stale.to_string().into_bytes())).await;
+        is_restored(&mut fixture, "stale", |_| Some(stale.to_string().into_bytes())).await;
     }
-    runner::verify(&scene.store, &Clock::system(), KINDS, &scene.cycle.run).await.unwrap();
+    runner::verify(&fixture.store, &Clock::system(), KINDS, &fixture.cycle.run).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_implausible_sequence_number_is_ignored() {
-    let mut scene = Scene::new().await;
+    let mut fixture = Fixture::new().await;
     for claimed in [u64::MAX, u64::MAX - 1, 1 << 40] {
-        let before = cycle_document(&scene.cycle).sequence;
-        scene.client.put(json!({ "sequence": claimed }).to_string()).await;
-        scene.cycle.reload().await.unwrap();
-        assert_eq!(cycle_document(&scene.cycle).sequence, before + 1);
+        let before = cycle_document(&fixture.cycle).sequence;
+        fixture.client.put(json!({ "sequence": claimed }).to_string()).await;
+        fixture.cycle.reload().await.unwrap();
+        assert_eq!(cycle_document(&fixture.cycle).sequence, before + 1);
     }
 }
 
-async fn is_restored(scene: &mut Scene, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
-    let before = cycle_document(&scene.cycle);
-    let (_, entry) = scene.client.get().await;
+async fn is_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
+    let before = cycle_document(&fixture.cycle);
+    let (_, entry) = fixture.client.get().await;
     let bytes = corrupt(&entry);
     let sequence = match &bytes {
-        Some(bytes) => scene.client.put(bytes.clone()).await,
-        None => scene.client.delete().await,
+        Some(bytes) => fixture.client.put(bytes.clone()).await,
+        None => fixture.client.delete().await,
     };
-    scene.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
-    let document = cycle_document(&scene.cycle);
+    fixture.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
+    let document = cycle_document(&fixture.cycle);
     assert_eq!(document.phases, before.phases, "{case}");
     let own = document.history.last().unwrap();
     assert_eq!((&own.event, own.sequence), (&Event::Recovered, document.sequence), "{case}");
@@ -167,94 +167,94 @@ async fn is_restored(scene: &mut Scene, case: &str, corrupt: impl Fn(&Value) -> 
         let claimed =
             serde_json::from_slice::<Value>(&bytes).ok().and_then(|entry| entry["sequence"].as_u64());
         assert!(claimed.is_none_or(|claimed| document.sequence > claimed), "{case}");
-        let kept = scene.client.bytes(&format!("recovery.{}.{sequence}", scene.cycle.run)).await.1;
+        let kept = fixture.client.bytes(&format!("recovery.{}.{sequence}", fixture.cycle.run)).await.1;
         assert_eq!(kept, bytes, "{case}");
     }
-    let (_, entry) = scene.client.get().await;
+    let (_, entry) = fixture.client.get().await;
     assert_eq!(entry["sequence"], document.sequence, "{case}");
     assert_eq!(entry["phases"], json!(document.phases), "{case}");
 }
 
 #[tokio::test]
 async fn an_edit_resolves_an_external_write_first() {
-    let mut scene = Scene::new().await;
-    let (sequence, entry) = scene.client.get().await;
-    scene.client.update(&drafted(&entry, "theirs"), sequence).await;
+    let mut fixture = Fixture::new().await;
+    let (sequence, entry) = fixture.client.get().await;
+    fixture.client.update(&drafted(&entry, "theirs"), sequence).await;
     // The edit was based on the document before that write. It changes another field, so both are applied.
-    let expected = cycle_document(&scene.cycle).sequence;
+    let expected = cycle_document(&fixture.cycle).sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
     let edited =
-        runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
+        runner::edit(&mut fixture.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
     assert_eq!(edited.sequence, expected + 2);
-    let (_, entry) = scene.client.get().await;
+    let (_, entry) = fixture.client.get().await;
     assert_eq!(
         (&entry["note"], &entry["phases"]["plan"]["output"]["draft"]),
         (&json!("ours"), &json!("theirs"))
     );
     // An edit of the same field is a conflict.
-    let (sequence, entry) = scene.client.get().await;
-    scene.client.update(&drafted(&entry, "again"), sequence).await;
+    let (sequence, entry) = fixture.client.get().await;
+    fixture.client.update(&drafted(&entry, "again"), sequence).await;
     let ours = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     let error =
-        runner::edit(&mut scene.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
+        runner::edit(&mut fixture.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
     let Err(runner::EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
     assert_eq!((conflict.expected, conflict.found), (edited.sequence, edited.sequence + 1));
 }
 
 #[tokio::test]
 async fn a_request_does_not_overwrite_an_external_write() {
-    let scene = Scene::new().await;
-    let (sequence, entry) = scene.client.get().await;
-    scene.client.update(&drafted(&entry, "theirs"), sequence).await;
-    let mut cycle = scene.load_again().await;
+    let fixture = Fixture::new().await;
+    let (sequence, entry) = fixture.client.get().await;
+    fixture.client.update(&drafted(&entry, "theirs"), sequence).await;
+    let mut cycle = fixture.load_again().await;
     assert!(cycle.external_write.is_some(), "it has been read");
     runner::request(&mut cycle, testkit::harness::person(), protocol::run::Request::Pause, None)
         .await
         .unwrap();
-    let (_, entry) = scene.client.get().await;
+    let (_, entry) = fixture.client.get().await;
     assert_eq!(entry["phases"]["plan"]["output"]["draft"], "theirs");
-    assert_eq!(scene.load_again().await.document(), cycle.document());
+    assert_eq!(fixture.load_again().await.document(), cycle.document());
 }
 
 #[tokio::test]
 async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
-    let scene = Scene::new().await;
-    let before = cycle_document(&scene.cycle);
-    let (last, _) = scene.client.get().await;
-    scene.client.delete_bucket().await;
-    assert!(scene.store.load(&scene.cycle.run).await.is_err(), "the store reports it as missing");
-    let nats = NatsStore::new(scene.settings());
+    let fixture = Fixture::new().await;
+    let before = cycle_document(&fixture.cycle);
+    let (last, _) = fixture.client.get().await;
+    fixture.client.delete_bucket().await;
+    assert!(fixture.store.load(&fixture.cycle.run).await.is_err(), "the store reports it as missing");
+    let nats = NatsStore::new(fixture.settings());
     let store = testkit::nats::any(nats.clone());
     assert_eq!(nats.rebuild_buckets().await.unwrap(), [BUCKET]);
-    let rebuilt = rebuild_document(&store, &Clock::system(), KINDS, &scene.cycle.run).await;
+    let rebuilt = rebuild_document(&store, &Clock::system(), KINDS, &fixture.cycle.run).await;
     assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0);
-    let (sequence, entry) = scene.client.get().await;
+    let (sequence, entry) = fixture.client.get().await;
     assert!(sequence > last, "its sequence numbers continue");
     assert_eq!(entry["phases"], json!(before.phases));
     assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
-    assert_eq!(scene.load_again().await.external_write, None);
+    assert_eq!(fixture.load_again().await.external_write, None);
     // The second call has nothing to do.
     assert_eq!(nats.rebuild_buckets().await.unwrap(), Vec::<String>::new());
-    let again = rebuild_document(&store, &Clock::system(), KINDS, &scene.cycle.run).await.unwrap();
+    let again = rebuild_document(&store, &Clock::system(), KINDS, &fixture.cycle.run).await.unwrap();
     assert_eq!(again, Some(None));
 }
 
 #[tokio::test]
 async fn an_endless_stream_of_external_writes_is_an_error() {
-    let mut scene = Scene::new().await;
-    let client = Client::of(&scene.server, &scene.cycle.run).await;
+    let mut fixture = Fixture::new().await;
+    let client = Client::of(&fixture.server, &fixture.cycle.run).await;
     let hammering = tokio::spawn(async move {
         loop {
             client.put("rubbish").await;
         }
     });
     let error = loop {
-        if let Err(error) = scene.cycle.reload().await {
+        if let Err(error) = fixture.cycle.reload().await {
             break error;
         }
     };
     assert!(matches!(error, LoadError::Contended { .. }), "{error:?}");
     hammering.abort();
-    scene.cycle.reload().await.unwrap();
-    assert_eq!(scene.load_again().await.external_write, None);
+    fixture.cycle.reload().await.unwrap();
+    assert_eq!(fixture.load_again().await.external_write, None);
 }

@@ -16,7 +16,7 @@ use testkit::nats::{self, Server};
 use client::Client;
 
 /// A cycle in its first phase on a server of its own, and another client.
-struct Scene {
+struct Fixture {
     server: Server,
     store: AnyStore,
     cycle: Journal,
@@ -24,7 +24,7 @@ struct Scene {
     directory: TempDir,
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
         let store = nats::any(NatsStore::new(server.settings()));

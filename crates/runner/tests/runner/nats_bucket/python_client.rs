@@ -8,7 +8,7 @@ use protocol::peer::Event;
 use serde_json::{Value, json};
 use testkit::harness::person;
 
-use super::Scene;
+use super::Fixture;
 use super::client::BUCKET;
 use crate::cycle_document;
 
@@ -26,11 +26,11 @@ fn modules() -> PathBuf {
 }
 
 /// Runs the client and returns its answer.
-fn ask(scene: &Scene, arguments: &[&str]) -> Value {
+fn ask(fixture: &Fixture, arguments: &[&str]) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runner/nats_bucket/python_client.py");
     let mut client = Command::new("python3");
-    client.arg(program).arg(format!("nats://{}", scene.server.address()));
-    client.args([BUCKET, scene.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", modules());
+    client.arg(program).arg(format!("nats://{}", fixture.server.address()));
+    client.args([BUCKET, fixture.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", modules());
     let answer = client.output().unwrap();
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     serde_json::from_slice(&answer.stdout).unwrap()
@@ -38,19 +38,19 @@ fn ask(scene: &Scene, arguments: &[&str]) -> Value {
 
 #[tokio::test]
 async fn a_python_client_reads_updates_and_gets_a_conflict() {
-    let mut scene = Scene::new().await;
-    let expected = cycle_document(&scene.cycle).sequence;
+    let mut fixture = Fixture::new().await;
+    let expected = cycle_document(&fixture.cycle).sequence;
 
-    let found = ask(&scene, &["read"]);
+    let found = ask(&fixture, &["read"]);
     assert_eq!(found["document"]["phases"]["plan"]["status"], "in_progress");
     assert_eq!(found["document"]["sequence"], expected);
     assert_eq!(found["document"]["history"].as_array().unwrap().len() as u64, expected);
 
     let revision = found["revision"].to_string();
-    let updated = ask(&scene, &["update", &revision, "theirs"]);
+    let updated = ask(&fixture, &["update", &revision, "theirs"]);
     assert_eq!(updated["sequence"], expected + 1);
-    scene.cycle.reload().await.unwrap();
-    let document = cycle_document(&scene.cycle);
+    fixture.cycle.reload().await.unwrap();
+    let document = cycle_document(&fixture.cycle);
     assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
     assert_eq!(document.sequence, expected + 1);
     let own = document.history.last().unwrap();
@@ -58,18 +58,18 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
 
     // After an edit, an update on the old revision is refused.
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    runner::edit(&mut scene.cycle, person(), None, expected + 1, &patch).await.unwrap();
-    let late = ask(&scene, &["update", &updated["revision"].to_string(), "late"]);
+    runner::edit(&mut fixture.cycle, person(), None, expected + 1, &patch).await.unwrap();
+    let late = ask(&fixture, &["update", &updated["revision"].to_string(), "late"]);
     assert!(late["conflict"].as_str().unwrap().contains("wrong last sequence"), "{late}");
-    assert_eq!(scene.load_again().await.external_write, None, "nothing of it has landed");
-    let again = ask(&scene, &["read"]);
+    assert_eq!(fixture.load_again().await.external_write, None, "nothing of it has landed");
+    let again = ask(&fixture, &["read"]);
     assert_eq!(again["document"]["phases"]["plan"]["output"]["draft"], "ours");
-    ask(&scene, &["update", &again["revision"].to_string(), "in time"]);
-    scene.cycle.reload().await.unwrap();
-    assert_eq!(cycle_document(&scene.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
+    ask(&fixture, &["update", &again["revision"].to_string(), "in time"]);
+    fixture.cycle.reload().await.unwrap();
+    assert_eq!(cycle_document(&fixture.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
 
     // The history contains every write, including the client's own.
-    let history = ask(&scene, &["history"]);
+    let history = ask(&fixture, &["history"]);
     let seen: Vec<u64> = history
         .as_array()
         .unwrap()

@@ -15,7 +15,7 @@ fn set(pointer: &str, value: Value) -> Patch {
     Patch::Set(vec![(pointer.to_owned(), value)])
 }
 
-async fn scene() -> (TempStore, AnyStore, Journal) {
+async fn test_env() -> (TempStore, AnyStore, Journal) {
     let temp_store = TempStore::new();
     let cycle = start_planning(&temp_store).await;
     let store = temp_store.store().await;
@@ -33,7 +33,7 @@ async fn write(cycle: &mut Journal, expected: u64, patch: &Patch) -> Result<Edit
 
 #[tokio::test]
 async fn an_edit_is_one_commit_and_without_a_change_none() {
-    let (_temp_store, store, mut cycle) = scene().await;
+    let (_temp_store, store, mut cycle) = test_env().await;
     let (sequence, revision) = (cycle_document(&cycle).sequence, cycle.position.revision);
     let patch = set("/phases/plan/output/draft", json!(1));
     let edited = write(&mut cycle, sequence, &patch).await.unwrap();
@@ -47,7 +47,7 @@ async fn an_edit_is_one_commit_and_without_a_change_none() {
 
 #[tokio::test]
 async fn an_edit_is_retried_if_the_others_changed_other_fields() {
-    let (_temp_store, store, mut cycle) = scene().await;
+    let (_temp_store, store, mut cycle) = test_env().await;
     let mut stale = load_again(&store, &cycle).await;
     let sequence = cycle_document(&cycle).sequence;
     write(&mut cycle, sequence, &set("/note", json!("theirs"))).await.unwrap();
@@ -58,7 +58,7 @@ async fn an_edit_is_retried_if_the_others_changed_other_fields() {
 
 #[tokio::test]
 async fn a_conflict_names_both_sequences_both_revisions_and_the_last_change() {
-    let (_temp_store, store, mut cycle) = scene().await;
+    let (_temp_store, store, mut cycle) = test_env().await;
     let mut stale = load_again(&store, &cycle).await;
     let (sequence, revision) = (cycle_document(&cycle).sequence, cycle.position.revision);
     write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_conflict_names_both_sequences_both_revisions_and_the_last_change() {
 
 #[tokio::test]
 async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
-    let (_temp_store, store, mut cycle) = scene().await;
+    let (_temp_store, store, mut cycle) = test_env().await;
     let first = cycle_document(&cycle).sequence;
     for number in 0..20 {
         let sequence = cycle_document(&cycle).sequence;
@@ -114,7 +114,7 @@ async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
 
 #[tokio::test]
 async fn only_the_live_attempt_of_a_step_may_edit() {
-    let (_temp_store, store, mut cycle) = scene().await;
+    let (_temp_store, store, mut cycle) = test_env().await;
     let patch = set("/phases/plan/output/draft", json!(1));
     let sequence = cycle_document(&cycle).sequence;
     let from = |id: &str| Some(id.parse().unwrap());
@@ -142,7 +142,7 @@ async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
 
 #[tokio::test]
 async fn concurrent_edits_of_different_fields_succeed_or_report_a_conflict() {
-    let (_temp_store, store, cycle) = scene().await;
+    let (_temp_store, store, cycle) = test_env().await;
     let sequence = cycle_document(&cycle).sequence;
     let mut owns = Vec::new();
     for _ in 0..8 {

@@ -3,7 +3,7 @@
 use protocol::KINDS;
 use protocol::run::start_queued;
 use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
-use store::{AnyStore, Tenure};
+use store::{AnyStore, LockPurpose};
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ async fn a_renamed_machine_adopts_its_attempts() {
     let (store, run) = open_run(&temp_store).await.unwrap();
     start_step(&store, &run).await;
     let mut observer = ();
-    let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
+    let engine = Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // No command is configured; the error shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();

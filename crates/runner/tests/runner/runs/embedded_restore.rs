@@ -10,7 +10,7 @@ use runner::{
 };
 use rusqlite::Connection;
 use serde_json::Value;
-use store::{AnyStore, Location, SqliteStore, Tenure};
+use store::{AnyStore, Location, LockPurpose, SqliteStore};
 use testkit::harness::{new_cycle, run_of, spec};
 
 use super::harness::{engine_config, person};
@@ -37,7 +37,7 @@ impl Stopped {
         let mut observer = ();
         let engine_config = engine_config(&stopped.store);
         let engine =
-            Engine::lock(&stopped.store, engine_config, &stopped.run, Tenure::OneShot, &mut observer);
+            Engine::lock(&stopped.store, engine_config, &stopped.run, LockPurpose::OneShot, &mut observer);
         engine.await?.handle(engine_request).await?;
         Ok(stopped)
     }
@@ -55,7 +55,9 @@ impl Stopped {
 
     async fn lock(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
         let mut observer = ();
-        Engine::lock(&self.store, engine_config, &self.run, Tenure::OneShot, &mut observer).await.map(drop)
+        Engine::lock(&self.store, engine_config, &self.run, LockPurpose::OneShot, &mut observer)
+            .await
+            .map(drop)
     }
 
     fn kept(&self) -> anyhow::Result<Value> {

@@ -5,7 +5,7 @@ use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Exit, Request, StopCause};
 use protocol::{AttemptId, Revision, StepKind};
 use runner::{Clock, Engine, EngineError, EngineExit, EngineRequest, Journal};
-use store::Tenure;
+use store::LockPurpose;
 use supervisor::AttemptDir;
 use testkit::TempStore;
 use testkit::harness::cycle::{commit_changes, start_planning};
@@ -19,7 +19,7 @@ async fn the_start_of_an_attempt_is_committed_with_its_action() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut observer = ();
-    let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await;
+    let engine = Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
     assert!(matches!(error, EngineError::NoAdapter { .. }), "{error:?}");
@@ -41,7 +41,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     dir.create().unwrap();
     supervisor::partial::submit_partial(&dir, br#"{"draft": 1}"#).unwrap();
     let mut observer = ();
-    let engine = Engine::lock(&store, config, &cycle.run, Tenure::Engine, &mut observer).await.unwrap();
+    let engine = Engine::lock(&store, config, &cycle.run, LockPurpose::Engine, &mut observer).await.unwrap();
     // The attempt ends after the engine has loaded the run, so the engine watches it and takes its partial report.
     let exit = Exit::Interrupted { interruptions: 1 };
     commit_changes(&mut cycle, store.as_ref(), vec![Change::Ended { attempt, exit, kind: StepKind::Agent }])

@@ -3,7 +3,7 @@
 use protocol::KINDS;
 use protocol::run::{Request, RunStatus, StopCause};
 use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
-use store::Tenure;
+use store::LockPurpose;
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
@@ -15,7 +15,8 @@ async fn overtaken_by(request: Request) -> anyhow::Result<(Option<EngineExit>, R
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await?;
     let mut observer = ();
-    let engine = Engine::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut observer).await?;
+    let engine =
+        Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await?;
     let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, person(), request, None).await?;

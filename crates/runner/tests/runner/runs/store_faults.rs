@@ -6,7 +6,7 @@ use protocol::edit::Patch;
 use protocol::run::{Request, RunStatus};
 use protocol::{KINDS, Outcome, Revision};
 use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notice, Observer, RequestError};
-use store::{CommitError, Store, Tenure, Unavailable};
+use store::{CommitError, LockPurpose, Store, Unavailable};
 use testkit::TempStore;
 use testkit::harness::cycle::start_planning;
 use testkit::harness::{Answer, FaultyStore};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::harness::{failing_engine_config, open_run_with, person};
 use crate::cycle_document;
 
-async fn scene() -> (TempStore, Arc<FaultyStore>, Journal) {
+async fn test_env() -> (TempStore, Arc<FaultyStore>, Journal) {
     let temp_store = TempStore::new();
     let (store, run) = open_run_with(&temp_store, &["a", "b"]).await.unwrap();
     let store = FaultyStore::new(store);
@@ -29,7 +29,7 @@ async fn pause(journal: &mut Journal) -> Result<(), RequestError> {
 
 #[tokio::test]
 async fn a_lost_write_is_retried() {
-    let (_temp_store, store, mut journal) = scene().await;
+    let (_temp_store, store, mut journal) = test_env().await;
     store.answers(Answer::Nothing, 1);
     pause(&mut journal).await.unwrap();
     journal.reload().await.unwrap();
@@ -39,7 +39,7 @@ async fn a_lost_write_is_retried() {
 /// Every refusal has an entry of its own, so a commit that is repeated shows.
 #[tokio::test]
 async fn a_commit_without_an_answer_is_not_repeated() {
-    let (_temp_store, store, mut journal) = scene().await;
+    let (_temp_store, store, mut journal) = test_env().await;
     store.answers(Answer::NothingAfterCommit, 1);
     runner::record_refusal(&mut journal, person(), Request::Pause, "a#1.1".to_owned()).await.unwrap();
     assert_eq!(journal.position.revision, Revision(2));
@@ -48,7 +48,7 @@ async fn a_commit_without_an_answer_is_not_repeated() {
 
 #[tokio::test]
 async fn a_write_that_is_lost_repeatedly_is_an_outage() {
-    let (_temp_store, store, mut journal) = scene().await;
+    let (_temp_store, store, mut journal) = test_env().await;
     store.answers(Answer::Nothing, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let lost = matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Lost { .. })));
@@ -58,7 +58,7 @@ async fn a_write_that_is_lost_repeatedly_is_an_outage() {
 
 #[tokio::test]
 async fn a_conflict_without_another_writer_is_an_outage() {
-    let (_temp_store, store, mut journal) = scene().await;
+    let (_temp_store, store, mut journal) = test_env().await;
     store.answers(Answer::Conflict, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let unmoved =
@@ -86,11 +86,11 @@ impl Observer for ConflictAfterStart {
 
 #[tokio::test]
 async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
-    let (_temp_store, store, Journal { run, .. }) = scene().await;
+    let (_temp_store, store, Journal { run, .. }) = test_env().await;
     let config = failing_engine_config(&store.store);
     let mut observer = ConflictAfterStart { store: store.clone(), processes: 0 };
     let faulty: Arc<dyn Store> = store.clone();
-    let engine = Engine::lock(&faulty, config, &run, Tenure::Engine, &mut observer).await.unwrap();
+    let engine = Engine::lock(&faulty, config, &run, LockPurpose::Engine, &mut observer).await.unwrap();
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let exit = engine.drive(EngineRequest::to_resume(None), interrupts);
     let exit = tokio::time::timeout(testkit::DEADLINE, exit).await.expect("the run ends");
@@ -101,7 +101,7 @@ async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
 
 #[tokio::test]
 async fn a_run_that_moves_during_every_load_can_be_paused() {
-    let (_temp_store, store, mut journal) = scene().await;
+    let (_temp_store, store, mut journal) = test_env().await;
     store.commit_during_loads();
     journal.reload().await.unwrap();
     pause(&mut journal).await.unwrap();

@@ -11,7 +11,7 @@ use crate::engine_lock::Hold;
 use crate::error::{EngineLockError, Unavailable};
 use crate::nats::connection::{Conflict, RequestFailure, Session};
 use crate::nats::journal::{Content, Head, RunTip};
-use crate::{EngineHolder, EngineLock, Tenure};
+use crate::{EngineHolder, EngineLock, LockPurpose};
 
 /// How often, and at which interval, the lease of a one-shot holder is polled.
 const MAX_POLLS: u32 = 100;
@@ -22,9 +22,9 @@ impl Session {
     pub(in crate::nats) async fn lock(
         self: &Arc<Self>,
         run: &RunId,
-        tenure: Tenure,
+        purpose: LockPurpose,
     ) -> Result<EngineLock, EngineLockError> {
-        let lease = match self.wait_for_lease(run, tenure).await? {
+        let lease = match self.wait_for_lease(run, purpose).await? {
             Ok(lease) => lease,
             Err(holder) => {
                 let (run, stopped) = (run.clone(), holder.is_stopped());
@@ -39,16 +39,16 @@ impl Session {
     pub(in crate::nats) async fn wait_for_lease(
         self: &Arc<Self>,
         run: &RunId,
-        tenure: Tenure,
+        purpose: LockPurpose,
     ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
         let mut polls = 0;
         loop {
-            let holder = match self.take_lease(run, tenure).await? {
+            let holder = match self.take_lease(run, purpose).await? {
                 Ok(lease) => return Ok(Ok(lease)),
                 Err(holder) => holder,
             };
             polls += 1;
-            if holder.tenure == Tenure::Engine || polls > MAX_POLLS {
+            if holder.purpose == LockPurpose::Engine || polls > MAX_POLLS {
                 return Ok(Err(holder));
             }
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -17,7 +17,7 @@ use crate::error::Unavailable;
 use crate::nats::connection::{Conflict, Lookup, RequestFailure, Session, StoredMessage};
 use crate::nats::journal::{escape, json};
 use crate::os::ProcessIdentity;
-use crate::{EngineHolder, Tenure};
+use crate::{EngineHolder, LockPurpose};
 
 /// A lease that is renewed until it is dropped.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ struct LeaseMessage {
     id: String,
     /// False in the last message of a holder.
     held: bool,
-    tenure: Tenure,
+    purpose: LockPurpose,
     process: ProcessIdentity,
 }
 
@@ -87,7 +87,7 @@ impl LeaseMessage {
     }
 
     fn holder(self) -> EngineHolder {
-        EngineHolder { pid: self.process.pid, host: self.process.host, tenure: self.tenure }
+        EngineHolder { pid: self.process.pid, host: self.process.host, purpose: self.purpose }
     }
 }
 
@@ -130,7 +130,7 @@ impl Session {
     pub(super) async fn take_lease(
         self: &Arc<Self>,
         run: &RunId,
-        tenure: Tenure,
+        purpose: LockPurpose,
     ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
         let (subject, this_process) = (subject(run), self.this_process()?);
         let mut conflicts = self.leases.conflict_backoff("take a lease at");
@@ -147,7 +147,7 @@ impl Session {
             };
             let name = LeaseId::new();
             let lease_message =
-                LeaseMessage { id: name.0.clone(), held: true, tenure, process: this_process.clone() };
+                LeaseMessage { id: name.0.clone(), held: true, purpose, process: this_process.clone() };
             match self.leases.append(&subject, expected, json(&lease_message)).await? {
                 Ok(sequence) => {
                     let (stop, stopped) = oneshot::channel();

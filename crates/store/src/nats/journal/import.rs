@@ -10,7 +10,7 @@ use crate::commit::{Position, Token};
 use crate::error::{CommitError, EngineLockError};
 use crate::nats::connection::Session;
 use crate::run_writer::BufferedRun;
-use crate::{ExternalWrite, KvEntry, Tenure};
+use crate::{ExternalWrite, KvEntry, LockPurpose};
 
 impl Session {
     pub(in crate::nats) async fn put_run(
@@ -23,7 +23,7 @@ impl Session {
         for blob in &blobs {
             self.put_blob(blob).await?;
         }
-        let lease = match self.wait_for_lease(&run, Tenure::OneShot).await? {
+        let lease = match self.wait_for_lease(&run, LockPurpose::OneShot).await? {
             Ok(lease) => lease,
             Err(holder) => {
                 let stopped = holder.is_stopped();

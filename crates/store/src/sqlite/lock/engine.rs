@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use protocol::RunId;
 
-use crate::engine_lock::{EngineHolder, EngineLock, Hold, Tenure};
+use crate::engine_lock::{EngineHolder, EngineLock, Hold, LockPurpose};
 use crate::error::{EngineLockError, Unavailable};
 use crate::os;
 use crate::sqlite::connection::Database;
@@ -60,16 +60,16 @@ pub(crate) fn retry<T>(mut attempt: impl FnMut() -> io::Result<Try<T>>) -> io::R
 pub(crate) fn acquire(
     database: &Database,
     run: RunId,
-    tenure: Tenure,
+    purpose: LockPurpose,
 ) -> Result<EngineLock, EngineLockError> {
     let mut tries = 0;
     loop {
-        let holder = match try_acquire(database, &run, tenure)? {
+        let holder = match try_acquire(database, &run, purpose)? {
             Ok(lock) => return Ok(lock),
             Err(holder) => holder,
         };
         tries += 1;
-        if tries > RETRIES || (holder.tenure == Tenure::Engine && os::is_alive(holder.pid)) {
+        if tries > RETRIES || (holder.purpose == LockPurpose::Engine && os::is_alive(holder.pid)) {
             let stopped = holder.is_stopped();
             let EngineHolder { pid, host, .. } = holder;
             return Err(EngineLockError::Held { run, pid, host, stopped });
@@ -83,10 +83,10 @@ pub(crate) fn acquire(
 fn try_acquire(
     database: &Database,
     run: &RunId,
-    tenure: Tenure,
+    purpose: LockPurpose,
 ) -> Result<Result<EngineLock, EngineHolder>, EngineLockError> {
     let path = database.location().engine_lock(run);
-    database.write(|tx| match lock_and_sign(&path, tenure) {
+    database.write(|tx| match lock_and_sign(&path, purpose) {
         Ok(Ok(file)) => {
             let hold = Hold::File(EngineLockFile(file));
             Ok(Ok(Ok(EngineLock::new(run.clone(), next_epoch(tx, run)?, hold))))
@@ -156,14 +156,14 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Locks the file and writes the signature of this process into it, or returns the holder.
-fn lock_and_sign(path: &Path, tenure: Tenure) -> io::Result<Result<File, EngineHolder>> {
+fn lock_and_sign(path: &Path, purpose: LockPurpose) -> io::Result<Result<File, EngineHolder>> {
     let mut file = open(path)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0)?;
-            let suffix = match tenure {
-                Tenure::Engine => "",
-                Tenure::OneShot => ONE_SHOT,
+            let suffix = match purpose {
+                LockPurpose::Engine => "",
+                LockPurpose::OneShot => ONE_SHOT,
             };
             writeln!(file, "{} {}{suffix}", std::process::id(), os::host_name())?;
             Ok(Ok(file))
@@ -178,11 +178,11 @@ pub(crate) fn signature(file: &mut File) -> io::Result<EngineHolder> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let text = text.trim_end();
-    let (text, tenure) = match text.strip_suffix(ONE_SHOT) {
-        Some(text) => (text, Tenure::OneShot),
-        None => (text, Tenure::Engine),
+    let (text, purpose) = match text.strip_suffix(ONE_SHOT) {
+        Some(text) => (text, LockPurpose::OneShot),
+        None => (text, LockPurpose::Engine),
     };
     text.split_once(' ')
-        .and_then(|(pid, host)| Some(EngineHolder { pid: pid.parse().ok()?, host: host.to_owned(), tenure }))
+        .and_then(|(pid, host)| Some(EngineHolder { pid: pid.parse().ok()?, host: host.to_owned(), purpose }))
         .ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
 }

@@ -69,7 +69,7 @@ impl Backup {
 
     /// Returns the backup of a recovery that was interrupted while there was no database. The caller has checked that the
     /// database is missing: one that is there may have been written to since.
-    pub fn unfinished(exclusive: &ExclusiveAccess) -> Option<Self> {
+    pub fn of_interrupted_recovery(exclusive: &ExclusiveAccess) -> Option<Self> {
         let mut directories: Vec<_> = fs::read_dir(exclusive.location().saved_dir())
             .ok()?
             .flatten()

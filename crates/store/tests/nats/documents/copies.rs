@@ -129,14 +129,14 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
-    let (entered, _) = client.get(run.as_str()).await;
+    let (stored, _) = client.get(run.as_str()).await;
     wire.refuse(u32::MAX);
     let commit = Commit { epoch: Some(held), ..change(&run, first, "2") };
     let writing = tokio::spawn({
         let old = old.clone();
         async move { old.commit(commit).await }
     });
-    while client.get(run.as_str()).await.0 == entered {}
+    while client.get(run.as_str()).await.0 == stored {}
     let new = with_documents(&server).lock_engine(&run).await.unwrap();
     wire.refuse(0);
     let failed = writing.await.unwrap().unwrap_err();
@@ -214,7 +214,7 @@ async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let (store, run) =
         (TestStore::with_documents(wire.store(Duration::from_secs(60))), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.mute_writes();
+    wire.lose_answers_after_write();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
     // The reader writes the copy that the writer cannot write.

@@ -6,7 +6,7 @@ use protocol::entry::Entry;
 
 use super::Violation;
 use crate::explorer::transition::Node;
-use crate::explorer::{Explored, Scene, typed};
+use crate::explorer::{Explored, Model, typed};
 
 /// Applies the entry to the document, and compares it with the run.
 pub(in crate::explorer) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
@@ -30,9 +30,9 @@ pub(in crate::explorer) fn keep_parts(node: &mut Node) {
 
 /// The expensive checks, once per state: the document keeps the rules of its format, and its stored parts give the same
 /// document.
-pub(in crate::explorer) fn survives<P: Explored>(scene: &Scene<P>, node: &mut Node) -> Vec<Violation> {
+pub(in crate::explorer) fn survives<P: Explored>(model: &Model<P>, node: &mut Node) -> Vec<Violation> {
     keep_parts(node);
-    let wrong = (scene.check)(&typed::<P>(&node.state.run).document).into_iter();
+    let wrong = (model.check)(&typed::<P>(&node.state.run).document).into_iter();
     let mut violations: Vec<_> =
         wrong.map(|what| Violation::new("the document keeps its format's rules", what)).collect();
     let parts: Vec<_> = node.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();

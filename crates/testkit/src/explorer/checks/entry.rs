@@ -3,7 +3,7 @@
 use protocol::entry::{BadEntry, Entry, Input};
 
 use super::Violation;
-use crate::explorer::{Explored, Scene};
+use crate::explorer::{Explored, Model};
 
 const RULE: &str = "entries survive encoding";
 
@@ -11,7 +11,7 @@ const RULE: &str = "entries survive encoding";
 ///
 /// Entries that differ only in their time are checked once, because encoding takes as long as all other checks.
 pub(in crate::explorer) fn stored<P: Explored>(
-    scene: &Scene<P>,
+    model: &Model<P>,
     entry: Entry,
 ) -> Result<(Entry, Entry<P>), Vec<Violation>> {
     let lost = |error: &BadEntry| vec![lost(error)];
@@ -23,7 +23,7 @@ pub(in crate::explorer) fn stored<P: Explored>(
         input => serde_json::to_string(&(input, changes)),
     };
     let content = content.expect("BUG: an entry is plain data");
-    if !scene.encoded.lock().expect("BUG: nothing panics with the lock").insert(content) {
+    if !model.encoded.lock().expect("BUG: nothing panics with the lock").insert(content) {
         return Ok((entry, typed));
     }
     let text = entry.encode();

@@ -17,18 +17,18 @@ use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
 use serde_json::Value;
 
 use super::input::{Interruptions, facts, must_progress, verdicts};
-use super::scene::Scheduling;
+use super::model::Scheduling;
 use super::transition::{Node, Transition};
-use super::{Explored, Input, Scene};
+use super::{Explored, Input, Model};
 
 /// Checks one transition.
 pub(super) fn transition<P: Explored>(
-    scene: &Scene<P>,
+    model: &Model<P>,
     before: &Node,
     transition: &Transition<'_, P>,
 ) -> Vec<Violation> {
     let mut violations = Vec::new();
-    live_attempts(scene, before, transition, &mut violations);
+    live_attempts(model, before, transition, &mut violations);
     starts(transition, &mut violations);
     retried_attempts(transition, &mut violations);
     finishes(transition, &mut violations);
@@ -40,7 +40,7 @@ pub(super) fn transition<P: Explored>(
         }
         // Whether it may be repeated is the protocol's own rule.
         Some(Input::Request(Request::Protocol(_))) => {}
-        Some(Input::Request(request)) => repeated_request(scene, transition.after, request, &mut violations),
+        Some(Input::Request(request)) => repeated_request(model, transition.after, request, &mut violations),
         Some(Input::Write(_)) => writes(transition, &mut violations),
         Some(Input::Deferred | Input::Slots) | None => {}
     }
@@ -54,7 +54,7 @@ pub(super) fn transition<P: Explored>(
 
 /// Compares the live attempts of the run with those that were started and ended, counted independently.
 fn live_attempts<P: Explored>(
-    scene: &Scene<P>,
+    model: &Model<P>,
     before: &Node,
     transition: &Transition<'_, P>,
     violations: &mut Vec<Violation>,
@@ -95,7 +95,7 @@ fn live_attempts<P: Explored>(
     }
     let machine = &transition.after.machine;
     let in_slots = after.keys().filter(|step| machine.step_kind(step) != StepKind::Effect).count();
-    if in_slots > scene.slots.count() {
+    if in_slots > model.slots.count() {
         violations.push(Violation::new("no more live attempts than slots", format!("{in_slots} are live")));
     }
 }
@@ -274,7 +274,7 @@ fn writes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Viol
 }
 
 fn repeated_request<P: Explored>(
-    scene: &Scene<P>,
+    model: &Model<P>,
     after: &Run,
     request: &Request,
     violations: &mut Vec<Violation>,
@@ -282,8 +282,8 @@ fn repeated_request<P: Explored>(
     let mut again = after.clone();
     let nothing = match consider(&mut again, request) {
         Ok(mut decision) => {
-            if scene.scheduling == Scheduling::Together {
-                decision.append(start_queued(&mut again, scene.slots.count()));
+            if model.scheduling == Scheduling::Together {
+                decision.append(start_queued(&mut again, model.slots.count()));
             }
             decision.is_nothing()
         }
@@ -317,9 +317,9 @@ pub(super) fn refusal(before: &Node, run: &Run, refusal: &Refusal) -> Vec<Violat
 }
 
 /// Checks a state, however it was reached.
-pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node) -> Vec<Violation> {
+pub(super) fn node<P: Explored>(model: &Model<P>, node: &Node) -> Vec<Violation> {
     let mut violations = Vec::new();
-    never_stuck(scene, node, &mut violations);
+    never_stuck(model, node, &mut violations);
     stale_facts::<P>(&node.state.run, &mut violations);
     for (step, active) in &node.state.run.active_turns {
         let id = active.attempt_id(step);
@@ -337,12 +337,12 @@ pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node) -> Vec<Violation>
 }
 
 /// A run that is not held makes progress by itself; a held one does when it is resumed.
-fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node, violations: &mut Vec<Violation>) {
+fn never_stuck<P: Explored>(model: &Model<P>, node: &Node, violations: &mut Vec<Violation>) {
     let run = &node.state.run;
     let stuck = |run: &Run| {
         // A run that stops or ends does not wait for an answer.
         let moves = |input: &Input| !input.is_answer() || run.status == RunStatus::Running;
-        must_progress(run.status) && !facts(scene, run, Interruptions::Any).iter().any(moves)
+        must_progress(run.status) && !facts(model, run, Interruptions::Any).iter().any(moves)
     };
     if stuck(run) {
         violations.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
@@ -350,7 +350,7 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node, violations: &mut Vec<
     if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
         let mut resumed = run.clone();
         let granted = consider(&mut resumed, &Request::Resume);
-        start_queued(&mut resumed, scene.slots.count());
+        start_queued(&mut resumed, model.slots.count());
         if granted.is_err() || stuck(&resumed) {
             violations.push(Violation::new(
                 "never stuck",

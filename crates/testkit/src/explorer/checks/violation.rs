@@ -21,7 +21,7 @@ impl Violation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct CounterExample {
     /// The definition it was found in.
-    pub scene: String,
+    pub model: String,
     pub violations: Vec<Violation>,
     /// Each input with the state after it; the first is the start of the run.
     pub path: Vec<(String, String)>,
@@ -32,7 +32,7 @@ impl fmt::Display for CounterExample {
         for Violation { rule, what } in &self.violations {
             writeln!(f, "rule violated: {rule}: {what}")?;
         }
-        writeln!(f, "in `{}`, on this path:", self.scene)?;
+        writeln!(f, "in `{}`, on this path:", self.model)?;
         let width = self.path.iter().map(|(input, _)| input.chars().count()).max().unwrap_or(0);
         for (number, (input, state)) in self.path.iter().enumerate() {
             writeln!(f, "{number:>4}  {input:<width$}  {state}")?;

@@ -1,8 +1,8 @@
-//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles in `scenes`.
+//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles in `models`.
 
 mod expected;
+mod models;
 mod rules;
-mod scenes;
 mod writes;
 
 use protocol::peer::{
@@ -14,7 +14,7 @@ use protocol::{Protocol as _, RunId, Typed};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
-pub use scenes::{continued, cycle, global, imported, scene};
+pub use models::{continued, cycle, global, imported, model};
 
 /// The symbols of `peer`.
 pub const LEGEND: &str =

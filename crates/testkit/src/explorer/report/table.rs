@@ -40,7 +40,7 @@ impl Exploration {
     }
 
     fn counted(&self) -> String {
-        format!("{}: {} states", self.scene, self.states)
+        format!("{}: {} states", self.model, self.states)
     }
 
     /// Returns a state diagram in Mermaid's language. Inputs between the same two states share an arrow. Inputs that

@@ -13,7 +13,7 @@ use super::super::chaos::Chaos;
 use super::super::journal::{RunHistory, StepHistory};
 use super::random::{Behaviour, RandomCycle};
 use crate::harness;
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
 /// Panics at the first promise that does not hold.
 pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &mut Tally) {
@@ -26,7 +26,7 @@ pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &m
             matches!(listed["status"].as_str(), Some("succeeded" | "incomplete" | "failed")),
             "it never ended: {listed}, {about}"
         );
-        let documents = documents(chaos.scene, run);
+        let documents = documents(chaos.test_env, run);
         check_writes(&documents, &about);
         let last = documents.last().unwrap_or_else(|| panic!("it has no document: {about}"));
         let is_last = at + 1 == runs.len();
@@ -34,7 +34,7 @@ pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &m
         assert_eq!(last.metadata.status, status, "{about}:\n{}", last.render());
         let succeeded = is_last && !cycle.review_fails;
         assert_eq!(listed["status"] == "succeeded", succeeded, "{about}:\n{}", last.render());
-        let journal = RunHistory::read(&chaos.scene.journal(run));
+        let journal = RunHistory::read(&chaos.test_env.journal(run));
         check_phases(chaos, cycle, run, last, &journal.steps, &about);
         for (phase, shown) in last.phases.iter().filter(|(_, shown)| shown.status == PhaseStatus::Completed) {
             match shown.reused_from {
@@ -50,12 +50,12 @@ pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &m
     assert_eq!(completed, once.into(), "seed {seed}: not every phase was completed once: {cycle:?}");
     tally.phases += completed.len();
     check_no_attempt_ran_twice(chaos, seed);
-    chaos.scene.expect_no_orphans();
+    chaos.test_env.expect_no_orphans();
 }
 
 /// Returns the documents of a run, one for each revision.
-fn documents(scene: &Scene, run: &str) -> Vec<Arc<Document>> {
-    let store = scene.open_store();
+fn documents(test_env: &TestEnv, run: &str) -> Vec<Arc<Document>> {
+    let store = test_env.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
         let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision));
@@ -126,7 +126,7 @@ fn check_phases(
 
 /// Checks the agents' own log.
 fn check_no_attempt_ran_twice(chaos: &Chaos<'_>, seed: u64) {
-    let log = std::fs::read_to_string(chaos.scene.kit().join("started")).unwrap_or_default();
+    let log = std::fs::read_to_string(chaos.test_env.shared_dir().join("started")).unwrap_or_default();
     let mut names = BTreeSet::new();
     let twice = log.lines().find(|line| !names.insert(*line));
     assert_eq!(twice, None, "seed {seed}: an attempt ran twice:\n{log}");

@@ -8,8 +8,8 @@ use fastrand::Rng;
 
 use super::chaos::{Chaos, server_was_down};
 use super::{Tally, Torture};
-use crate::scene::Running;
-use crate::scene::Scene;
+use crate::test_env::Running;
+use crate::test_env::TestEnv;
 use random::RandomCycle;
 
 /// How many cycles of one trial are stopped at most.
@@ -18,10 +18,10 @@ const STOPS: u32 = 2;
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
     let mut random = Rng::with_seed(seed);
     let cycle = RandomCycle::new(&mut random);
-    let scene = Scene::new(&torture.program);
-    cycle.write(&scene);
+    let test_env = TestEnv::new(&torture.program);
+    cycle.write(&test_env);
     // Phases run one after the other, so earlier kills would never reach the later ones.
-    let chaos = Chaos { longest: 0.5, may_stop: STOPS, ..Chaos::new(&scene, random, kills) };
+    let chaos = Chaos { longest: 0.5, may_stop: STOPS, ..Chaos::new(&test_env, random, kills) };
     let mut trial = Trial { chaos, seed, resumes: 0 };
     trial.run_to_completion();
     check::check(&trial.chaos, &cycle, seed, tally);
@@ -73,7 +73,7 @@ impl<'s> Trial<'s> {
     }
 
     fn start_cycle(&self) -> Running<'s> {
-        let agent = self.chaos.scene.agent();
+        let agent = self.chaos.test_env.agent();
         let agent = agent.to_str().expect("our paths are UTF-8");
         let arguments = ["peer", "create-spec", "--spec", "trial", "what the user wants", "--wrapper", agent];
         self.callboard(&arguments)
@@ -94,7 +94,7 @@ impl<'s> Trial<'s> {
     }
 
     fn callboard(&self, arguments: &[&str]) -> Running<'s> {
-        let scene: &'s Scene = self.chaos.scene;
-        scene.callboard(arguments).start()
+        let test_env: &'s TestEnv = self.chaos.test_env;
+        test_env.callboard(arguments).start()
     }
 }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use protocol::peer::Phase;
 
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
 /// How a first attempt may fail.
 const FAILURES: [&str; 4] = [
@@ -57,15 +57,15 @@ impl RandomCycle {
         Self { behaviours, review_fails: random.u8(..5) == 0 }
     }
 
-    pub(super) fn write(&self, scene: &Scene) {
+    pub(super) fn write(&self, test_env: &TestEnv) {
         let lines: Vec<_> = Phase::ALL.into_iter().zip(self.behaviours).flat_map(|(phase, behaviour)| {
             let fault = if self.review_fails && phase == Phase::Review { FAULT } else { "" };
             plan(phase, behaviour).into_iter().map(move |(attempt, line)| {
                 // With the run, because attempts of different cycles have the same ids.
-                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$kit/started\"; {fault}{line}")
+                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$shared/started\"; {fault}{line}")
             })
         }).collect();
-        scene.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     pub(super) fn behaviour(&self, phase: Phase) -> Behaviour {
@@ -89,8 +89,8 @@ fn plan(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
         Behaviour::ExhaustsOnce => vec![(
             "*",
             format!(
-                "if [ -f \"$kit/died-$STEP_ID\" ]; then {WORK}; else [ \"$STEP_ATTEMPT\" = 1 ] || \
-                 : >\"$kit/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
+                "if [ -f \"$shared/died-$STEP_ID\" ]; then {WORK}; else [ \"$STEP_ATTEMPT\" = 1 ] || \
+                 : >\"$shared/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
             ),
         )],
     }
@@ -101,9 +101,9 @@ fn tell(phase: Phase, progress: Progress) -> String {
     let so_far = format!("{{\"progress\": \"{phase}, half\"}}");
     match progress {
         Progress::Nothing => String::new(),
-        Progress::Partial => format!("echo '{so_far}' | \"$kit/callboard\" report --partial; "),
+        Progress::Partial => format!("echo '{so_far}' | \"$shared/callboard\" report --partial; "),
         Progress::Patch => format!(
-            "\"$kit/callboard\" state patch --expect \"$(\"$kit/callboard\" state get --path /sequence)\" \
+            "\"$shared/callboard\" state patch --expect \"$(\"$shared/callboard\" state get --path /sequence)\" \
              --set '/phases/{phase}/output={so_far}'; "
         ),
     }

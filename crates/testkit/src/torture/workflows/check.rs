@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::journal::{RunHistory, StepHistory};
 use super::random::{Behaviour, RandomWorkflow, Step};
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 use crate::view_reader::ReadStats;
 
 /// Panics at the first promise that does not hold. Returns the history of the run.
 pub(super) fn check(
-    scene: &Scene,
+    test_env: &TestEnv,
     workflow: &RandomWorkflow,
     shim_kills: &BTreeMap<(String, String), u32>,
     reads: &ReadStats,
     seed: u64,
 ) -> RunHistory {
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let journal = RunHistory::read(&test_env.journal("trial"));
     let histories = &journal.steps;
-    let agent_log = scene.agent_log();
+    let agent_log = test_env.agent_log();
     let started = agent_log.started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     let any_exhausted = histories.values().any(|history| history.exhausted > 0);
     for step in &workflow.steps {
         let id = step.id.as_str();
@@ -43,9 +43,9 @@ pub(super) fn check(
         let report = shown["report_path"].as_str().unwrap_or_default();
         assert!(std::path::Path::new(report).is_file(), "no report at `{report}`: {about}");
     }
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
     assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
-    let quarantine = scene.store().join("quarantine");
+    let quarantine = test_env.store().join("quarantine");
     assert!(!quarantine.exists(), "seed {seed}: a view of our own was quarantined");
     journal
 }

@@ -8,7 +8,7 @@ use super::super::chaos::Chaos;
 use super::super::journal::RunHistory;
 use super::super::{Tally, Torture};
 use super::Trial;
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
 /// The steps in worktrees, and one that reads the result.
 const STEPS: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
@@ -16,28 +16,28 @@ const STEPS: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id:
 /// A feature adds its line to what its branch and the integration branch have. It may find a merge that a killed attempt has
 /// begun.
 const PLAN: [&str; 2] = [
-    r#"read * do cp page.txt "$kit/read"; hand_in COMPLETED "read it""#,
-    r#"* * do { git show HEAD:page.txt; git show callboard/trial:page.txt; echo "by $STEP_ID"; } | sort -u >"$kit/page-$STEP_ID"; git merge --quiet --no-edit callboard/trial >/dev/null 2>&1; sleep 0.02; cp "$kit/page-$STEP_ID" page.txt; hand_in COMPLETED "wrote it""#,
+    r#"read * do cp page.txt "$shared/read"; hand_in COMPLETED "read it""#,
+    r#"* * do { git show HEAD:page.txt; git show callboard/trial:page.txt; echo "by $STEP_ID"; } | sort -u >"$shared/page-$STEP_ID"; git merge --quiet --no-edit callboard/trial >/dev/null 2>&1; sleep 0.02; cp "$shared/page-$STEP_ID" page.txt; hand_in COMPLETED "wrote it""#,
 ];
 
 pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(&torture.program);
-    scene.write("page.txt", "");
-    scene.git(&["add", "page.txt"]);
-    scene.git(&["commit", "--quiet", "--message=page"]);
-    scene.workflow_of(&STEPS);
-    scene.plan(&PLAN);
-    let chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let test_env = TestEnv::new(&torture.program);
+    test_env.write("page.txt", "");
+    test_env.git(&["add", "page.txt"]);
+    test_env.git(&["commit", "--quiet", "--message=page"]);
+    test_env.workflow_of(&STEPS);
+    test_env.plan(&PLAN);
+    let chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mut trial = Trial { chaos, flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
-    let journal = RunHistory::read(&scene.journal("trial"));
+    let journal = RunHistory::read(&test_env.journal("trial"));
     for (step, history) in &journal.steps {
         let about = format!("seed {seed}, step {step}, {history:?}");
         history.check_attempts(&about);
         assert!(history.restarted_without_reason.is_empty(), "it was done and started again: {about}");
         assert_eq!((history.exhausted, history.done), (0, true), "{about}");
     }
-    check(&scene, seed);
+    check(&test_env, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
     tally.features += 1;
@@ -46,18 +46,19 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
 }
 
 /// Both features are in the base branch, each was merged once, and nothing is left but the integration branch.
-fn check(scene: &Scene, seed: u64) {
-    assert_eq!(scene.git(&["show", "main:page.txt"]), "by a\nby b\n", "seed {seed}");
-    let read = std::fs::read_to_string(scene.kit().join("read")).expect("the last step has copied it");
+fn check(test_env: &TestEnv, seed: u64) {
+    assert_eq!(test_env.git(&["show", "main:page.txt"]), "by a\nby b\n", "seed {seed}");
+    let read =
+        std::fs::read_to_string(test_env.shared_dir().join("read")).expect("the last step has copied it");
     assert_eq!(read, "by a\nby b\n", "seed {seed}: the last step works on the merged tree");
     let format = "--format=%(trailers:key=Callboard-Effect,valueonly,separator=%x2C)";
-    let log = scene.git(&["log", format, "main"]);
+    let log = test_env.git(&["log", format, "main"]);
     let merges: Vec<_> = log.lines().filter(|line| !line.is_empty()).collect();
     let steps: BTreeSet<_> =
         merges.iter().filter_map(|key| key.split_once('#')).map(|(step, _)| step).collect();
     assert_eq!(merges.len(), 2, "seed {seed}: a merge is missing or repeated: {merges:?}");
     assert_eq!(steps.into_iter().collect::<Vec<_>>(), ["trial/a.merge", "trial/b.merge"], "seed {seed}");
-    assert_eq!(scene.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "seed {seed}");
-    assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1, "seed {seed}: a worktree is left");
-    scene.expect_no_orphans();
+    assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "seed {seed}");
+    assert_eq!(test_env.git(&["worktree", "list"]).lines().count(), 1, "seed {seed}: a worktree is left");
+    test_env.expect_no_orphans();
 }

@@ -9,22 +9,22 @@ use fastrand::Rng;
 
 use super::chaos::{Chaos, server_was_down};
 use super::{Tally, Torture};
-use crate::scene::Running;
-use crate::scene::Scene;
+use crate::test_env::Running;
+use crate::test_env::TestEnv;
 use crate::view_reader::ViewReader;
 use random::RandomWorkflow;
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
     let mut random = Rng::with_seed(seed);
     let workflow = RandomWorkflow::new(&mut random);
-    let scene = Scene::new(&torture.program);
-    workflow.write(&scene);
-    let reader = ViewReader::start(&scene.view("trial"));
+    let test_env = TestEnv::new(&torture.program);
+    workflow.write(&test_env);
+    let reader = ViewReader::start(&test_env.view("trial"));
     let mut trial =
-        Trial { chaos: Chaos::new(&scene, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
+        Trial { chaos: Chaos::new(&test_env, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
     let reads = reader.finish();
-    let journal = check::check(&scene, &workflow, &trial.chaos.shims, &reads, seed);
+    let journal = check::check(&test_env, &workflow, &trial.chaos.shims, &reads, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
     tally.workflows += 1;
@@ -48,7 +48,7 @@ struct Trial<'s> {
 impl<'s> Trial<'s> {
     /// Starts and kills engines until one exits by itself and the run has succeeded.
     fn run_to_success(&mut self) {
-        let (scene, seed): (&'s Scene, _) = (self.chaos.scene, self.seed);
+        let (test_env, seed): (&'s TestEnv, _) = (self.chaos.test_env, self.seed);
         let mut engine = self.start();
         loop {
             if self.chaos.disturb(&engine) {
@@ -71,23 +71,23 @@ impl<'s> Trial<'s> {
             assert!(exhausted, "seed {seed}: failed:\n{}", session.transcript());
             self.retries += 1;
             assert!(self.retries < 20, "seed {seed}: retried too often:\n{}", session.transcript());
-            engine = scene.callboard(&["retry", "trial", "--jobs", "3"]).start();
+            engine = test_env.callboard(&["retry", "trial", "--jobs", "3"]).start();
         }
     }
 
     fn start(&self) -> Running<'s> {
-        let scene: &'s Scene = self.chaos.scene;
-        scene.run(&[&["--jobs", "3"][..], self.flags].concat()).start()
+        let test_env: &'s TestEnv = self.chaos.test_env;
+        test_env.run(&[&["--jobs", "3"][..], self.flags].concat()).start()
     }
 
     /// `resume`, or `run` again if the first one was killed before there was a run.
     fn next_engine(&mut self) -> Running<'s> {
         self.resumes += 1;
-        let scene: &'s Scene = self.chaos.scene;
+        let test_env: &'s TestEnv = self.chaos.test_env;
         if self.chaos.runs(self.seed).is_empty() {
             self.start()
         } else {
-            scene.callboard(&["resume", "trial", "--jobs", "3"]).start()
+            test_env.callboard(&["resume", "trial", "--jobs", "3"]).start()
         }
     }
 }

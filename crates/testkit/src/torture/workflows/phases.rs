@@ -13,7 +13,7 @@ use super::super::chaos::Chaos;
 use super::super::journal::RunHistory;
 use super::super::{Tally, Torture};
 use super::Trial;
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 use crate::view_reader::ViewReader;
 
 /// The review sends the second item back once; `fix` is not to run; `release` waits for a condition and a person.
@@ -32,18 +32,18 @@ const PLAN: [&str; 3] = [
 ];
 
 pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
-    let scene = Scene::new(&torture.program);
-    scene.workflow_of(&STEPS);
-    scene.plan(&PLAN);
-    let reader = ViewReader::start(&scene.view("trial"));
-    let chaos = Chaos::new(&scene, Rng::with_seed(seed), kills);
+    let test_env = TestEnv::new(&torture.program);
+    test_env.workflow_of(&STEPS);
+    test_env.plan(&PLAN);
+    let reader = ViewReader::start(&test_env.view("trial"));
+    let chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mut trial =
         Trial { chaos, flags: &["--gate-state-file", "gates.json"], seed, resumes: 0, retries: 0 };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                act(&scene);
+                act(&test_env);
                 // A person needs a moment.
                 std::thread::sleep(Duration::from_millis(15));
             }
@@ -53,8 +53,8 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     });
     let reads = reader.finish();
     assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
-    let journal = RunHistory::read(&scene.journal("trial"));
-    check(&scene, &journal, seed);
+    let journal = RunHistory::read(&test_env.journal("trial"));
+    check(&test_env, &journal, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
     tally.phases_of_steps += 1;
@@ -73,11 +73,11 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// What the person does: the condition holds when the review is done, and the release is approved.
-fn act(scene: &Scene) {
-    let Ok(text) = std::fs::read(scene.view("trial")) else { return };
+fn act(test_env: &TestEnv) {
+    let Ok(text) = std::fs::read(test_env.view("trial")) else { return };
     let Ok(view) = serde_json::from_slice::<Value>(&text) else { return };
     if view["steps"]["review"]["status"] == "COMPLETED" {
-        replace(&scene.repo().join("gates.json"), r#"{"ci": true}"#);
+        replace(&test_env.repo().join("gates.json"), r#"{"ci": true}"#);
     }
     let release = &view["steps"]["release"];
     if let (Some("WAITING_ON_HUMAN"), Some(path)) =
@@ -96,7 +96,7 @@ fn replace(path: &Path, text: &str) {
     }
 }
 
-fn check(scene: &Scene, journal: &RunHistory, seed: u64) {
+fn check(test_env: &TestEnv, journal: &RunHistory, seed: u64) {
     for (step, history) in &journal.steps {
         let about = format!("seed {seed}, step {step}, {history:?}");
         history.check_attempts(&about);
@@ -106,11 +106,11 @@ fn check(scene: &Scene, journal: &RunHistory, seed: u64) {
         let loop_backs = u32::from(["code.2", "review.2", "fix", "release"].contains(&step.as_str()));
         assert_eq!(history.loop_backs, loop_backs, "{about}");
     }
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
     assert!(!started.iter().any(|attempt| attempt.starts_with("fix#")), "seed {seed}: {started:?}");
-    let view = scene.document("trial");
+    let view = test_env.document("trial");
     for (step, status) in [
         ("plan", "COMPLETED"),
         ("code", "COMPLETED"),
@@ -122,5 +122,5 @@ fn check(scene: &Scene, journal: &RunHistory, seed: u64) {
     }
     let logs = view["steps"]["release"]["logs"].to_string();
     assert_eq!(logs.matches("Approved by").count(), 1, "seed {seed}: approved once: {logs}");
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }

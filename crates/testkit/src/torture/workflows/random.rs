@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 
-/// How a first attempt may fail, in the words of `scene/agent.sh`.
+/// How a first attempt may fail, in the words of `test_env/agent.sh`.
 const FAILURES: [&str; 3] = ["exit 1", "failed", "garbage"];
 
 /// Two to seven steps with random needs.
@@ -57,7 +57,7 @@ impl RandomWorkflow {
     }
 
     /// Writes the workflow and the behaviour of its agents.
-    pub(super) fn write(&self, scene: &Scene) {
+    pub(super) fn write(&self, test_env: &TestEnv) {
         let step = |step: &Step| {
             let needs: Vec<_> = step.needs.iter().map(|need| self.steps[*need].id.as_str()).collect();
             let back = match step.behaviour {
@@ -69,9 +69,9 @@ impl RandomWorkflow {
             format!("id: {}, needs: [{}]{back}", step.id, needs.join(", "))
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
-        scene.workflow_of(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.workflow_of(&steps.iter().map(String::as_str).collect::<Vec<_>>());
         let plan: Vec<_> = self.steps.iter().map(plan_lines).collect();
-        scene.plan(&plan.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.plan(&plan.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
@@ -90,7 +90,7 @@ fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
     found
 }
 
-/// Returns the behaviour of a step's agent: lines of `STEP ATTEMPT BEHAVIOUR` for `scene/agent.sh`.
+/// Returns the behaviour of a step's agent: lines of `STEP ATTEMPT BEHAVIOUR` for `test_env/agent.sh`.
 fn plan_lines(step: &Step) -> String {
     let id = &step.id;
     match step.behaviour {
@@ -101,8 +101,8 @@ fn plan_lines(step: &Step) -> String {
         Behaviour::FailsFirst { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
         // Fails attempts 1 and 2, which are all that a turn has, leaves a file, and succeeds once that file exists.
         Behaviour::ExhaustsOnce => format!(
-            "{id} * do if [ -f \"$kit/died-$STEP_ID\" ]; then hand_in COMPLETED \"did $STEP_ID\"; \
-             else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$kit/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
+            "{id} * do if [ -f \"$shared/died-$STEP_ID\" ]; then hand_in COMPLETED \"did $STEP_ID\"; \
+             else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$shared/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
         ),
         Behaviour::Gate { times, .. } => format!("{id} * gate-failure {times}"),
     }

@@ -1,20 +1,20 @@
 //! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
 
 use protocol::cycle::{Cycle, DecisionMode, Definition, MergeMode, Overlap};
-use testkit::explorer::cycle::{LEGEND, definition, scene, test_check};
-use testkit::explorer::{Exploration, Interruptions, Limits, Scene, Slots, WalkStats, Walks};
+use testkit::explorer::cycle::{LEGEND, definition, model, test_check};
+use testkit::explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkStats, Walks};
 
 use super::generated_files::{expect_file, expect_section};
 
-fn explored(scene: &Scene<Cycle>, limits: Limits) -> Exploration {
-    scene.explore(limits).unwrap_or_else(|found| panic!("{found}"))
+fn explored(model: &Model<Cycle>, limits: Limits) -> Exploration {
+    model.explore(limits).unwrap_or_else(|found| panic!("{found}"))
 }
 
-fn plain() -> Scene<Cycle> {
-    scene("four phases", definition(1), Slots::All)
+fn plain() -> Model<Cycle> {
+    model("four phases", definition(1), Slots::All)
 }
 
-fn overlapping() -> Scene<Cycle> {
+fn overlapping() -> Model<Cycle> {
     let definition = Definition {
         overlap: Overlap::On,
         checks: vec![test_check()],
@@ -22,25 +22,25 @@ fn overlapping() -> Scene<Cycle> {
         decisions: DecisionMode::Auto,
         ..definition(1)
     };
-    scene("overlap, checks and fast-forward", definition, Slots::All)
+    model("overlap, checks and fast-forward", definition, Slots::All)
 }
 
-fn parallel(max_iterations: u32) -> Scene<Cycle> {
+fn parallel(max_iterations: u32) -> Model<Cycle> {
     let definition =
         Definition { max_iterations, parallel: 2, merge_mode: MergeMode::Branch, ..definition(1) };
-    scene("two tasks at once", definition, Slots::All)
+    model("two tasks at once", definition, Slots::All)
 }
 
-/// Explores a scene and writes its counts into the page.
-fn count(mark: &str, scene: &Scene<Cycle>, limits: Limits) {
-    let seen = explored(scene, limits);
+/// Explores a model and writes its counts into the page.
+fn count(mark: &str, model: &Model<Cycle>, limits: Limits) {
+    let seen = explored(model, limits);
     let interruptions = match limits.interruptions {
         Interruptions::Never => ", without interruptions",
         Interruptions::Once | Interruptions::Any => "",
     };
     let counts = format!(
         "* {}{interruptions}, requests on a path: {}: {} states, {} transitions, {} refused requests\n",
-        seen.scene,
+        seen.model,
         limits.say_requests(),
         seen.states,
         seen.transitions,
@@ -72,7 +72,7 @@ fn every_state_with_parallel_tasks_keeps_the_rules() {
 #[test]
 fn a_cycle_of_one_iteration_as_a_table() {
     let definition = Definition { max_iterations: 1, ..definition(1) };
-    let explored = explored(&scene("one iteration", definition, Slots::All), Limits::to_print(0));
+    let explored = explored(&model("one iteration", definition, Slots::All), Limits::to_print(0));
     let about = "ra, ep, cd, vas; one attempt, one iteration.";
     expect_file("protocols/cycle/one-iteration.txt", &explored.table(about, LEGEND));
     let diagram = explored.diagram();
@@ -83,9 +83,9 @@ fn a_cycle_of_one_iteration_as_a_table() {
 #[test]
 fn any_order_of_extend_pause_resume_stop_and_interruption_leaves_a_valid_document() {
     let mut ends = [0, 0];
-    for (seed, scene) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
+    for (seed, model) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
         let walks = Walks { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
-        let walked: WalkStats = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
+        let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         ends[0] += walked.succeeded;
         ends[1] += walked.failed;
     }

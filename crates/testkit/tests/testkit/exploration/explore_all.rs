@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::explorer::{CounterExample, Exploration, Explored, Limits, Scene};
+use testkit::explorer::{CounterExample, Exploration, Explored, Limits, Model};
 
 /// Explores on all processors. Fails with the first violation.
-pub(crate) fn explore_all<P: Explored>(scenes: &[(Scene<P>, Limits)]) -> Vec<Exploration>
+pub(crate) fn explore_all<P: Explored>(models: &[(Model<P>, Limits)]) -> Vec<Exploration>
 where
-    Scene<P>: Sync,
+    Model<P>: Sync,
 {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -19,8 +19,8 @@ where
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::SeqCst);
-                    let Some((scene, limits)) = scenes.get(at) else { break };
-                    let explored = scene.explore(*limits);
+                    let Some((model, limits)) = models.get(at) else { break };
+                    let explored = model.explore(*limits);
                     done.lock().expect("no thread panics with the lock").push((at, explored));
                 }
             });
@@ -30,7 +30,7 @@ where
     done.sort_by_key(|(at, _)| *at);
     let failed = done.iter().filter(|(_, explored)| explored.is_err()).count();
     let result = |(_, explored): (usize, Result<Exploration, CounterExample>)| {
-        explored.unwrap_or_else(|found| panic!("{failed} of {} explorations failed:\n{found}", scenes.len()))
+        explored.unwrap_or_else(|found| panic!("{failed} of {} explorations failed:\n{found}", models.len()))
     };
     done.into_iter().map(result).collect()
 }
@@ -38,14 +38,14 @@ where
 /// Returns the table of numbers; `about` is the heading of the names.
 pub(crate) fn counts<P: Explored>(
     about: &str,
-    scenes: &[(Scene<P>, Limits)],
+    models: &[(Model<P>, Limits)],
     explored: &[Exploration],
 ) -> String {
     let mut text = format!(
         "| {about} | requests | states | transitions | refusals | longest |\n|---|--:|--:|--:|--:|--:|\n"
     );
     let (mut states, mut transitions, mut refusals) = (0, 0, 0);
-    for ((_, limits), seen) in scenes.iter().zip(explored) {
+    for ((_, limits), seen) in models.iter().zip(explored) {
         let requests = limits.say_requests();
         states += seen.states;
         transitions += seen.transitions;
@@ -53,7 +53,7 @@ pub(crate) fn counts<P: Explored>(
         let _ = writeln!(
             text,
             "| {} | {requests} | {} | {} | {} | {} |",
-            seen.scene, seen.states, seen.transitions, seen.refusals, seen.longest
+            seen.model, seen.states, seen.transitions, seen.refusals, seen.longest
         );
     }
     let _ = writeln!(text, "| **all** | | **{states}** | **{transitions}** | **{refusals}** | |");

@@ -8,7 +8,7 @@ use protocol::issue::{
 };
 use protocol::{Event, Move, Next, Protocol as _};
 use testkit::explorer::issue::{definition, say_pending};
-use testkit::explorer::{Explored as _, Limits, Scene, Slots, WalkStats, Walks};
+use testkit::explorer::{Explored as _, Limits, Model, Slots, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
@@ -20,37 +20,37 @@ fn violations(document: &Document) -> Vec<String> {
     all.map(|violation| format!("{}: {}", violation.pointer, violation.message)).collect()
 }
 
-fn scene(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Scene<Issue> {
-    Scene::new(name, definition(attempts, questions, triage, closing), Slots::All, violations)
+fn model(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Model<Issue> {
+    Model::new(name, definition(attempts, questions, triage, closing), Slots::All, violations)
 }
 
-/// A scene in which a step that fails once has no attempts left.
-fn strict(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Scene<Issue> {
+/// A model in which a step that fails once has no attempts left.
+fn strict(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Model<Issue> {
     let mut definition = definition(attempts, questions, triage, closing);
     definition.max_attempts = NonZeroU32::MIN;
-    Scene::new(name, definition, Slots::All, violations)
+    Model::new(name, definition, Slots::All, violations)
 }
 
 #[test]
 fn every_state_of_issue_keeps_the_rules() {
     let (first, omitted) = (TriageMode::First, TriageMode::Omitted);
     let (at_once, by_merge) = (Closing::AtOnce, Closing::ByMerge);
-    let scenes = [
+    let models = [
         (
             strict("three attempts, one question, no retries or interruptions", 3, 1, first, at_once),
             Limits::with_any_requests().uninterrupted(),
         ),
-        (scene("three attempts, one question", 3, 1, first, at_once), Limits::with_requests(0)),
+        (model("three attempts, one question", 3, 1, first, at_once), Limits::with_requests(0)),
         (strict("one attempt, two questions, no retries", 1, 2, omitted, by_merge), Limits::with_requests(0)),
-        (scene("two attempts, no questions", 2, 0, first, by_merge), Limits::with_requests(1)),
+        (model("two attempts, no questions", 2, 0, first, by_merge), Limits::with_requests(1)),
         (strict("one attempt, one question, no retries", 1, 1, omitted, by_merge), Limits::with_requests(1)),
         (
-            scene("one attempt, separate starts", 1, 0, first, by_merge).scheduling_separately(),
+            model("one attempt, separate starts", 1, 0, first, by_merge).scheduling_separately(),
             Limits::with_requests(1),
         ),
     ];
-    let explored = explore_all(&scenes);
-    expect_file("protocols/issue/counts.md", &counts("pipeline", &scenes, &explored));
+    let explored = explore_all(&models);
+    expect_file("protocols/issue/counts.md", &counts("pipeline", &models, &explored));
     expect_section(
         "exploration.md",
         "counts of issue",
@@ -178,7 +178,7 @@ fn the_diagram_shows_the_transition_table() {
 #[test]
 fn long_walks_of_issue_keep_the_rules_and_end() {
     let walks = Walks { seed: 19, count: 12, requests: 4, writes: 0, longest: 1_000 };
-    let scene = scene("walk", 3, 3, TriageMode::First, Closing::AtOnce);
-    let walked: WalkStats = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
+    let model = model("walk", 3, 3, TriageMode::First, Closing::AtOnce);
+    let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded + walked.failed > 6, "the walks should end in different ways: {walked:?}");
 }

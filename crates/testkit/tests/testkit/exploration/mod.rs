@@ -17,21 +17,21 @@ mod walks;
 
 use protocol::steps::{Document, OnFailure, Steps, check_document};
 use testkit::explorer::steps::Shape;
-use testkit::explorer::{Scene, Slots};
+use testkit::explorer::{Model, Slots};
 
 /// Enough executions of a gate for one loop-back and the final failure.
 const ITERATIONS: u32 = 2;
 
 const POLICIES: [OnFailure; 3] = [OnFailure::Stop, OnFailure::Drain, OnFailure::Continue];
 
-fn scene(shape: &Shape, policy: OnFailure, slots: Slots) -> Scene<Steps> {
+fn model(shape: &Shape, policy: OnFailure, slots: Slots) -> Model<Steps> {
     let word = match policy {
         OnFailure::Stop => "stop",
         OnFailure::Drain => "drain",
         OnFailure::Continue => "continue",
     };
     let name = format!("{}, {word}", shape.name);
-    Scene::new(name, shape.definition(policy, ITERATIONS), slots, check)
+    Model::new(name, shape.definition(policy, ITERATIONS), slots, check)
 }
 
 /// Returns what is wrong with a document, by the rules of its format.

@@ -1,50 +1,50 @@
 //! `peer`, explored: every state of new, continued and imported cycles.
 
 use protocol::peer::{Definition, Peer};
-use testkit::explorer::peer::{LEGEND, continued, cycle, global, imported, positions, scene};
-use testkit::explorer::{DocumentWrites, Exploration, Limits, Scene, WalkStats, Walks};
+use testkit::explorer::peer::{LEGEND, continued, cycle, global, imported, model, positions};
+use testkit::explorer::{DocumentWrites, Exploration, Limits, Model, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
 
-fn scenes() -> Vec<Scene<Peer>> {
-    let mut scenes: Vec<_> =
-        (1..=3).map(|attempts| scene(&format!("new, attempts: {attempts}"), cycle(attempts))).collect();
-    scenes.push(scene("global", global(2)));
-    scenes.extend((1..=3).map(|reused| scene(&format!("continues, reuses: {reused}"), continued(reused, 2))));
-    scenes.extend(imported(2));
-    scenes
+fn models() -> Vec<Model<Peer>> {
+    let mut models: Vec<_> =
+        (1..=3).map(|attempts| model(&format!("new, attempts: {attempts}"), cycle(attempts))).collect();
+    models.push(model("global", global(2)));
+    models.extend((1..=3).map(|reused| model(&format!("continues, reuses: {reused}"), continued(reused, 2))));
+    models.extend(imported(2));
+    models
 }
 
-fn with_separate_starts(scenes: Vec<Scene<Peer>>) -> impl Iterator<Item = Scene<Peer>> {
-    scenes.into_iter().map(|mut scene| {
-        scene.name.push_str(", separate starts");
-        scene.scheduling_separately()
+fn with_separate_starts(models: Vec<Model<Peer>>) -> impl Iterator<Item = Model<Peer>> {
+    models.into_iter().map(|mut model| {
+        model.name.push_str(", separate starts");
+        model.scheduling_separately()
     })
 }
 
 /// Cycles with one write and one request.
-fn with_writes() -> Vec<Scene<Peer>> {
-    let in_progress = imported(1).into_iter().filter(|scene| scene.name.ends_with("execute in_progress"));
-    let mut scenes =
-        vec![scene("new, attempts: 2", cycle(2)), scene("continues, reuses: 2", continued(2, 1))];
-    scenes.extend(in_progress);
-    for scene in &mut scenes {
-        scene.name.push_str(", with a write");
+fn with_writes() -> Vec<Model<Peer>> {
+    let in_progress = imported(1).into_iter().filter(|model| model.name.ends_with("execute in_progress"));
+    let mut models =
+        vec![model("new, attempts: 2", cycle(2)), model("continues, reuses: 2", continued(2, 1))];
+    models.extend(in_progress);
+    for model in &mut models {
+        model.name.push_str(", with a write");
     }
-    scenes
+    models
 }
 
 #[test]
 fn every_state_of_a_cycle_keeps_the_rules() {
-    let all = scenes()
+    let all = models()
         .into_iter()
-        .chain(with_separate_starts(scenes()))
-        .map(|scene| (scene, Limits::with_requests(2)));
-    let with_writes = with_writes().into_iter().map(|scene| (scene, Limits::with_requests(1).and_writes(1)));
-    let scenes: Vec<_> = all.chain(with_writes).collect();
-    let explored = explore_all(&scenes);
-    expect_file("protocols/peer/counts.md", &counts("cycle", &scenes, &explored));
+        .chain(with_separate_starts(models()))
+        .map(|model| (model, Limits::with_requests(2)));
+    let with_writes = with_writes().into_iter().map(|model| (model, Limits::with_requests(1).and_writes(1)));
+    let models: Vec<_> = all.chain(with_writes).collect();
+    let explored = explore_all(&models);
+    expect_file("protocols/peer/counts.md", &counts("cycle", &models, &explored));
     let about = "`peer`: new, continued and imported cycles, also with a write";
     expect_section("exploration.md", "counts of peer", &sum(about, &explored));
     let mut writes = DocumentWrites::default();
@@ -56,12 +56,12 @@ fn every_state_of_a_cycle_keeps_the_rules() {
 #[test]
 fn long_walks_with_many_writes_keep_the_rules_and_end() {
     let mut all = WalkStats::default();
-    for scene in [
-        scene("new, attempts: 6", cycle(6)),
-        scene("global, separate starts", global(3)).scheduling_separately(),
+    for model in [
+        model("new, attempts: 6", cycle(6)),
+        model("global, separate starts", global(3)).scheduling_separately(),
     ] {
         let walks = Walks { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
-        let walked = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
+        let walked = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         all.inputs += walked.inputs;
         all.succeeded += walked.succeeded;
         all.failed += walked.failed;
@@ -70,7 +70,7 @@ fn long_walks_with_many_writes_keep_the_rules_and_end() {
 }
 
 fn explored(definition: Definition, requests: usize) -> Exploration {
-    let explored = scene("cycle", definition).explore(Limits::to_print(requests));
+    let explored = model("cycle", definition).explore(Limits::to_print(requests));
     explored.unwrap_or_else(|found| panic!("{found}"))
 }
 
@@ -99,7 +99,7 @@ fn a_cycle_that_continues_a_failed_one() {
 
 #[test]
 fn permitted_and_refused_writes() {
-    let explored = scene("cycle", cycle(1)).explore(Limits::to_print(0).and_writes(1));
+    let explored = model("cycle", cycle(1)).explore(Limits::to_print(0).and_writes(1));
     let explored = explored.unwrap_or_else(|found| panic!("{found}"));
     let about = "A new cycle, and all writes to its document. One attempt, one write.";
     expect_file("protocols/peer/writes.txt", &explored.table(about, LEGEND));

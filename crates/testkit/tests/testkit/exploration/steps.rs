@@ -2,7 +2,7 @@
 
 use protocol::steps::{Document, OnFailure, Status, Steps};
 use testkit::explorer::steps::Shape;
-use testkit::explorer::{Limits, Scene, Slots};
+use testkit::explorer::{Limits, Model, Slots};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};
@@ -11,7 +11,7 @@ use super::shapes::{
     IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART, RESTARTED_ITEMS,
     RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WHEN, WORKTREE, WORKTREES,
 };
-use super::{ITERATIONS, POLICIES, scene};
+use super::{ITERATIONS, POLICIES, model};
 
 /// The number of requests on a path: two if the states are few enough.
 const GRAPHS: [(&Shape, usize); 12] = [
@@ -39,8 +39,8 @@ const OTHERS: [(&Shape, usize); 6] = [
     (&WORKTREES, 0),
 ];
 
-fn scenes(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
-    let mut scenes = Vec::new();
+fn models(shapes: &[(&Shape, usize)]) -> Vec<(Model<Steps>, Limits)> {
+    let mut models = Vec::new();
     for (shape, requests) in shapes {
         for policy in POLICIES {
             // In a line no two steps run at once, so one slot is enough. Where no step runs beside another, none is left to
@@ -51,27 +51,27 @@ fn scenes(shapes: &[(&Shape, usize)]) -> Vec<(Scene<Steps>, Limits)> {
                 (false, OnFailure::Stop | OnFailure::Continue) => &[Slots::One, Slots::All],
             };
             for slots in slots.iter().copied() {
-                scenes.push((scene(shape, policy, slots), Limits::with_requests(*requests)));
+                models.push((model(shape, policy, slots), Limits::with_requests(*requests)));
             }
         }
     }
-    scenes
+    models
 }
 
 #[test]
 fn every_state_of_graphs_and_gates_keeps_the_rules() {
-    let scenes = scenes(&GRAPHS);
-    let explored = explore_all(&scenes);
-    expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let models = models(&GRAPHS);
+    let explored = explore_all(&models);
+    expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps`: 12 shapes of workflows, three policies, one slot and all";
     expect_section("exploration.md", "counts of steps", &sum(about, &explored));
 }
 
 #[test]
 fn every_state_of_people_restarts_and_worktrees_keeps_the_rules() {
-    let scenes = scenes(&OTHERS);
-    let explored = explore_all(&scenes);
-    expect_file("protocols/steps/others.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let models = models(&OTHERS);
+    let explored = explore_all(&models);
+    expect_file("protocols/steps/others.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with people, restarts and worktrees: 6 shapes, three policies, one slot and all";
     expect_section("exploration.md", "counts of other steps", &sum(about, &explored));
 }
@@ -87,14 +87,14 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
         (&CHECKED_GATE, 1),
         (&RESTARTED_PHASES, 1),
     ];
-    let mut scenes: Vec<(Scene<Steps>, Limits)> = Vec::new();
+    let mut models: Vec<(Model<Steps>, Limits)> = Vec::new();
     for (shape, requests) in shapes {
         for policy in POLICIES {
-            scenes.push((scene(shape, policy, Slots::All), Limits::with_requests(requests)));
+            models.push((model(shape, policy, Slots::All), Limits::with_requests(requests)));
         }
     }
-    let explored = explore_all(&scenes);
-    expect_file("protocols/steps/phases.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let explored = explore_all(&models);
+    expect_file("protocols/steps/phases.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with people, conditions and checks: 7 shapes of workflows, three policies";
     expect_section("exploration.md", "counts of phases", &sum(about, &explored));
 }
@@ -103,13 +103,13 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
 #[test]
 fn every_state_of_data_loops_keeps_the_rules() {
     let shapes = [(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1), (&PAIRED, 0)];
-    let scenes = shapes.iter().flat_map(|(shape, requests)| {
+    let models = shapes.iter().flat_map(|(shape, requests)| {
         let policies = [OnFailure::Stop, OnFailure::Continue];
-        policies.map(|policy| (scene(shape, policy, Slots::All), Limits::with_requests(*requests)))
+        policies.map(|policy| (model(shape, policy, Slots::All), Limits::with_requests(*requests)))
     });
-    let scenes: Vec<_> = scenes.collect();
-    let explored = explore_all(&scenes);
-    expect_file("protocols/steps/data-loops.md", &counts("workflow, policy, slots", &scenes, &explored));
+    let models: Vec<_> = models.collect();
+    let explored = explore_all(&models);
+    expect_file("protocols/steps/data-loops.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with data loops: 4 shapes of workflows, two policies";
     expect_section("exploration.md", "counts of data loops", &sum(about, &explored));
 }
@@ -118,16 +118,16 @@ fn every_state_of_data_loops_keeps_the_rules() {
 #[test]
 fn starts_in_entries_of_their_own_keep_the_rules() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
-    let scene = |shape| scene(shape, POLICIES[0], Slots::One).scheduling_separately();
-    let scenes = shapes.map(|(shape, requests)| (scene(shape), Limits::with_requests(requests)));
-    let states: usize = explore_all(&scenes).iter().map(|seen| seen.states).sum();
+    let model = |shape| model(shape, POLICIES[0], Slots::One).scheduling_separately();
+    let models = shapes.map(|(shape, requests)| (model(shape), Limits::with_requests(requests)));
+    let states: usize = explore_all(&models).iter().map(|seen| seen.states).sum();
     assert!(states > 1_000, "{states} states are too few for these workflows");
 }
 
 #[test]
 fn an_exploration_with_too_many_states_fails() {
     let limits = Limits { states: 10, ..Limits::with_requests(2) };
-    let found = scene(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
+    let found = model(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
     assert_eq!(found.violations[0].rule, "the number of states is limited");
 }
 
@@ -138,8 +138,8 @@ fn a_counter_example_has_the_shortest_path() {
         failed.map(|(id, _)| format!("`{id}` failed")).collect()
     };
     let definition = LINE.definition(POLICIES[0], ITERATIONS);
-    let scene: Scene<Steps> = Scene::new("line, stop", definition, Slots::All, no_step_failed);
-    let found = scene.explore(Limits::with_requests(1)).unwrap_err();
+    let model: Model<Steps> = Model::new("line, stop", definition, Slots::All, no_step_failed);
+    let found = model.explore(Limits::with_requests(1)).unwrap_err();
     insta::assert_snapshot!(found, @r"
     rule violated: the document keeps its format's rules: `a` failed
     in `line, stop, all slots`, on this path:

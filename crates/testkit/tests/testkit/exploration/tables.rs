@@ -5,13 +5,13 @@ use testkit::explorer::steps::{LEGEND, Shape};
 use testkit::explorer::{Exploration, Limits, Slots};
 
 use super::generated_files::expect_file;
-use super::{scene, shapes};
+use super::{model, shapes};
 
 /// With more requests to one step, no new states are reached.
 const ALL_REQUESTS: usize = 5;
 
 fn explored(shape: &Shape, policy: OnFailure, requests: usize) -> Exploration {
-    let explored = scene(shape, policy, Slots::All).explore(Limits::to_print(requests));
+    let explored = model(shape, policy, Slots::All).explore(Limits::to_print(requests));
     explored.unwrap_or_else(|found| panic!("{found}"))
 }
 

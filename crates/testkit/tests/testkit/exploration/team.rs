@@ -8,22 +8,22 @@ use protocol::team::{
     Step, Team, TechLeadVerdict, Verdict,
 };
 use protocol::{Event, Protocol as _};
-use testkit::explorer::team::{Plan, definition, planned_state, scene};
-use testkit::explorer::{Exploration, Explored as _, Interruptions, Limits, Scene, Slots, Walks};
+use testkit::explorer::team::{Plan, definition, model, planned_state};
+use testkit::explorer::{Exploration, Explored as _, Interruptions, Limits, Model, Slots, Walks};
 
 use super::generated_files::{expect_file, expect_section};
 
-fn explored(scene: &Scene<Team>, limits: Limits) -> Exploration {
-    scene.explore(limits).unwrap_or_else(|found| panic!("{found}"))
+fn explored(model: &Model<Team>, limits: Limits) -> Exploration {
+    model.explore(limits).unwrap_or_else(|found| panic!("{found}"))
 }
 
 fn uninterrupted(requests: usize) -> Limits {
     Limits { interruptions: Interruptions::Never, ..Limits::with_requests(requests) }
 }
 
-/// Explores a scene and writes its counts into the page.
-fn count(mark: &str, name: &str, scene: &Scene<Team>, limits: Limits) {
-    let seen = explored(scene, limits);
+/// Explores a model and writes its counts into the page.
+fn count(mark: &str, name: &str, model: &Model<Team>, limits: Limits) {
+    let seen = explored(model, limits);
     let counts = format!(
         "* {name}: {} states, {} transitions, {} refused requests\n",
         seen.states, seen.transitions, seen.refusals
@@ -33,24 +33,24 @@ fn count(mark: &str, name: &str, scene: &Scene<Team>, limits: Limits) {
 
 #[test]
 fn every_state_of_one_group_with_two_turns_of_each_role_keeps_the_rules() {
-    let scene = scene(Plan::One, Slots::All);
-    count("two turns", "One group, two turns of each role", &scene, uninterrupted(0));
+    let model = model(Plan::One, Slots::All);
+    count("two turns", "One group, two turns of each role", &model, uninterrupted(0));
 }
 
 #[test]
 fn every_state_of_one_group_with_a_request_keeps_the_rules() {
-    let scene = scene(Plan::OneTurn, Slots::All);
+    let model = model(Plan::OneTurn, Slots::All);
     count(
         "a request",
         "One group, one turn of each role, a pause, stop or retry at any state",
-        &scene,
+        &model,
         uninterrupted(1),
     );
 }
 
 #[test]
 fn every_state_of_two_groups_at_once_keeps_the_rules() {
-    count("two groups", "Two groups at once", &scene(Plan::Two, Slots::All), uninterrupted(0));
+    count("two groups", "Two groups at once", &model(Plan::Two, Slots::All), uninterrupted(0));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn every_state_of_a_group_after_another_keeps_the_rules() {
     count(
         "a chain",
         "One group after the other, with interruptions",
-        &scene(Plan::Chain, Slots::One),
+        &model(Plan::Chain, Slots::One),
         limits,
     );
 }
@@ -67,7 +67,7 @@ fn every_state_of_a_group_after_another_keeps_the_rules() {
 #[test]
 fn long_walks_keep_the_rules_and_end() {
     let walks = Walks { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
-    let walked = scene(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
+    let walked = model(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use testkit::explorer::{Slots, WalkStats, Walks};
 
-use super::{POLICIES, scene, shapes};
+use super::{POLICIES, model, shapes};
 
 #[test]
 fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
@@ -12,7 +12,7 @@ fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
             for slots in [Slots::One, Slots::All] {
                 let walks = Walks { seed: 7, count: 12, requests: 6, writes: 0, longest: 1_000 };
                 let walked =
-                    scene(shape, policy, slots).walk(walks).unwrap_or_else(|found| panic!("{found}"));
+                    model(shape, policy, slots).walk(walks).unwrap_or_else(|found| panic!("{found}"));
                 all.inputs += walked.inputs;
                 all.succeeded += walked.succeeded;
                 all.failed += walked.failed;

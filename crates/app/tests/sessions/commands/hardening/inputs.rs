@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 /// Runs with a reader that closes the pipe after one line, and returns the exit code.
-fn read_one_line(scene: &Scene, more: &[&str], line: &str) -> i32 {
-    let mut gate = scene.gate("gate");
-    let running = scene.run(more).in_shell(line).start();
+fn read_one_line(test_env: &TestEnv, more: &[&str], line: &str) -> i32 {
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(more).in_shell(line).start();
     running.wait_until_it_shows("reader gone");
     gate.open();
     running.wait();
-    let code = fs::read_to_string(scene.kit().join("code")).expect("the shell noted it");
+    let code = fs::read_to_string(test_env.shared_dir().join("code")).expect("the shell noted it");
     code.trim().parse().expect("it is a number")
 }
 
@@ -22,13 +22,13 @@ const READER: &str = "{ head -n 1; exec </dev/null; echo reader gone; }";
 
 #[test]
 fn a_run_continues_when_the_reader_of_its_events_exits() {
-    let succeeded = scene();
+    let succeeded = test_env();
     succeeded.workflow(&["a", "b: a"]);
     succeeded.plan(&["a * wait gate"]);
-    let line = format!(r#"{{ "$@"; echo $? >../kit/code; }} | {READER}"#);
+    let line = format!(r#"{{ "$@"; echo $? >../shared/code; }} | {READER}"#);
     assert_eq!(read_one_line(&succeeded, &["--json"], &line), 0);
     assert_eq!(status(&succeeded.document("trial"), "b"), "COMPLETED");
-    let failed = scene();
+    let failed = test_env();
     failed.workflow(&["a", "b: a"]);
     failed.plan(&["a * wait gate", "b * exit 1"]);
     assert_eq!(read_one_line(&failed, &["--json"], &line), 1, "an exit code tells the truth");
@@ -37,59 +37,59 @@ fn a_run_continues_when_the_reader_of_its_events_exits() {
 
 #[test]
 fn a_run_continues_when_its_messages_have_no_reader() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let line = format!(r#"{{ "$@" 2>&1 >/dev/null; echo $? >../kit/code; }} | {READER}"#);
-    assert_eq!(read_one_line(&scene, &[], &line), 0);
-    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let line = format!(r#"{{ "$@" 2>&1 >/dev/null; echo $? >../shared/code; }} | {READER}"#);
+    assert_eq!(read_one_line(&test_env, &[], &line), 0);
+    assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
 #[test]
 fn a_run_continues_without_standard_streams() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * exit 1"]);
-    let session = scene.run(&[]).in_shell(r#"exec "$@" >&- 2>&-"#).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * exit 1"]);
+    let session = test_env.run(&[]).in_shell(r#"exec "$@" >&- 2>&-"#).run();
     assert_eq!(session.code, 1);
-    assert_eq!(status(&scene.document("trial"), "b"), "FAILED");
+    assert_eq!(status(&test_env.document("trial"), "b"), "FAILED");
 }
 
 #[test]
 fn paths_that_are_not_utf_8_are_refused() {
-    let scene = scene();
-    scene.workflow(&["a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
     for flag in ["--workdir", "--store"] {
         let line = format!(r#"odd="$(printf '../home/odd\351')"; mkdir -p "$odd"; exec "$@" {flag} "$odd""#);
-        let session = scene.run(&[]).in_shell(&line).run();
+        let session = test_env.run(&[]).in_shell(&line).run();
         assert_eq!(session.code, 2, "{flag}: {}", session.transcript());
         assert!(session.stderr.contains("is not UTF-8"), "{flag}: {}", session.stderr);
     }
-    assert!(scene.agent_log().started().is_empty());
+    assert!(test_env.agent_log().started().is_empty());
 }
 
 #[test]
 fn a_byte_that_is_not_utf_8_in_the_exclude_file_is_kept() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    let file = scene.repo().join(".git/info/exclude");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    let file = test_env.repo().join(".git/info/exclude");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, b"# caf\xe9").unwrap();
-    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_eq!(test_env.run(&[]).run().code, 0);
     let text = fs::read(&file).unwrap();
     assert!(text.starts_with(b"# caf\xe9\n"), "{text:?}");
-    assert!(!scene.git(&["status", "--porcelain"]).contains(".agents"), "views are excluded");
+    assert!(!test_env.git(&["status", "--porcelain"]).contains(".agents"), "views are excluded");
 }
 
 #[test]
 fn thousands_of_artifacts_do_not_prevent_the_next_step() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
     let write = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"coder","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; note end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;
-    scene.plan(&[write, "b * tell"]);
-    let session = scene.run(&["--max-attempts", "1"]).run();
+    test_env.plan(&[write, "b * tell"]);
+    let session = test_env.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.document("trial")["steps"]["a"]["artifacts"].as_array().map(Vec::len), Some(3000));
-    let context = fs::read_to_string(scene.attempt("trial", "b", "1.1").join("context.json")).unwrap();
+    assert_eq!(test_env.document("trial")["steps"]["a"]["artifacts"].as_array().map(Vec::len), Some(3000));
+    let context = fs::read_to_string(test_env.attempt("trial", "b", "1.1").join("context.json")).unwrap();
     assert!(context.contains("-3000.txt"), "nothing is left out there");
 }

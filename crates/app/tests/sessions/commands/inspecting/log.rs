@@ -3,15 +3,15 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 exit 3"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 exit 3"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let told = test_env.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
     // The part that every prompt has is left out.
     let mut shown = Vec::new();
@@ -94,11 +94,11 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
 
 #[test]
 fn programs_read_prompt_and_report_too() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let told = scene.callboard(&["log", "trial", "--full", "--json"]).run().events();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let told = test_env.callboard(&["log", "trial", "--full", "--json"]).run().events();
     let attempts: Vec<_> = told.iter().map(|line| &line["attempt"]).filter(|told| !told.is_null()).collect();
     let ids: Vec<_> = attempts.iter().map(|told| told["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["a#1.1", "b#1.1", "b#1.2"]);
@@ -112,16 +112,16 @@ fn programs_read_prompt_and_report_too() {
 
 #[test]
 fn missing_and_damaged_files_are_named() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a", "c: b"]);
-    scene.plan(&["c * exit 3"]);
-    assert_eq!(scene.run(&["--max-attempts", "1"]).run().code, 1);
-    std::fs::write(scene.attempt("trial", "a", "1.1").join("report.json"), "{ torn").unwrap();
-    std::fs::remove_file(scene.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
-    std::fs::create_dir(scene.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
-    std::fs::remove_dir_all(scene.attempt("trial", "b", "1.1")).unwrap();
-    std::fs::remove_dir_all(scene.attempt("trial", "c", "1.1")).unwrap();
-    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a", "c: b"]);
+    test_env.plan(&["c * exit 3"]);
+    assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
+    std::fs::write(test_env.attempt("trial", "a", "1.1").join("report.json"), "{ torn").unwrap();
+    std::fs::remove_file(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::create_dir(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::remove_dir_all(test_env.attempt("trial", "b", "1.1")).unwrap();
+    std::fs::remove_dir_all(test_env.attempt("trial", "c", "1.1")).unwrap();
+    let told = test_env.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
     for said in [
         "cannot be read: it is not a regular file",
@@ -137,14 +137,14 @@ fn missing_and_damaged_files_are_named() {
 
 #[test]
 fn a_running_attempt_is_shown_at_the_end() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
     running.wait_until_it_says("a#1.1 started");
-    scene.agent_log().wait_for_start("a#1.1");
-    let told = scene.callboard(&["log", "trial", "--full"]).run();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let told = test_env.callboard(&["log", "trial", "--full"]).run();
     assert!(told.stdout.contains("a#1.1 is still running"), "{}", told.stdout);
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -152,12 +152,12 @@ fn a_running_attempt_is_shown_at_the_end() {
 
 #[test]
 fn log_can_be_limited_to_a_step_or_the_last_entries() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b 1 exit 3"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b 1 exit 3"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
     let revisions = |more: &[&str]| {
-        let told = scene.callboard(&[&["log", "trial", "--json"], more].concat()).run();
+        let told = test_env.callboard(&[&["log", "trial", "--json"], more].concat()).run();
         assert_eq!(told.code, 0, "{}", told.stderr);
         told.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
     };
@@ -168,7 +168,7 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
     assert_eq!(revisions(&["--last", "1"]), [6]);
     assert_eq!(revisions(&["--last", "100"]), [1, 2, 3, 4, 5, 6]);
     assert_eq!(revisions(&["--step", "a", "--since", "3"]), [3]);
-    assert_snapshot!(scene.callboard(&["log", "trial", "--step", "c"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["log", "trial", "--step", "c"]).run().transcript(), @"
     $ callboard log trial --step c
     error: run `trial` has no step `c`
 
@@ -179,19 +179,19 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
 
 #[test]
 fn log_follow_ends_with_the_run() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let log = scene.callboard(&["log", "trial", "--json", "--follow"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let log = test_env.callboard(&["log", "trial", "--json", "--follow"]).start();
     log.wait_until_it_shows("\"revision\":2");
     gate.open();
     assert_eq!(running.wait().code, 0);
     let followed = log.wait();
     assert_eq!(followed.code, 0);
-    assert_eq!(json!(followed.events()), json!(scene.journal("trial")));
-    let after = scene.callboard(&["log", "trial", "--json", "--follow"]).run();
+    assert_eq!(json!(followed.events()), json!(test_env.journal("trial")));
+    let after = test_env.callboard(&["log", "trial", "--json", "--follow"]).run();
     assert_eq!(after.stdout, followed.stdout, "a run that rests has nothing to wait for");
 }

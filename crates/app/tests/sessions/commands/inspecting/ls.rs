@@ -1,21 +1,21 @@
 //! `ls`: filters and orders.
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` was stopped by Ctrl-C.
-fn three_runs() -> Scene {
-    let scene = scene();
-    scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: coder, prompt: task.md}]\n");
-    scene.write(
+fn three_runs() -> TestEnv {
+    let test_env = test_env();
+    test_env.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: coder, prompt: task.md}]\n");
+    test_env.write(
         "two.yaml",
         "name: Nightly\nsteps: [{id: a, agent: coder, prompt: task.md}, {id: b, agent: coder, prompt: task.md}]\n",
     );
-    let agent = scene.agent();
+    let agent = test_env.agent();
     let run = |workflow, run| {
-        scene.callboard(&[
+        test_env.callboard(&[
             "run",
             workflow,
             "--run-id",
@@ -27,20 +27,20 @@ fn three_runs() -> Scene {
         ])
     };
     assert_eq!(run("one.yaml", "good").run().code, 0);
-    scene.plan(&["b * exit 3"]);
+    test_env.plan(&["b * exit 3"]);
     assert_eq!(run("two.yaml", "bad").run().code, 1);
-    scene.plan(&["a * hang"]);
+    test_env.plan(&["a * hang"]);
     let cut = run("two.yaml", "cut").start();
     cut.wait_until_it_says("a#1.1 started");
     cut.interrupt();
     assert_eq!(cut.wait().code, 130);
-    scene
+    test_env
 }
 
 #[test]
 fn runs_are_filtered_and_sorted() {
-    let scene = three_runs();
-    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    let test_env = three_runs();
+    assert_snapshot!(test_env.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
     good  succeeded      1/1    release-notes  [TIME] ago
     bad   failed         1/2    Nightly  [TIME] ago
@@ -48,7 +48,7 @@ fn runs_are_filtered_and_sorted() {
     [exit 0]
     ");
     let names = |more: &[&str]| {
-        let listed = scene.callboard(&[&["ls", "--json"], more].concat()).run();
+        let listed = test_env.callboard(&[&["ls", "--json"], more].concat()).run();
         assert_eq!(listed.code, 0, "{}", listed.stderr);
         let listed = listed.json();
         let names = listed.as_array().unwrap().iter().map(|row| row["run"].as_str().unwrap().to_owned());
@@ -70,22 +70,22 @@ fn runs_are_filtered_and_sorted() {
     assert_eq!(names(&["--since", "2000-01-01"]), "good bad cut");
     assert_eq!(names(&["--since", "2999-01-01T00:00:00Z"]), "");
     // A retry makes this run the one that changed last.
-    assert_eq!(scene.callboard(&["retry", "bad", "b"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["retry", "bad", "b"]).run().code, 0);
     assert_eq!(names(&["--sort", "updated"]), "good cut bad");
 }
 
 #[test]
 fn a_filter_without_matches_says_so_and_an_invalid_one_is_refused() {
-    let scene = three_runs();
-    assert_snapshot!(scene.callboard(&["ls", "--status", "paused"]).run().transcript(), @"
+    let test_env = three_runs();
+    assert_snapshot!(test_env.callboard(&["ls", "--status", "paused"]).run().transcript(), @"
     $ callboard ls --status paused
     note: no matching runs (3 in total)
     [exit 0]
     ");
-    let refused = scene.callboard(&["ls", "--status", "done"]).run();
+    let refused = test_env.callboard(&["ls", "--status", "done"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("succeeded, incomplete, failed"), "{}", refused.stderr);
-    let refused = scene.callboard(&["ls", "--since", "yesterday"]).run();
+    let refused = test_env.callboard(&["ls", "--since", "yesterday"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("such as 90m, 12h or 3d"), "{}", refused.stderr);
 }

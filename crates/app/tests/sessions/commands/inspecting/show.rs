@@ -3,17 +3,17 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
-    let scene = scene();
-    scene.workflow(&["bad", "long", "other", "last: long other"]);
-    scene.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
-    let _never_opened = scene.gate("gate");
-    let running = scene.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
-    scene.agent_log().wait_for_start("long#1.1");
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["bad", "long", "other", "last: long other"]);
+    test_env.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
+    let _never_opened = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
+    test_env.agent_log().wait_for_start("long#1.1");
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  running  0/4 steps  revision 3
     engine [PID] on [HOST] for [TIME]
@@ -26,7 +26,7 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"]["pid"], running.pid());
     let doing = |step: &str| shown["steps"][step]["status"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -37,11 +37,11 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     assert_eq!(shown["last_error"]["attempt"], "bad#1.1");
     assert_eq!(
         shown["last_error"]["log"],
-        scene.attempt("trial", "bad", "1.1").join("stderr.log").to_str().unwrap()
+        test_env.attempt("trial", "bad", "1.1").join("stderr.log").to_str().unwrap()
     );
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  stopped  0/4 steps  revision 5
     stopped [TIME] ago by engine [PID] on [HOST]; run `callboard resume trial` to continue it
@@ -58,15 +58,15 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
 
 #[test]
 fn a_run_without_an_engine_shows_how_to_resume_it() {
-    let scene = scene();
-    scene.workflow(&["a", "b", "c: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "1"]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b", "c: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "1"]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  interrupted  0/3 steps  revision 2
     no engine: run `callboard resume trial` to continue it
@@ -77,32 +77,32 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     [exit 0]
     ");
     gate.open();
-    let dir = scene.attempt("trial", "a", "1.1");
+    let dir = test_env.attempt("trial", "a", "1.1");
     testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"], json!({ "status": "missing" }));
     assert_eq!(shown["steps"]["a"]["status"], "ended", "the agent has ended and no engine has recorded it");
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // There was no running agent to adopt.
     assert!(resumed.stderr.contains("a#1.1 was in progress: continuing"), "{}", resumed.stderr);
     assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&shown["engine"], &shown["steps"]), (&json!({ "status": "not_needed" }), &json!({})));
 }
 
 #[test]
 fn a_paused_run_shows_who_paused_it_when_and_why() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 finished");
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  paused  1/2 steps  revision 4
     paused [TIME] ago by tester on [HOST]: lunch; run `callboard resume trial` to continue it
@@ -112,25 +112,25 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(
         (&shown["halted_by"]["by"]["name"], &shown["halted_by"]["reason"]),
         (&json!("tester"), &json!("lunch"))
     );
     assert_eq!(shown["steps"]["b"]["status"], "held");
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["halted_by"], Value::Null);
 }
 
 #[test]
 fn a_gate_shows_its_used_iterations() {
-    let scene = scene();
-    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    scene.plan(&["review * gate-failure 9"]);
-    assert_eq!(scene.run(&["--max-iterations", "3"]).run().code, 1);
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.plan(&["review * gate-failure 9"]);
+    assert_eq!(test_env.run(&["--max-iterations", "3"]).run().code, 1);
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  1/2 steps  revision 12
     run `callboard retry trial --from code` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
@@ -143,28 +143,28 @@ fn a_gate_shows_its_used_iterations() {
     [exit 0]
     ");
     let gates =
-        |at: &str| scene.callboard(&["show", "trial", "--at", at, "--json"]).run().json()["gates"].clone();
+        |at: &str| test_env.callboard(&["show", "trial", "--at", at, "--json"]).run().json()["gates"].clone();
     let used = |at: &str| gates(at)[0]["used"].as_u64().unwrap();
     assert_eq!(gates("1"), json!([{ "step": "review", "used": 0, "limit": 3, "back_to": "code" }]));
-    let newest = scene.journal("trial").len();
+    let newest = test_env.journal("trial").len();
     let over_time: Vec<_> = (1..=newest).map(|at| used(&at.to_string())).collect();
     assert!(over_time.is_sorted() && over_time.ends_with(&[3]), "{over_time:?}");
 }
 
 #[test]
 fn every_revision_can_be_shown_as_it_was() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b 1 exit 3"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    for entry in scene.journal("trial") {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b 1 exit 3"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    for entry in test_env.journal("trial") {
         let revision = entry["revision"].to_string();
-        let shown = scene.callboard(&["show", "trial", "--at", &revision, "--json"]).run().json();
+        let shown = test_env.callboard(&["show", "trial", "--at", &revision, "--json"]).run().json();
         assert_eq!((&shown["revision"], &shown["newest"]), (&entry["revision"], &json!(6)));
         assert_eq!(shown["at"], entry["entry"]["at"], "the present is the entry's time");
         assert_eq!(shown["document"]["updated_at"], entry["entry"]["at"]);
     }
-    assert_snapshot!(scene.callboard(&["show", "trial", "--at", "4"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "trial", "--at", "4"]).run().transcript(), @"
     $ callboard show trial --at 4
     trial trial  running  1/2 steps  revision 4 of 6  [WHEN]
     engine [PID] on [HOST]
@@ -175,17 +175,17 @@ fn every_revision_can_be_shown_as_it_was() {
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    let newest = scene.callboard(&["show", "trial", "--at", "6", "--json"]).run().json();
-    let now = scene.callboard(&["show", "trial", "--json"]).run().json();
+    let newest = test_env.callboard(&["show", "trial", "--at", "6", "--json"]).run().json();
+    let now = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&newest["document"], &newest["status"]), (&now["document"], &now["status"]));
 }
 
 #[test]
 fn an_unknown_revision_is_an_error_with_the_valid_range() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_snapshot!(scene.callboard(&["show", "trial", "--at", "0"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_snapshot!(test_env.callboard(&["show", "trial", "--at", "0"]).run().transcript(), @"
     $ callboard show trial --at 0
     error: run `trial` has no revision 0: it has 1 to 3
 
@@ -195,23 +195,23 @@ fn an_unknown_revision_is_an_error_with_the_valid_range() {
     for command in
         [["show", "trial", "--at", "4"], ["diff", "trial", "1", "4"], ["log", "trial", "--since", "4"]]
     {
-        let refused = scene.callboard(&command).run();
+        let refused = test_env.callboard(&command).run();
         assert_eq!(refused.code, 2, "{}", refused.transcript());
         assert!(refused.stderr.contains("no revision 4: it has 1 to 3"), "{}", refused.stderr);
     }
     for command in [["show", "ghost"], ["log", "ghost"], ["watch", "ghost"]] {
-        assert_eq!(scene.callboard(&command).run().code, 2);
+        assert_eq!(test_env.callboard(&command).run().code, 2);
     }
 }
 
 #[test]
 fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * exit 3"]);
-    assert_eq!(scene.run(&[]).run().code, 1);
-    std::fs::remove_dir_all(scene.store().join("attempts")).unwrap();
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * exit 3"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    std::fs::remove_dir_all(test_env.store().join("attempts")).unwrap();
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  0/1 steps  revision 5
     run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
@@ -225,16 +225,16 @@ fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
 
 #[test]
 fn a_suspended_engine_is_shown_with_how_to_continue_it() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    assert_eq!(scene.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
     running.signal(rustix::process::Signal::STOP);
     testkit::wait_until_stopped(running.pid());
-    let shown = scene.callboard(&["show", "trial"]).run();
+    let shown = test_env.callboard(&["show", "trial"]).run();
     let told = format!("suspended: run `kill -CONT {}` to continue it", running.pid());
     assert!(shown.stdout.contains(&told), "{}", shown.stdout);
     running.signal(rustix::process::Signal::CONT);
@@ -244,38 +244,39 @@ fn a_suspended_engine_is_shown_with_how_to_continue_it() {
 
 #[test]
 fn an_agent_that_is_gone_is_not_shown_as_running() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["status"].clone();
+    let doing =
+        || test_env.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["status"].clone();
     assert_eq!(doing(), "running");
-    let claim = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
+    let claim = std::fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();
     let shim = testkit::ProcessHandle::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
     shim.kill();
     shim.wait();
     assert_eq!(doing(), "ended");
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
 }
 
 #[test]
 fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succeeded_since() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a", "c: b"]);
-    scene.plan(&["a 1 exit 3", "b * wait gate"]);
-    let _never_opened = scene.gate("gate");
-    let running = scene.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
-    scene.agent_log().wait_for_start("b#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a", "c: b"]);
+    test_env.plan(&["a 1 exit 3", "b * wait gate"]);
+    let _never_opened = test_env.gate("gate");
+    let running = test_env.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
+    test_env.agent_log().wait_for_start("b#1.1");
     let skip = ["skip", "trial", "c", "--reason", "written by hand"];
-    assert_eq!(scene.callboard(&skip).env("USER", "ada").run().code, 0);
-    assert_eq!(scene.callboard(&["stop", "trial"]).env("USER", "ada").run().code, 0);
+    assert_eq!(test_env.callboard(&skip).env("USER", "ada").run().code, 0);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).env("USER", "ada").run().code, 0);
     assert_eq!(running.wait().code, 130);
-    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  stopped  2/3 steps  revision 8
     stopped [TIME] ago by ada on [HOST]; run `callboard resume trial` to continue it
@@ -287,7 +288,7 @@ fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succ
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    let retried = scene.callboard(&["retry", "trial"]).run();
+    let retried = test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(retried.code, 3);
     assert!(retried.stderr.contains("`callboard resume trial` to continue"), "{}", retried.stderr);
 }

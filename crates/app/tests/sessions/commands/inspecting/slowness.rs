@@ -11,9 +11,9 @@ use protocol::steps::{Change as Play, Definition, Steps, Verdict};
 use protocol::{AttemptId, AttemptNo, KindOf, RunId, Stamp, StepId, StepKind, Turn};
 use runner::Clock;
 use store::{AnyStore, EngineLock};
-use testkit::{Scene, harness};
+use testkit::{TestEnv, harness};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 fn ago(minutes: u32) -> Stamp {
     Stamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))
@@ -22,14 +22,14 @@ fn ago(minutes: u32) -> Stamp {
 /// Writes a run of one step whose only attempt started `ago` minutes ago, and took this long if it has ended.
 async fn written(
     store: &AnyStore,
-    scene: &Scene,
+    test_env: &TestEnv,
     run: &str,
     began: u32,
     took: Option<u32>,
 ) -> anyhow::Result<()> {
     let step = StepId::new("build")?;
     let definition = Definition::from(harness::one_step("build", NonZeroU32::MIN));
-    let spec = harness::spec(&definition, &RunId::new(run)?, scene.repo(), None);
+    let spec = harness::spec(&definition, &RunId::new(run)?, test_env.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, KindOf::<Steps>::STATIC, by.clone(), spec).await?;
@@ -62,48 +62,48 @@ async fn written(
 }
 
 /// Writes finished runs, and the run `now`, whose engine lock this process holds.
-fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<EngineLock> {
-    let store = scene.open_store();
+fn written_runs(test_env: &TestEnv, finished: &[u32], at_work: u32) -> anyhow::Result<EngineLock> {
+    let store = test_env.open_store();
     harness::wait(async {
         for (number, took) in finished.iter().enumerate() {
-            written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
+            written(&store, test_env, &format!("earlier-{number}"), 600, Some(*took)).await?;
         }
-        written(&store, scene, "now", at_work, None).await?;
+        written(&store, test_env, "now", at_work, None).await?;
         Ok(store.lock_engine(&RunId::new("now")?).await?)
     })
 }
 
 #[test]
 fn an_attempt_that_takes_longer_than_in_earlier_runs_is_marked_slow() {
-    let scene = scene();
-    let _engine = written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
-    let shown = scene.callboard(&["show", "now"]).run();
+    let test_env = test_env();
+    let _engine = written_runs(&test_env, &[4, 3, 90, 4, 5], 11).unwrap();
+    let shown = test_env.callboard(&["show", "now"]).run();
     assert!(shown.stdout.contains("slow: 11 min 0"), "{}", shown.stdout);
-    let slow = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["slow"].clone();
+    let slow = test_env.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["slow"].clone();
     assert_eq!((&slow["baseline_ms"], &slow["samples"]), (&240_000.into(), &5.into()));
     // It was not slow when it had just started.
-    let then = scene.callboard(&["show", "now", "--at", "2"]).run();
+    let then = test_env.callboard(&["show", "now", "--at", "2"]).run();
     assert!(then.stdout.contains("running build  for 0.0 s\n"), "{}", then.stdout);
 }
 
 #[test]
 fn without_enough_earlier_attempts_or_at_a_normal_length_nothing_is_marked() {
     for (finished, at_work) in [(&[4, 4][..], 600), (&[4, 4, 4][..], 5), (&[30, 40, 50, 20][..], 60)] {
-        let scene = scene();
-        let _engine = written_runs(&scene, finished, at_work).unwrap();
-        let shown = scene.callboard(&["show", "now"]).run();
+        let test_env = test_env();
+        let _engine = written_runs(&test_env, finished, at_work).unwrap();
+        let shown = test_env.callboard(&["show", "now"]).run();
         assert!(shown.stdout.contains("running build") && !shown.stdout.contains("slow"), "{}", shown.stdout);
     }
 }
 
 #[test]
 fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
-    let scene = scene();
-    let _engine = written_runs(&scene, &[], 11).unwrap();
-    let shown = scene.callboard(&["show", "now"]).run().stdout;
+    let test_env = test_env();
+    let _engine = written_runs(&test_env, &[], 11).unwrap();
+    let shown = test_env.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("running build  for 11 min 0") && shown.contains("  no output yet\n"), "{shown}");
 
-    let dir = scene.attempt("now", "build", "1.1");
+    let dir = test_env.attempt("now", "build", "1.1");
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("stderr.log"), "warming up\n").unwrap();
     fs::write(dir.join("stdout.log"), "first\nasking \u{1b}[31mthe model\n\n").unwrap();
@@ -111,13 +111,13 @@ fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
         let then = SystemTime::now() - Duration::from_secs(60 * minutes);
         File::options().append(true).open(dir.join(file)).unwrap().set_modified(then).unwrap();
     }
-    let shown = scene.callboard(&["show", "now"]).run().stdout;
+    let shown = test_env.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("  last output 7 min 0"), "{shown}");
     assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
     let heard =
-        scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["last_output"].clone();
+        test_env.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["last_output"].clone();
     assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
     // The files' earlier contents are not recorded.
-    let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;
+    let then = test_env.callboard(&["show", "now", "--at", "2"]).run().stdout;
     assert!(!then.contains("output"), "{then}");
 }

@@ -2,18 +2,18 @@
 
 use insta::assert_snapshot;
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_run_can_be_watched_from_another_terminal() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate", "b 1 exit 3"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let watching = scene.callboard(&["watch"]).start();
-    let events = scene.callboard(&["watch", "tri", "--json"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate", "b 1 exit 3"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let watching = test_env.callboard(&["watch"]).start();
+    let events = test_env.callboard(&["watch", "tri", "--json"]).start();
     watching.wait_until_it_says("a#1.1 running");
     events.wait_until_it_shows("running");
     gate.open();
@@ -56,21 +56,21 @@ fn a_run_can_be_watched_from_another_terminal() {
 
 #[test]
 fn a_watcher_sees_engines_come_and_go() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let first = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let watching = scene.callboard(&["watch", "trial"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let first = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let watching = test_env.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says(&format!("its engine is process {}", first.pid()));
     first.kill();
     first.wait();
     watching.wait_until_it_says("has exited; run `callboard resume trial` to continue");
     // A later watcher sees it as well.
-    let late = scene.callboard(&["watch", "trial"]).start();
+    let late = test_env.callboard(&["watch", "trial"]).start();
     late.wait_until_it_says("it has no engine; run `callboard resume trial` to continue");
-    let second = scene.callboard(&["resume", "trial"]).start();
+    let second = test_env.callboard(&["resume", "trial"]).start();
     watching.wait_until_it_says(&format!("its engine is process {}", second.pid()));
     late.wait_until_it_says(&format!("its engine is process {}", second.pid()));
     gate.open();
@@ -83,19 +83,19 @@ fn a_watcher_sees_engines_come_and_go() {
 
 #[test]
 fn watch_exits_with_the_runs_exit_code() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a 1 wait-and-fail gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--max-attempts", "1"]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let watching = scene.callboard(&["watch"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a 1 wait-and-fail gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--max-attempts", "1"]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let watching = test_env.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#1.1 running");
     gate.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
     // The run has ended: nothing to wait for, nothing unfinished.
-    assert_snapshot!(scene.callboard(&["watch", "trial"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["watch", "trial"]).run().transcript(), @"
     $ callboard watch trial
     run trial in [REPO]: failed, 0 of 1 steps done
 
@@ -104,19 +104,19 @@ fn watch_exits_with_the_runs_exit_code() {
       FAILED    a  Agent process exited with code 1 without a report: a gives up
     [exit 1]
     ");
-    assert_snapshot!(scene.callboard(&["watch"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["watch"]).run().transcript(), @"
     $ callboard watch
     error: there is no unfinished run
 
     hint: run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs
     [exit 2]
     ");
-    scene.plan(&["a * hang"]);
-    let again = scene.callboard(&["retry", "trial"]).start();
-    scene.agent_log().wait_for_start("a#2.1");
-    let watching = scene.callboard(&["watch"]).start();
+    test_env.plan(&["a * hang"]);
+    let again = test_env.callboard(&["retry", "trial"]).start();
+    test_env.agent_log().wait_for_start("a#2.1");
+    let watching = test_env.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#2.1 running");
-    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(again.wait().code, 130);
     let watched = watching.wait();
     assert_eq!(watched.code, 130, "{}", watched.transcript());
@@ -125,34 +125,34 @@ fn watch_exits_with_the_runs_exit_code() {
 
 #[test]
 fn ctrl_c_leaves_the_watch_and_not_the_run() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let watching = scene.callboard(&["watch"]).start();
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let watching = test_env.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#1.1 running");
     watching.interrupt();
     assert_eq!(watching.wait().code, 130);
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.journal("trial").len(), 3, "the journal knows nothing of it");
+    assert_eq!(test_env.journal("trial").len(), 3, "the journal knows nothing of it");
 }
 
 #[test]
 fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    let agent = testkit::ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1"));
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    let agent = testkit::ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1"));
     running.kill();
     running.wait();
-    let watching = scene.callboard(&["watch"]).start();
+    let watching = test_env.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#1.1 running");
-    std::fs::remove_dir_all(scene.store()).unwrap();
+    std::fs::remove_dir_all(test_env.store()).unwrap();
     let watched = watching.wait();
     assert_eq!(watched.code, 5, "{}", watched.transcript());
     assert!(watched.stderr.contains("was removed or replaced while it was in use"), "{}", watched.stderr);
@@ -162,13 +162,13 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
 
 #[test]
 fn on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("a#1.1");
-    let Some(watch) = scene.callboard(&["watch"]).on_terminal() else {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.plan(&["a * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    let Some(watch) = test_env.callboard(&["watch"]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };

@@ -13,12 +13,12 @@ use super::{PAGE, entries, open, played};
 #[test]
 fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
     let seeds: u64 = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
-    let scene = played();
+    let test_env = played();
     for number in 0..12 {
         let run = format!("more-{number}");
-        assert_eq!(scene.run_named(&run).run().code, 0);
+        assert_eq!(test_env.run_named(&run).run().code, 0);
     }
-    let sound = scene.store();
+    let sound = test_env.store();
     let runs: Vec<RunId> = wait(open(&sound).runs()).unwrap().into_iter().map(|row| row.run).collect();
     let written: Vec<(RunId, Vec<String>)> =
         runs.into_iter().map(|run| (run.clone(), entries(&sound, run.as_str()))).collect();
@@ -55,12 +55,12 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
         if random.u8(..4) == 0 {
             bytes.truncate(random.usize(PAGE..bytes.len()) / PAGE * PAGE);
         }
-        let place = scene.kit().join(format!("store-{seed}"));
+        let place = test_env.shared_dir().join(format!("store-{seed}"));
         fs::create_dir(&place).unwrap();
         copy(&sound.join("attempts"), &place.join("attempts"));
         fs::write(place.join("callboard.db"), &bytes).unwrap();
         let place_text = place.to_str().unwrap();
-        let recovered = scene.callboard(&["recover", "--json", "--store", place_text]).run();
+        let recovered = test_env.callboard(&["recover", "--json", "--store", place_text]).run();
         let told = match recovered.code {
             0 | 1 => recovered.json(),
             // Nothing could be read, and `recover` said so.
@@ -89,7 +89,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
                 "seed {seed}: {run} has entries that were never written"
             );
         }
-        let again = scene.callboard(&["recover", "--store", place_text]).run();
+        let again = test_env.callboard(&["recover", "--store", place_text]).run();
         assert!(again.stdout.contains("is intact"), "seed {seed}: {}", again.transcript());
         let trial = told["runs"]
             .as_array()
@@ -97,7 +97,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
             .iter()
             .any(|run| run["run"] == "trial" && matches!(run["outcome"].as_str(), Some("whole" | "cut")));
         if trial {
-            let resumed = scene.callboard(&["resume", "trial", "--store", place_text]).run();
+            let resumed = test_env.callboard(&["resume", "trial", "--store", place_text]).run();
             assert_eq!(resumed.code, 0, "seed {seed}: {}", resumed.transcript());
         }
         testkit::expect_no_orphans(&place);

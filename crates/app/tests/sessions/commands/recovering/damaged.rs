@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
 use super::{PAGE, entries, played};
-use crate::sessions::{scene, status};
+use crate::sessions::{status, test_env};
 
 fn spoil(path: &Path, at: usize, length: usize) {
     let mut random = fastrand::Rng::with_seed(at as u64);
@@ -18,9 +18,9 @@ fn spoil(path: &Path, at: usize, length: usize) {
 }
 
 /// Makes one entry unreadable, as a changed byte on the disk would.
-fn spoil_entry(scene: &Scene, run: &str, revision: u64) {
-    let path = scene.store().join("callboard.db");
-    let entries = entries(&scene.store(), run);
+fn spoil_entry(test_env: &TestEnv, run: &str, revision: u64) {
+    let path = test_env.store().join("callboard.db");
+    let entries = entries(&test_env.store(), run);
     let body = &entries[usize::try_from(revision).unwrap() - 1];
     let mut bytes = fs::read(&path).unwrap();
     // Everywhere: pages that are free now may hold an older copy.
@@ -39,17 +39,17 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 
 #[test]
 fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
-    let scene = played();
-    let database = scene.store().join("callboard.db");
+    let test_env = played();
+    let database = test_env.store().join("callboard.db");
     spoil(&database, 0, PAGE);
     let damaged = fs::read(&database).unwrap();
-    let refused = scene.callboard(&["ls"]).run();
+    let refused = test_env.callboard(&["ls"]).run();
     assert_eq!(refused.code, 5);
     assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
 
-    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    let dry = test_env.callboard(&["recover", "--dry-run"]).run();
     assert_eq!(dry.code, 0, "{}", dry.transcript());
-    assert!(fs::read(&database).unwrap() == damaged && !scene.store().join("saved").exists());
+    assert!(fs::read(&database).unwrap() == damaged && !test_env.store().join("saved").exists());
     assert_snapshot!(dry.transcript(), @"
     $ callboard recover --dry-run
     note: nothing was changed; run `callboard recover` to repair the store; it makes a backup first
@@ -63,28 +63,28 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     [exit 0]
     ");
 
-    let recovered = scene.callboard(&["recover", "--json"]).run();
+    let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let told = recovered.json();
     let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
     assert!(told["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "whole"), "{told}");
-    let again = scene.callboard(&["recover"]).run();
+    let again = test_env.callboard(&["recover"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(again.stdout.contains("is intact"), "{}", again.stdout);
 
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(status(&scene.document("trial"), "c"), "COMPLETED");
-    scene.expect_no_orphans();
+    assert_eq!(status(&test_env.document("trial"), "c"), "COMPLETED");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
-    let scene = played();
-    spoil_entry(&scene, "two", 4);
-    let recovered = scene.callboard(&["recover"]).run();
-    let kept = fs::read_dir(scene.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
+    let test_env = played();
+    spoil_entry(&test_env, "two", 4);
+    let recovered = test_env.callboard(&["recover"]).run();
+    let kept = fs::read_dir(test_env.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
     let transcript = recovered.transcript().replace(kept.to_str().unwrap(), "[WHEN]");
     assert_snapshot!(transcript, @"
     $ callboard recover
@@ -100,17 +100,17 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
       [REPO]/.agents/runs/two/run_state.json was written again
     [exit 1]
     ");
-    let log = scene.callboard(&["log", "two"]).run();
+    let log = test_env.callboard(&["log", "two"]).run();
     assert!(
         log.stdout.contains("recovered from a damaged store: entry 4 is not what was written"),
         "{}",
         log.stdout
     );
-    let begun = scene.agent_log().started().len();
-    let resumed = scene.callboard(&["resume", "two"]).run();
+    let begun = test_env.agent_log().started().len();
+    let resumed = test_env.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.agent_log().started().len(), begun, "what was finished ran again");
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
+    assert_eq!(test_env.agent_log().started().len(), begun, "what was finished ran again");
+    assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 /// Changes an entry and its checksum, as a program with a bug might have written it.
@@ -139,22 +139,22 @@ fn rewrite_entry(
 
 #[test]
 fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
-    let scene = played();
-    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let test_env = played();
+    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     rewrite_entry(&database, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
     drop(database);
-    let recovered = scene.callboard(&["recover"]).run();
+    let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 1, "{}", recovered.transcript());
     assert!(recovered.stdout.contains("it contradicts the entries before it"), "{}", recovered.transcript());
-    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let runs = test_env.callboard(&["ls", "--json"]).run().json();
     let names: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     assert!(!names.contains(&"one") && names.contains(&"trial"), "{names:?}");
 }
 
 #[test]
 fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
-    let scene = played();
-    let path = scene.store().join("callboard.db");
+    let test_env = played();
+    let path = test_env.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
     rewrite_entry(&database, "one", 3, |body| {
         let mut entry: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -162,7 +162,7 @@ fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
         entry.to_string()
     });
     drop(database);
-    let refused = scene.callboard(&["recover"]).run();
+    let refused = test_env.callboard(&["recover"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     assert!(refused.stderr.contains("use the newer version of callboard"), "{}", refused.stderr);
     let database = rusqlite::Connection::open(&path).unwrap();
@@ -172,13 +172,13 @@ fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
 
 #[test]
 fn embedded_a_second_recovery_keeps_its_own_copy() {
-    let scene = played();
+    let test_env = played();
     for run in ["one", "two"] {
-        spoil_entry(&scene, run, 5);
-        assert_eq!(scene.callboard(&["recover"]).run().code, 1);
+        spoil_entry(&test_env, run, 5);
+        assert_eq!(test_env.callboard(&["recover"]).run().code, 1);
     }
     let kept: Vec<_> =
-        fs::read_dir(scene.store().join("saved")).unwrap().map(|d| d.unwrap().path()).collect();
+        fs::read_dir(test_env.store().join("saved")).unwrap().map(|d| d.unwrap().path()).collect();
     assert_eq!(kept.len(), 2, "{kept:?}");
     let copies: Vec<_> = kept.iter().map(|kept| fs::read(kept.join("callboard.db")).unwrap()).collect();
     assert!(copies[0] != copies[1]);
@@ -190,30 +190,30 @@ fn embedded_a_second_recovery_keeps_its_own_copy() {
 /// SQLite alone would drop every commit after the damaged frame, and the running attempt with them.
 #[test]
 fn embedded_commits_after_a_damaged_wal_frame_come_back() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["b * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.plan(&["b * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
-    let log = scene.store().join("callboard.db-wal");
+    let log = test_env.store().join("callboard.db-wal");
     let frames = (fs::metadata(&log).unwrap().len() as usize - 32) / (24 + PAGE);
     assert!(frames > 8, "the log has {frames} frames");
     spoil(&log, 32 + 2 * (24 + PAGE) + 100, 50);
     let damaged = fs::read(&log).unwrap();
-    let recovered = scene.callboard(&["recover", "--json"]).run();
+    let recovered = test_env.callboard(&["recover", "--json"]).run();
     let told = recovered.json();
     assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
     assert_eq!(told["runs"][0]["outcome"], "whole", "{told}");
     let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
     // The agent is still running and is adopted: no second one is started.
-    let stopped = scene.callboard(&["stop", "trial"]).run();
+    let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
-    scene.expect_no_orphans();
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
+    test_env.expect_no_orphans();
 }

@@ -3,72 +3,72 @@
 use std::fs;
 
 use super::rebuild;
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
-    let scene = scene();
-    scene.workflow(&["a", "b: a", "c: b"]);
-    scene.plan(&["b * hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a", "c: b"]);
+    test_env.plan(&["b * hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    let before = scene.document("trial");
-    fs::remove_dir_all(scene.store()).unwrap();
-    scene.plan(&[]);
-    let view = scene.view("trial");
-    let rebuilt = rebuild(&scene, &view).run();
+    let before = test_env.document("trial");
+    fs::remove_dir_all(test_env.store()).unwrap();
+    test_env.plan(&[]);
+    let view = test_env.view("trial");
+    let rebuilt = rebuild(&test_env, &view).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
-    let after = scene.document("trial");
+    let after = test_env.document("trial");
     assert_eq!(after["steps"], before["steps"]);
     assert_eq!(after["created_at"], before["created_at"]);
-    let log = scene.callboard(&["log", "trial"]).run();
+    let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("rebuilt from its view"), "{}", log.stdout);
-    let shown = scene.callboard(&["show", "trial"]).run();
+    let shown = test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("rebuilt from its view"), "{}", shown.stdout);
-    assert_eq!(rebuild(&scene, &view).run().code, 3, "it exists now");
+    assert_eq!(rebuild(&test_env, &view).run().code, 3, "it exists now");
 
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // The first step did not run again, and no attempt id is reused.
-    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
+    assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
+    assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 #[test]
 fn embedded_a_rebuilt_run_continues_the_branch_of_its_finished_steps() {
-    let scene = scene();
-    scene.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
-    scene.workflow_of(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
-    scene.plan(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("b#1.1");
+    let test_env = test_env();
+    test_env.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
+    test_env.workflow_of(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
+    test_env.plan(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    fs::remove_dir_all(scene.store()).unwrap();
-    scene.plan(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
-    let rebuilt = rebuild(&scene, &scene.view("trial")).run();
+    fs::remove_dir_all(test_env.store()).unwrap();
+    test_env.plan(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
+    let rebuilt = rebuild(&test_env, &test_env.view("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
-    let resumed = scene.callboard(&["resume", "trial"]).run();
+    let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.git(&["show", "main:b.txt"]), "work\n");
+    assert_eq!(test_env.git(&["show", "main:b.txt"]), "work\n");
 }
 
 #[test]
 fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let good = fs::read_to_string(scene.view("trial")).unwrap();
-    fs::remove_file(scene.store().join("callboard.db")).unwrap();
-    let copy = scene.kit().join("view.json");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let good = fs::read_to_string(test_env.view("trial")).unwrap();
+    fs::remove_file(test_env.store().join("callboard.db")).unwrap();
+    let copy = test_env.shared_dir().join("view.json");
     let refused = |text: &str, steps: &[&str]| {
         fs::write(&copy, text).unwrap();
-        scene.workflow(steps);
+        test_env.workflow(steps);
         let rebuild =
             ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
-        let session = scene.with_agent(&rebuild).run();
+        let session = test_env.with_agent(&rebuild).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         session.stderr
     };
@@ -77,38 +77,38 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     assert!(refused(&good, &["a", "b"]).contains("it has no step `b`"));
     assert!(refused(&good, &["z"]).contains("it has no step `z`"));
     // A run that succeeded in the view has succeeded in the store.
-    scene.workflow(&["a"]);
-    let session = rebuild(&scene, &scene.view("trial")).run();
+    test_env.workflow(&["a"]);
+    let session = rebuild(&test_env, &test_env.view("trial")).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("succeeded"), "{}", session.stdout);
 }
 
 #[test]
 fn a_view_with_an_absurd_count_is_refused() {
-    let scene = scene();
-    scene.workflow(&["a"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    let mut document = scene.document("trial");
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    let mut document = test_env.document("trial");
     document["run_id"] = "absurd".into();
     document["steps"]["a"]["iteration_count"] = u32::MAX.into();
-    let view = scene.write("absurd.json", &document.to_string());
+    let view = test_env.write("absurd.json", &document.to_string());
     // The memory limit ends the test early if the count were believed.
-    let refused = rebuild(&scene, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
+    let refused = rebuild(&test_env, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("implausible `iteration_count` of 4294967295"), "{}", refused.stderr);
 }
 
 #[test]
 fn embedded_a_rebuilt_journal_names_only_known_gates() {
-    let scene = scene();
-    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    scene.plan(&["review * gate-failure 1"]);
-    assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
-    fs::remove_dir_all(scene.store()).unwrap();
-    let rebuilt = rebuild(&scene, &scene.view("trial")).run();
+    let test_env = test_env();
+    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.plan(&["review * gate-failure 1"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 1);
+    fs::remove_dir_all(test_env.store()).unwrap();
+    let rebuilt = rebuild(&test_env, &test_env.view("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
-    let log = scene.callboard(&["log", "trial"]).run().stdout;
+    let log = test_env.callboard(&["log", "trial"]).run().stdout;
     assert!(log.contains("rebuilt from its view") && !log.contains("because of"), "{log}");
-    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+    assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 1);
 }

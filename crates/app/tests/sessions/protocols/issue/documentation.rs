@@ -15,7 +15,7 @@ fn the_example_script_asks_is_sent_back_twice_and_ends_well() {
     let issue = Issue::new();
     let file = issue.dir("tracker/issue.json").display().to_string();
     let script = format!("--rehearse={EXAMPLE}");
-    let session = issue.scene.callboard(&["issue", &file, "--tracker", "files", &script]).run();
+    let session = issue.test_env.callboard(&["issue", &file, "--tracker", "files", &script]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
     assert_eq!(document["pipeline"]["attempt"], 3);
@@ -59,17 +59,17 @@ fn the_workflow_for_github_actions_runs_with_gh() {
         .map(|name| format!("[adapters.{name}]\nwrapper = '{agent}'\n"))
         .concat();
     issue
-        .scene
+        .test_env
         .write("callboard.toml", &format!("[checks]\ntest = ['cmp', 'light', 'light.test']\n{adapters}"));
-    std::os::unix::fs::symlink(issue.scene.program(), issue.dir("bin/callboard")).unwrap();
+    std::os::unix::fs::symlink(issue.test_env.program(), issue.dir("bin/callboard")).unwrap();
     // As the runner does: a file, executed by a shell that stops at the first error.
     let file = issue.dir("run.sh");
     fs::write(&file, script).unwrap();
-    let callboard = issue.scene.callboard(&[]).in_shell(&format!("exec sh -e {}", file.display()));
-    let callboard = callboard.env("ISSUE", "42").env("GITHUB_WORKSPACE", issue.scene.repo());
+    let callboard = issue.test_env.callboard(&[]).in_shell(&format!("exec sh -e {}", file.display()));
+    let callboard = callboard.env("ISSUE", "42").env("GITHUB_WORKSPACE", issue.test_env.repo());
     let session = issue.in_gh_environment(callboard).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(issue.document()["commit"]["pr_url"], "https://github.com/o/r/pull/7");
-    let config = fs::read_to_string(issue.scene.home().join(".gitconfig")).unwrap();
-    assert!(config.contains(issue.scene.repo().to_str().unwrap()), "safe.directory: {config}");
+    let config = fs::read_to_string(issue.test_env.home().join(".gitconfig")).unwrap();
+    assert!(config.contains(issue.test_env.repo().to_str().unwrap()), "safe.directory: {config}");
 }

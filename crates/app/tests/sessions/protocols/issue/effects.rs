@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, TestEnv};
 
 use super::{ISSUE, Issue};
 
@@ -22,7 +22,7 @@ impl Issue {
         fs::create_dir_all(self.dir("gh")).unwrap();
         fs::create_dir_all(self.dir("bin")).unwrap();
         fs::write(self.dir("gh/issue.json"), ISSUE).unwrap();
-        self.scene.write_program(self.dir("bin/gh"), include_str!("gh.sh"));
+        self.test_env.write_program(self.dir("bin/gh"), include_str!("gh.sh"));
     }
 
     fn calls(&self, command: &str) -> usize {
@@ -38,15 +38,15 @@ impl Issue {
         for point in
             EFFECTS.iter().flat_map(|effect| ["before", "after"].map(|when| format!("{when}-{effect}")))
         {
-            let killed = self.in_gh_environment(self.scene.callboard(&command)).env("CRASH", &point).run();
+            let killed = self.in_gh_environment(self.test_env.callboard(&command)).env("CRASH", &point).run();
             assert!(![0, 1, 2, 3].contains(&killed.code), "{point} was not reached: {}", killed.transcript());
             command = vec!["resume", "trial"];
         }
-        let resumed = self.in_gh_environment(self.scene.callboard(&command)).run();
+        let resumed = self.in_gh_environment(self.test_env.callboard(&command)).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
         assert_eq!(self.commits(), ["fix: The light is off"]);
-        assert_eq!(self.remote("agent/issue-42"), self.scene.git(&["rev-parse", "agent/issue-42"]).trim());
-        let branches = self.scene.git(&["ls-remote", "--heads", "origin"]);
+        assert_eq!(self.remote("agent/issue-42"), self.test_env.git(&["rev-parse", "agent/issue-42"]).trim());
+        let branches = self.test_env.git(&["ls-remote", "--heads", "origin"]);
         assert_eq!(branches.lines().count(), 1, "{branches}");
         let commit = self.document()["commit"].clone();
         assert_eq!((&commit["pushed"], &commit["issue_closed"]), (&true.into(), &true.into()));
@@ -56,7 +56,7 @@ impl Issue {
 
 #[test]
 fn killed_between_any_two_effects_gh_is_called_once_for_each() {
-    let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+    let issue = Issue::in_test_env(TestEnv::new(crate::example("crashing")));
     issue.install_gh();
     issue.crash_everywhere(&["issue", "42"]);
     let commands = ["pr create", "pr edit", "issue comment", "issue close"];
@@ -66,7 +66,7 @@ fn killed_between_any_two_effects_gh_is_called_once_for_each() {
 
 #[test]
 fn killed_between_any_two_effects_one_file_is_written_for_each() {
-    let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+    let issue = Issue::in_test_env(TestEnv::new(crate::example("crashing")));
     issue.crash_everywhere(&[
         "issue",
         issue.dir("tracker/issue.json").to_str().unwrap(),
@@ -81,15 +81,15 @@ fn killed_between_any_two_effects_one_file_is_written_for_each() {
 #[test]
 fn an_effect_is_not_repeated_after_a_stop_and_a_retry() {
     for effect in ["issue-commit", "issue-comment"] {
-        let issue = Issue::in_scene(Scene::new(crate::example("crashing")));
+        let issue = Issue::in_test_env(TestEnv::new(crate::example("crashing")));
         let file = issue.dir("tracker/issue.json").display().to_string();
         let agent = issue.dir("issue-agent.sh").display().to_string();
         let start = ["issue", &file, "--run-id", "trial", "--wrapper", &agent, "--no-triage"];
-        let killed = issue.scene.callboard(&start).env("CRASH", format!("after-{effect}")).run();
+        let killed = issue.test_env.callboard(&start).env("CRASH", format!("after-{effect}")).run();
         assert!(![0, 1, 2, 3].contains(&killed.code), "{effect}: {}", killed.transcript());
-        let stopped = issue.scene.callboard(&["stop", "trial"]).run();
+        let stopped = issue.test_env.callboard(&["stop", "trial"]).run();
         assert_eq!(stopped.code, 0, "{effect}: {}", stopped.transcript());
-        let retried = issue.scene.callboard(&["retry", "trial"]).run();
+        let retried = issue.test_env.callboard(&["retry", "trial"]).run();
         assert_eq!(retried.code, 0, "{effect}: {}", retried.transcript());
         assert_eq!((issue.commits().len(), issue.tracked("comment-").len()), (1, 1), "{effect}");
     }
@@ -100,7 +100,7 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
     let issue = Issue::new();
     issue.install_gh();
     let agent = issue.dir("issue-agent.sh").display().to_string();
-    let command = issue.scene.callboard(&["issue", "42", "--run-id", "trial", "--wrapper", &agent]);
+    let command = issue.test_env.callboard(&["issue", "42", "--run-id", "trial", "--wrapper", &agent]);
     let session = issue.in_gh_environment(command).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
@@ -124,7 +124,7 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
         "echo more >more; say '\"writer\":{\"summary\":\"Second.\",\"test_file\":\"light.test\"}'",
     );
     let command = ["issue", "42", "--run-id", "second", "--wrapper", &agent, "--no-triage", "--continue"];
-    let session = issue.in_gh_environment(issue.scene.callboard(&command)).run();
+    let session = issue.in_gh_environment(issue.test_env.callboard(&command)).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!((issue.calls("pr create"), issue.calls("pr edit https://github.com/o/r/pull/7")), (1, 1));
     let body = fs::read_to_string(issue.dir("gh/pr")).unwrap();
@@ -139,7 +139,7 @@ fn without_gh_the_error_says_what_to_do() {
     let path = std::env::var("PATH").unwrap();
     let git = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists()).unwrap();
     std::os::unix::fs::symlink(git, bin.join("git")).unwrap();
-    let session = issue.scene.callboard(&["issue", "42", "--rehearse"]).env("PATH", &bin).run();
+    let session = issue.test_env.callboard(&["issue", "42", "--rehearse"]).env("PATH", &bin).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(session.transcript().contains("`gh` is not on PATH"), "{}", session.transcript());
 }

@@ -13,7 +13,7 @@ fn a_bug_is_fixed_on_the_second_attempt() {
     // What the build and the reviewer leave behind was not reviewed, so it is not committed.
     let types = "['sh', '-c', 'if grep -q on light; then touch left-by-the-build; fi']";
     let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
-    issue.scene.write("callboard.toml", &checks);
+    issue.test_env.write("callboard.toml", &checks);
     issue.agent("reviewer", "echo off >light; echo late >late; say '\"review\":{\"verdict\":\"APPROVED\"}'");
     let session = issue.start(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -31,11 +31,11 @@ fn a_bug_is_fixed_on_the_second_attempt() {
         (&true.into(), &().into())
     );
     assert_eq!(issue.commits(), ["fix: The light is off"]);
-    let hash = issue.scene.git(&["rev-parse", "agent/issue-42"]);
+    let hash = issue.test_env.git(&["rev-parse", "agent/issue-42"]);
     assert_eq!(document["commit"]["hash"], hash.trim());
     assert_eq!(issue.remote("agent/issue-42"), hash.trim());
-    assert_eq!(issue.scene.git(&["show", "agent/issue-42:light"]), "on\n");
-    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    assert_eq!(issue.test_env.git(&["show", "agent/issue-42:light"]), "on\n");
+    let files = issue.test_env.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n", "the state file is not committed");
     let [request] = issue.tracked("pull-request-").try_into().unwrap();
     assert_eq!(
@@ -45,11 +45,11 @@ fn a_bug_is_fixed_on_the_second_attempt() {
     assert_eq!(issue.tracked("comment-").len(), 1);
     assert!(!document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracked("closed-").is_empty());
     let prompt =
-        std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("light light.test differ"), "the writer sees why it was sent back: {prompt}");
     // A second run finds the branch.
     let again = issue
-        .scene
+        .test_env
         .callboard(&["issue", issue.dir("tracker/issue.json").to_str().unwrap(), "--rehearse"])
         .run();
     assert_eq!(again.code, 3, "{}", again.transcript());
@@ -74,7 +74,7 @@ fn three_red_builds_fail_the_run_with_the_last_feedback() {
     assert!(comment["body"].as_str().unwrap().contains("> light light.test differ"), "{comment}");
     // With a better writer, a retry has all its attempts again.
     std::fs::remove_file(issue.dir("agents/writer")).unwrap();
-    let retried = issue.scene.callboard(&["retry", "trial"]).run();
+    let retried = issue.test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert_eq!(issue.document()["attempts"].as_array().unwrap().len(), 3);
 }
@@ -106,20 +106,20 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
     assert_eq!(session.code, 4, "{}", session.transcript());
     let pipeline = issue.document()["pipeline"].clone();
     assert_eq!((&pipeline["status"], &pipeline["blocked_reason"]), (&"blocked".into(), &"too large".into()));
-    let inbox = issue.scene.callboard(&["inbox"]).run();
+    let inbox = issue.test_env.callboard(&["inbox"]).run();
     assert!(inbox.stdout.contains("too large"), "{}", inbox.transcript());
-    let shown = issue.scene.callboard(&["show", "trial"]).run();
+    let shown = issue.test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("(done) triage"), "{}", shown.transcript());
     let [comment] = issue.tracked("comment-").try_into().unwrap();
     assert!(comment["body"].as_str().unwrap().contains("> too large"), "{comment}");
     let answered =
-        issue.scene.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
+        issue.test_env.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
     assert_eq!(answered.code, 0, "{}", answered.transcript());
-    let resumed = issue.scene.callboard(&["resume", "trial"]).run();
+    let resumed = issue.test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(!resumed.stdout.contains("pending"), "triage is not asked again: {}", resumed.transcript());
     let prompt =
-        std::fs::read_to_string(issue.scene.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("only the light"), "{prompt}");
     assert_eq!(issue.document()["pipeline"]["status"], "completed");
 }
@@ -127,7 +127,7 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
 #[test]
 fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     let issue = Issue::new();
-    let callboard = issue.scene.program().display().to_string();
+    let callboard = issue.test_env.program().display().to_string();
     issue.agent(
         "writer.1",
         &format!("{callboard} ask analyst 'Which file?' && {callboard} escalate 'It touches the light'"),
@@ -138,22 +138,22 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     let question = issue.document()["communication"]["questions"][0].clone();
     assert_eq!((&question["from"], &question["to"]), (&"writer".into(), &"analyst".into()));
     assert_eq!(question["answer"], "It is the file light.");
-    let answered = issue.scene.callboard(&["answer", "trial/person", "--text", "go ahead"]).run();
+    let answered = issue.test_env.callboard(&["answer", "trial/person", "--text", "go ahead"]).run();
     assert_eq!(answered.code, 0, "{}", answered.transcript());
-    let resumed = issue.scene.callboard(&["resume", "trial"]).run();
+    let resumed = issue.test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let document = issue.document();
     assert_eq!(document["communication"]["escalations"][0]["resolution"], "go ahead");
     assert_eq!(document["pipeline"]["attempt"], 2, "asking costs no attempt, the red build does");
     let prompt =
-        std::fs::read_to_string(issue.scene.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("It is the file light.") && prompt.contains("go ahead"), "{prompt}");
 }
 
 #[test]
 fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
     let issue = Issue::new();
-    let callboard = issue.scene.program().display().to_string();
+    let callboard = issue.test_env.program().display().to_string();
     issue.agent("writer.1", &format!("{callboard} escalate --no-human 'The rules contradict each other'"));
     issue.agent("analyst.answer", "say '\"answer\":\"The test wins.\"'");
     let session = issue.start(&["--exit-when-waiting"]);
@@ -162,7 +162,7 @@ fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
     assert_eq!((&escalation["resolved"], &escalation["resolved_by"]), (&true.into(), &"analyst".into()));
     assert_eq!(escalation["resolution"], "The test wins.");
     let prompt = |step: &str, attempt: &str| {
-        std::fs::read_to_string(issue.scene.attempt("trial", step, attempt).join("prompt.md")).unwrap()
+        std::fs::read_to_string(issue.test_env.attempt("trial", step, attempt).join("prompt.md")).unwrap()
     };
     assert!(prompt("analyst.answer", "1.1").contains("The rules contradict each other"));
     assert!(prompt("writer", "2.1").contains("The test wins."));
@@ -179,12 +179,12 @@ fn a_run_that_is_stopped_or_refused_without_an_engine_is_learnt_from_at_once() {
     };
     let session = issue.start(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
-    let stopped = issue.scene.callboard(&["stop", "trial"]).run();
+    let stopped = issue.test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(outcomes(), ["stopped"]);
-    let retried = issue.scene.callboard(&["retry", "trial", "--exit-when-waiting"]).run();
+    let retried = issue.test_env.callboard(&["retry", "trial", "--exit-when-waiting"]).run();
     assert_eq!(retried.code, 4, "{}", retried.transcript());
-    let refused = issue.scene.callboard(&["answer", "trial/person", "reject", "--reason", "no"]).run();
+    let refused = issue.test_env.callboard(&["answer", "trial/person", "reject", "--reason", "no"]).run();
     assert_eq!(refused.code, 0, "{}", refused.transcript());
     assert_eq!(outcomes(), ["stopped", "escalated"]);
 }
@@ -194,7 +194,7 @@ fn what_a_red_build_leaves_behind_is_no_work() {
     let issue = Issue::new();
     let types = "['sh', '-c', 'echo >>left-by-the-build; echo changed >light']";
     let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
-    issue.scene.write("callboard.toml", &checks);
+    issue.test_env.write("callboard.toml", &checks);
     // The second writer fails once: the next attempt goes on with what it has left.
     let script = "ls >$SEEN; cat light >>$SEEN; if [ -f begun ]; then rm begun; else touch begun; exit 1; fi; \
                   echo on >light; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'";
@@ -205,9 +205,9 @@ fn what_a_red_build_leaves_behind_is_no_work() {
     let seen = std::fs::read_to_string(seen).unwrap();
     assert_eq!(seen, "begun\ncallboard.toml\nissue-state.json\nlight\nlight.test\ntask.md\ndim\n");
     assert_eq!(issue.document()["pipeline"]["attempt"], 2);
-    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    let files = issue.test_env.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n");
-    assert_eq!(issue.scene.git(&["show", "agent/issue-42:light"]), "on\n");
+    assert_eq!(issue.test_env.git(&["show", "agent/issue-42:light"]), "on\n");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_branch_that_only_the_remote_has_is_continued_with_its_pull_request() {
     let issue = Issue::new();
     let first = issue.start(&["--no-triage"]);
     assert_eq!(first.code, 0, "{}", first.transcript());
-    issue.scene.git(&["branch", "--delete", "--force", "agent/issue-42"]);
+    issue.test_env.git(&["branch", "--delete", "--force", "agent/issue-42"]);
     issue.agent(
         "writer",
         "echo more >more; say '\"writer\":{\"summary\":\"Second.\",\"test_file\":\"light.test\"}'",
@@ -223,13 +223,13 @@ fn a_branch_that_only_the_remote_has_is_continued_with_its_pull_request() {
     let file = issue.dir("tracker/issue.json").display().to_string();
     let agent = issue.dir("issue-agent.sh").display().to_string();
     let command = ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage"];
-    let refused = issue.scene.callboard(&command).run();
+    let refused = issue.test_env.callboard(&command).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.transcript().contains("the remote has a branch"), "{}", refused.transcript());
-    let second = issue.scene.callboard(&[&command[..], &["--continue"]].concat()).run();
+    let second = issue.test_env.callboard(&[&command[..], &["--continue"]].concat()).run();
     assert_eq!(second.code, 0, "{}", second.transcript());
     assert_eq!(issue.commits().len(), 2);
-    assert_eq!(issue.remote("agent/issue-42"), issue.scene.git(&["rev-parse", "agent/issue-42"]).trim());
+    assert_eq!(issue.remote("agent/issue-42"), issue.test_env.git(&["rev-parse", "agent/issue-42"]).trim());
     let [request] = issue.tracked("pull-request-").try_into().unwrap();
     let body = request["body"].as_str().unwrap();
     assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
@@ -243,19 +243,19 @@ fn a_branch_belongs_to_one_run_at_a_time() {
     assert_eq!(first.code, 4, "{}", first.transcript());
     // Another checkout of the repository has an `issue-state.json` of its own.
     let other = issue.dir("other");
-    issue.scene.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
+    issue.test_env.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
     let file = issue.dir("tracker/issue.json").display().to_string();
     let agent = issue.dir("issue-agent.sh").display().to_string();
     let second =
         ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage", "--continue", "--repo"];
     let second = [&second[..], &[other.to_str().unwrap()]].concat();
-    let refused = issue.scene.callboard(&second).run();
+    let refused = issue.test_env.callboard(&second).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("belongs to run `trial`"), "{}", refused.transcript());
-    assert_eq!(issue.scene.callboard(&["stop", "trial"]).run().code, 0);
-    let continued = issue.scene.callboard(&second).run();
+    assert_eq!(issue.test_env.callboard(&["stop", "trial"]).run().code, 0);
+    let continued = issue.test_env.callboard(&second).run();
     assert_eq!(continued.code, 0, "{}", continued.transcript());
-    let refused = issue.scene.callboard(&["retry", "trial"]).run();
+    let refused = issue.test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("run `second` has worked on branch"), "{}", refused.transcript());
     assert_eq!(issue.commits(), ["fix: The light is off"]);
@@ -267,20 +267,20 @@ fn of_two_starts_at_the_same_instant_one_gets_the_branch() {
     let issue = Issue::new();
     issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
     // The store exists, so that both wait for the lease and for nothing before.
-    assert_eq!(issue.scene.callboard(&["ls"]).run().code, 0);
-    std::fs::create_dir_all(issue.scene.store()).unwrap();
-    let path = issue.scene.store().join("leases.lock");
+    assert_eq!(issue.test_env.callboard(&["ls"]).run().code, 0);
+    std::fs::create_dir_all(issue.test_env.store()).unwrap();
+    let path = issue.test_env.store().join("leases.lock");
     let lock = std::fs::File::create(&path).unwrap();
     lock.lock().unwrap();
     let file = issue.dir("tracker/issue.json").display().to_string();
     let agent = issue.dir("issue-agent.sh").display().to_string();
     let other = issue.dir("other");
-    issue.scene.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
+    issue.test_env.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
     let start = |name: &str, repo: &Path| {
         let command = ["issue", &file, "--run-id", name, "--wrapper", &agent, "--exit-when-waiting"];
-        issue.scene.callboard(&[&command[..], &["--repo", repo.to_str().unwrap()]].concat()).start()
+        issue.test_env.callboard(&[&command[..], &["--repo", repo.to_str().unwrap()]].concat()).start()
     };
-    let starts = [start("first", issue.scene.repo()), start("second", &other)];
+    let starts = [start("first", issue.test_env.repo()), start("second", &other)];
     wait_for_lock_queue(&path, 2);
     drop(lock);
     let sessions = starts.map(testkit::Running::wait);
@@ -301,7 +301,7 @@ fn what_triage_analyst_and_answerers_leave_behind_is_no_work() {
          \"test_requirement\":{\"required\":false}}'",
     );
     issue.agent("analyst.answer", "rm light; touch left-by-the-answer; say '\"answer\":\"on\"'");
-    let callboard = issue.scene.program().display().to_string();
+    let callboard = issue.test_env.program().display().to_string();
     issue.agent("writer.1", &format!("echo dim >light; {callboard} ask analyst 'Which light?'"));
     let seen = issue.dir("seen");
     let script = "cat light >>$SEEN; ls >>$SEEN; echo on >light; echo on >light.test; \
@@ -314,7 +314,7 @@ fn what_triage_analyst_and_answerers_leave_behind_is_no_work() {
         seen, "dim\ncallboard.toml\nissue-state.json\nlight\ntask.md\n",
         "the writer finds its own work"
     );
-    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    let files = issue.test_env.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n");
 }
 
@@ -325,7 +325,7 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
     // As in GitHub Actions, which says where the state file is read.
     let workspace = issue.dir("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let command = issue.scene.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]);
+    let command = issue.test_env.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]);
     let session = command.env("GITHUB_WORKSPACE", &workspace).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(issue.commits().len(), 1, "the commit is made on its branch");
@@ -336,13 +336,13 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
         (&false.into(), &false.into())
     );
     assert_eq!(issue.tracked("").len(), 1, "only the issue is there");
-    assert!(!issue.scene.store().join("learnings.json").exists());
+    assert!(!issue.test_env.store().join("learnings.json").exists());
 }
 
 #[test]
 fn without_a_remote_the_run_completes_unpushed() {
     let issue = Issue::new();
-    issue.scene.git(&["remote", "remove", "origin"]);
+    issue.test_env.git(&["remote", "remove", "origin"]);
     let session = issue.start(&["--no-triage", "--close"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let commit = issue.document()["commit"].clone();
@@ -366,21 +366,21 @@ fn an_imported_state_continues_after_its_analysis() {
     });
     let file = issue.dir("tracker/state.json");
     std::fs::write(&file, state.to_string()).unwrap();
-    let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
+    let imported = issue.test_env.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    assert_eq!(issue.scene.git(&["status", "--porcelain"]), "", "its files are excluded from git");
-    let shown = issue.scene.callboard(&["show", "issue-42"]).run().stdout;
+    assert_eq!(issue.test_env.git(&["status", "--porcelain"]), "", "its files are excluded from git");
+    let shown = issue.test_env.callboard(&["show", "issue-42"]).run().stdout;
     assert!(shown.contains("(done) triage") && shown.contains("(done) analyst"), "{shown}");
     let agent = issue.dir("issue-agent.sh").display().to_string();
-    let resumed = issue.scene.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
+    let resumed = issue.test_env.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let document = issue.document();
     assert_eq!((&document["pipeline"]["status"], &document["mood"]), (&"completed".into(), &"fine".into()));
     assert_eq!(issue.tracked("pull-request-").len(), 1, "the flag is stronger than the address");
-    let checked = issue.scene.callboard(&["check", "issue-state.json"]).run();
+    let checked = issue.test_env.callboard(&["check", "issue-state.json"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
     // What has succeeded elsewhere is kept, and nothing is left to do.
-    let again = issue.scene.callboard(&["import", "issue-state.json", "--as", "again"]).run();
+    let again = issue.test_env.callboard(&["import", "issue-state.json", "--as", "again"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(!again.transcript().contains("callboard resume"), "{}", again.transcript());
 }
@@ -399,9 +399,9 @@ fn an_imported_approval_of_no_change_is_not_published() {
     });
     let file = issue.dir("tracker/state.json");
     std::fs::write(&file, state.to_string()).unwrap();
-    let imported = issue.scene.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
+    let imported = issue.test_env.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    let resumed = issue.scene.callboard(&["resume", "issue-42"]).run();
+    let resumed = issue.test_env.callboard(&["resume", "issue-42"]).run();
     assert_eq!(resumed.code, 1, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("`agent/issue-42` changes nothing"), "{}", resumed.transcript());
     assert_eq!((issue.commits().len(), issue.tracked("pull-request-").len()), (0, 0));
@@ -413,28 +413,28 @@ fn an_archive_continues_in_a_worktree_of_the_repository_that_imports_it() {
     there.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
     assert_eq!(there.start(&["--exit-when-waiting"]).code, 4);
     let archive = there.dir("trial.tar").display().to_string();
-    assert_eq!(there.scene.callboard(&["export", "trial", "-o", &archive]).run().code, 0);
+    assert_eq!(there.test_env.callboard(&["export", "trial", "-o", &archive]).run().code, 0);
     let state = there.document();
 
     let here = Issue::new();
-    let imported = here.scene.callboard(&["import", &archive]).run();
+    let imported = here.test_env.callboard(&["import", &archive]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("works on branch `agent/issue-42`"), "{}", imported.transcript());
     assert_eq!(here.document()["pipeline"]["status"], "blocked");
     assert_eq!(there.document(), state, "the file of the other repository is not touched");
-    here.scene.git(&[
+    here.test_env.git(&[
         "fetch",
         "--quiet",
-        there.scene.repo().to_str().unwrap(),
+        there.test_env.repo().to_str().unwrap(),
         "agent/issue-42:agent/issue-42",
     ]);
-    assert_eq!(here.scene.callboard(&["answer", "trial/person", "--text", "go on"]).run().code, 0);
+    assert_eq!(here.test_env.callboard(&["answer", "trial/person", "--text", "go on"]).run().code, 0);
     let agent = here.dir("issue-agent.sh").display().to_string();
-    let resumed = here.scene.callboard(&["resume", "trial", "--wrapper", &agent]).run();
+    let resumed = here.test_env.callboard(&["resume", "trial", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(here.document()["pipeline"]["status"], "completed");
-    assert_eq!(here.scene.git(&["status", "--porcelain"]), "", "the checkout is left alone");
-    assert_eq!(here.scene.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
+    assert_eq!(here.test_env.git(&["status", "--porcelain"]), "", "the checkout is left alone");
+    assert_eq!(here.test_env.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
 }
 
 /// The two lines are those of the format, which are written for bash.
@@ -460,8 +460,8 @@ echo "$UPDATED_STATE" > issue-state.json
         (&"Lit.".into(), &1.into())
     );
     assert_eq!(document["analysis"]["brief"], "set the light to on", "it is not the writer's to change");
-    let log = issue.scene.callboard(&["log", "trial"]).run();
+    let log = issue.test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("`writer` may not change `analysis"), "{}", log.transcript());
-    let files = issue.scene.git(&["diff", "--name-only", "main", "agent/issue-42"]);
+    let files = issue.test_env.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n", "the private copy is not committed");
 }

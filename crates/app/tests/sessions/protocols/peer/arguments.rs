@@ -5,11 +5,11 @@ use protocol::peer::CycleStatus;
 use serde_json::json;
 
 use super::{document, load, peer, rehearsed};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn an_invalid_cycle_is_refused_before_anything_is_written() {
-    let scene = scene();
+    let test_env = test_env();
     let long = "x".repeat(300);
     let calls: [&[&str]; 12] = [
         &[],
@@ -25,10 +25,10 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
         &["execute-tasks"],
         &["create-spec", "--timeout", "soon"],
     ];
-    let said = calls.map(|arguments| peer(&scene, arguments).run());
+    let said = calls.map(|arguments| peer(&test_env, arguments).run());
     assert!(said.iter().all(|session| session.code == 2), "{said:#?}");
     let said = said.map(|session| session.stderr.replace("\n\n", "\n"));
-    let said = said.join("\n").replace(scene.repo().to_str().unwrap(), "[REPO]");
+    let said = said.join("\n").replace(test_env.repo().to_str().unwrap(), "[REPO]");
     assert_snapshot!(said, @"
     error: the following required arguments were not provided:
       <INSTRUCTION>
@@ -74,13 +74,13 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
     error: invalid value 'soon' for '--timeout <TIME>': `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`
     For more information, try '--help'.
     ");
-    assert!(!scene.store().exists());
+    assert!(!test_env.store().exists());
 }
 
 #[test]
 fn every_phase_needs_an_adapter() {
-    let scene = scene();
-    assert_snapshot!(scene.callboard(&["peer", "create-spec", "dark mode"]).run().transcript(), @r#"
+    let test_env = test_env();
+    assert_snapshot!(test_env.callboard(&["peer", "create-spec", "dark mode"]).run().transcript(), @r#"
     $ callboard peer create-spec 'dark mode'
     error[E007]: no command is configured for agents `executor` (used by step `execute`), `expresser` (used by step `express`), `planner` (used by step `plan`), `reviewer` (used by step `review`)
 
@@ -95,37 +95,37 @@ fn every_phase_needs_an_adapter() {
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
-    let told = scene.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
+    let told = test_env.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
     assert_eq!((&told.events()[0]["event"], &told.events()[0]["code"]), (&json!("failed"), &json!("E007")));
-    let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", scene.agent());
+    let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", test_env.agent());
     let three = ["planner", "executor", "expresser"].map(adapter).concat();
-    scene.write("callboard.toml", &three);
-    let session = scene.callboard(&["peer", "create-spec", "dark mode"]).run();
+    test_env.write("callboard.toml", &three);
+    let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 2);
     assert!(
         session.stderr.contains("no command is configured for agent `reviewer` (used by step `review`)"),
         "{session:?}"
     );
-    assert!(!scene.store().exists());
-    scene.write("callboard.toml", &(three + &adapter("reviewer")));
-    let session = scene.callboard(&["peer", "create-spec", "dark mode"]).run();
+    assert!(!test_env.store().exists());
+    test_env.write("callboard.toml", &(three + &adapter("reviewer")));
+    let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(document(&scene, "peer:spec:dark-mode:cycle:1").metadata.status, CycleStatus::Completed);
+    assert_eq!(document(&test_env, "peer:spec:dark-mode:cycle:1").metadata.status, CycleStatus::Completed);
 }
 
 #[test]
 fn requirements_are_kept_verbatim() {
-    let scene = scene();
+    let test_env = test_env();
     let said = "Dark mode, *everywhere*:\n  \u{1F319} and \"quotes\"\n";
-    let from_stdin = peer(&scene, &["create-spec", "-"]);
+    let from_stdin = peer(&test_env, &["create-spec", "-"]);
     let session = from_stdin.in_shell(&format!("printf '{}' | \"$@\"", said.replace('\n', "\\n"))).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let (definition, document) = load(&scene, "peer:spec:dark-mode-everywhere-quotes:cycle:1");
+    let (definition, document) = load(&test_env, "peer:spec:dark-mode-everywhere-quotes:cycle:1");
     assert_eq!((definition.user_requirements.as_str(), definition.instruction_args.as_str()), (said, ""));
     assert_eq!(document.context.user_requirements, said);
     let words = ["--instruction=create-spec", "--spec=a b", "Dark", "mode"];
-    assert_eq!(peer(&scene, &words).run().code, 0);
-    let context = self::document(&scene, "peer:spec:a b:cycle:1").context;
+    assert_eq!(peer(&test_env, &words).run().code, 0);
+    let context = self::document(&test_env, "peer:spec:a b:cycle:1").context;
     assert_eq!(
         (context.user_requirements.as_str(), context.instruction_args.as_str()),
         ("Dark mode", "--spec=a b")
@@ -134,14 +134,14 @@ fn requirements_are_kept_verbatim() {
 
 #[test]
 fn execute_tasks_takes_the_newest_spec_and_refuses_a_tie() {
-    let scene = scene();
-    scene.write(".agent-os/specs/2025-08-04-old/spec.md", "");
-    scene.write(".agent-os/specs/2025-08-05-login/spec.md", "");
-    assert_eq!(peer(&scene, &["execute-tasks"]).run().code, 0);
-    let metadata = document(&scene, "peer:spec:login:cycle:1").metadata;
+    let test_env = test_env();
+    test_env.write(".agent-os/specs/2025-08-04-old/spec.md", "");
+    test_env.write(".agent-os/specs/2025-08-05-login/spec.md", "");
+    assert_eq!(peer(&test_env, &["execute-tasks"]).run().code, 0);
+    let metadata = document(&test_env, "peer:spec:login:cycle:1").metadata;
     assert_eq!(metadata.instruction, "execute-tasks");
-    scene.write(".agent-os/specs/2025-08-05-dark mode/spec.md", "");
-    assert_snapshot!(peer(&scene, &["execute-tasks"]).run().transcript(), @"
+    test_env.write(".agent-os/specs/2025-08-05-dark mode/spec.md", "");
+    assert_snapshot!(peer(&test_env, &["execute-tasks"]).run().transcript(), @"
     $ callboard peer execute-tasks --wrapper [KIT]/agent.sh
     error: 2 specs have the newest date; name one
 
@@ -149,26 +149,26 @@ fn execute_tasks_takes_the_newest_spec_and_refuses_a_tie() {
     hint: `callboard peer execute-tasks --spec login`
     [exit 2]
     ");
-    assert_eq!(peer(&scene, &["execute-tasks", "--spec", "login"]).run().code, 0);
-    document(&scene, "peer:spec:login:cycle:2");
+    assert_eq!(peer(&test_env, &["execute-tasks", "--spec", "login"]).run().code, 0);
+    document(&test_env, "peer:spec:login:cycle:2");
     // The directory's name is not the spec's name.
-    let session = peer(&scene, &["execute-tasks", "--spec", "2025-08-05-login"]).run();
+    let session = peer(&test_env, &["execute-tasks", "--spec", "2025-08-05-login"]).run();
     assert!(session.stderr.contains("`2025-08-05-login` is the folder of spec `login`"), "{session:?}");
-    document(&scene, "peer:spec:login:cycle:3");
+    document(&test_env, "peer:spec:login:cycle:3");
 }
 
 #[test]
 fn refine_spec_receives_the_newest_reviews_recommendations() {
-    let scene = scene();
+    let test_env = test_env();
     let review = "phases: {review: [ok: {output: {quality_score: 75, recommendations: [Name the sender]}}]}";
-    assert_eq!(rehearsed(&scene, review, &["create-spec", "--spec", "mail"]).run().code, 0);
+    assert_eq!(rehearsed(&test_env, review, &["create-spec", "--spec", "mail"]).run().code, 0);
     let failing = "phases: {plan: [fail]}";
-    assert_eq!(rehearsed(&scene, failing, &["create-spec", "--spec", "mail"]).run().code, 1);
-    assert_eq!(peer(&scene, &["refine-spec", "--spec", "mail"]).run().code, 0);
-    let (definition, _) = load(&scene, "peer:spec:mail:cycle:3");
+    assert_eq!(rehearsed(&test_env, failing, &["create-spec", "--spec", "mail"]).run().code, 1);
+    assert_eq!(peer(&test_env, &["refine-spec", "--spec", "mail"]).run().code, 0);
+    let (definition, _) = load(&test_env, "peer:spec:mail:cycle:3");
     let advice = definition.advice.expect("the first cycle was reviewed");
     assert_eq!(advice.cycle.to_string(), "peer:spec:mail:cycle:1");
-    let prompt = scene.attempt("peer.spec.mail.cycle.3", "plan", "1.1").join("prompt.md");
+    let prompt = test_env.attempt("peer.spec.mail.cycle.3", "plan", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("What the review of `peer:spec:mail:cycle:1` recommends"), "{prompt}");
     assert!(prompt.contains("Name the sender"), "{prompt}");
@@ -176,13 +176,13 @@ fn refine_spec_receives_the_newest_reviews_recommendations() {
 
 #[test]
 fn a_cycle_without_a_spec_is_about_the_repository() {
-    let scene = scene();
+    let test_env = test_env();
     for instruction in ["plan-product", "analyze-product", "git-commit"] {
-        assert_eq!(peer(&scene, &[instruction]).run().code, 0);
+        assert_eq!(peer(&test_env, &[instruction]).run().code, 0);
     }
-    assert_eq!(peer(&scene, &["analyze-product", "--spec", "login"]).run().code, 0);
-    let metadata = document(&scene, "peer:global:cycle:3").metadata;
+    assert_eq!(peer(&test_env, &["analyze-product", "--spec", "login"]).run().code, 0);
+    let metadata = document(&test_env, "peer:global:cycle:3").metadata;
     assert_eq!((metadata.instruction.as_str(), metadata.spec_name), ("git-commit", None));
-    assert!(!document(&scene, "peer:global:cycle:1").context.spec_aware);
-    assert!(document(&scene, "peer:spec:login:cycle:1").context.spec_aware);
+    assert!(!document(&test_env, "peer:global:cycle:1").context.spec_aware);
+    assert!(document(&test_env, "peer:spec:login:cycle:1").context.spec_aware);
 }

@@ -5,17 +5,17 @@ use protocol::peer::{CycleStatus, Phase};
 
 use super::{ALL, document, load, peer, rehearsed, transitions};
 
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
-    let scene = scene();
-    scene.plan(&["express * failed"]);
-    let session = peer(&scene, &["create-spec", "--spec", "x", "dark mode", "--env", "A=1"]).run();
+    let test_env = test_env();
+    test_env.plan(&["express * failed"]);
+    let session = peer(&test_env, &["create-spec", "--spec", "x", "dark mode", "--env", "A=1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    scene.plan(&[]);
+    test_env.plan(&[]);
     // Without a flag the adapters of the first cycle are used.
-    let session = scene.callboard(&["peer", "--continue"]).run();
+    let session = test_env.callboard(&["peer", "--continue"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer --continue
     cycle peer:spec:x:cycle:2 is run peer.spec.x.cycle.2: create-spec, continues peer:spec:x:cycle:1
@@ -33,7 +33,7 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     review: successful, score 90, high
     [exit 0]
     ");
-    let document = document(&scene, "peer:spec:x:cycle:2");
+    let document = document(&test_env, "peer:spec:x:cycle:2");
     assert_eq!(transitions(&document), ALL);
     let first = "peer:spec:x:cycle:1".parse().unwrap();
     assert_eq!(document.context.continues.as_ref(), Some(&first));
@@ -42,13 +42,13 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
         .filter(|phase| document.phases[*phase].reused_from.as_ref() == Some(&first))
         .collect();
     assert_eq!(reused, [Phase::Plan, Phase::Execute]);
-    let (definition, before) = load(&scene, "peer:spec:x:cycle:1");
+    let (definition, before) = load(&test_env, "peer:spec:x:cycle:1");
     assert_eq!(document.phases.plan.output, before.phases.plan.output);
     assert_eq!(document.context.user_requirements, definition.user_requirements);
-    let begun = scene.agent_log().started();
+    let begun = test_env.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]);
     // The failed cycle has been continued, and its successor is completed.
-    assert_snapshot!(scene.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
+    assert_snapshot!(test_env.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
     $ callboard peer --continue --spec x
     error: there is no incomplete cycle of `peer:spec:x` to continue
 
@@ -59,17 +59,17 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
 
 #[test]
 fn an_interrupted_cycle_continues_in_its_phase() {
-    let scene = scene();
-    scene.plan(&["execute 1 wait gate"]);
-    let gate = scene.gate("gate");
-    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.agent_log().wait_for_start("execute#1.1");
+    let test_env = test_env();
+    test_env.plan(&["execute 1 wait gate"]);
+    let gate = test_env.gate("gate");
+    let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
+    test_env.agent_log().wait_for_start("execute#1.1");
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
-    assert_eq!(document(&scene, "peer:spec:x:cycle:1").metadata.current_phase, Phase::Execute);
-    scene.plan(&[]);
-    let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
+    assert_eq!(document(&test_env, "peer:spec:x:cycle:1").metadata.current_phase, Phase::Execute);
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["peer", "--continue", "--spec", "x"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer --continue --spec x
     cycle peer:spec:x:cycle:1 is run peer.spec.x.cycle.1: create-spec
@@ -87,53 +87,53 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     review: successful, score 90, high
     [exit 0]
     ");
-    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
-    let begun = scene.agent_log().started();
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
+    let begun = test_env.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
     drop(gate);
 }
 
 #[test]
 fn a_retried_phase_is_shown_its_partial_output() {
-    let scene = scene();
-    let half = r#"execute * do echo '{"progress": "half of it"}' | "$kit/callboard" report --partial; note end x; hang"#;
-    scene.plan(&[half]);
-    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.agent_log().wait_for_end("x");
+    let test_env = test_env();
+    let half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; note end x; hang"#;
+    test_env.plan(&[half]);
+    let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
+    test_env.agent_log().wait_for_end("x");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let so_far = serde_json::json!({"progress": "half of it"});
-    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
-    scene.plan(&["execute * tell"]);
-    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    let prompt = scene.wait_for_text("prompt");
+    assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
+    test_env.plan(&["execute * tell"]);
+    assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
+    let prompt = test_env.wait_for_text("prompt");
     assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
-    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
 }
 
 #[test]
 fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
-    let scene = scene();
-    scene.plan(&["execute * hang"]);
-    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.agent_log().wait_for_start("execute#1.1");
-    let stopped = scene.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
+    let test_env = test_env();
+    test_env.plan(&["execute * hang"]);
+    let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
+    test_env.agent_log().wait_for_start("execute#1.1");
+    let stopped = test_env.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 1);
-    let failed = document(&scene, "peer:spec:x:cycle:1");
+    let failed = document(&test_env, "peer:spec:x:cycle:1");
     let error = &failed.phases.execute.errors()[0];
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by tester: enough"));
     assert_eq!(failed.metadata.status, CycleStatus::Failed);
-    scene.expect_no_orphans();
-    scene.plan(&[]);
-    assert_eq!(scene.callboard(&["peer", "--continue"]).run().code, 0);
-    let begun = scene.agent_log().started();
+    test_env.expect_no_orphans();
+    test_env.plan(&[]);
+    assert_eq!(test_env.callboard(&["peer", "--continue"]).run().code, 0);
+    let begun = test_env.agent_log().started();
     assert_eq!(
         begun,
         ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
         "one plan for both"
     );
-    let next = document(&scene, "peer:spec:x:cycle:2");
+    let next = document(&test_env, "peer:spec:x:cycle:2");
     assert_eq!(
         (transitions(&next), next.context.continues),
         (ALL.map(str::to_owned).to_vec(), Some(failed.cycle_id))
@@ -142,104 +142,104 @@ fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
 
 #[test]
 fn without_a_spec_continue_takes_the_newest_cycle() {
-    let scene = scene();
+    let test_env = test_env();
     let failing = "phases: {plan: [fail]}";
     for arguments in
         [["create-spec", "--spec=old"], ["create-spec", "--spec=new"], ["plan-product", "--json"]]
     {
-        assert_eq!(rehearsed(&scene, failing, &arguments).run().code, 1);
+        assert_eq!(rehearsed(&test_env, failing, &arguments).run().code, 1);
     }
-    assert_eq!(rehearsed(&scene, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
-    assert_eq!(document(&scene, "peer:global:cycle:2").metadata.instruction, "plan-product");
-    assert_eq!(rehearsed(&scene, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
-    assert_eq!(document(&scene, "peer:spec:new:cycle:2").metadata.status, CycleStatus::Completed);
+    assert_eq!(rehearsed(&test_env, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
+    assert_eq!(document(&test_env, "peer:global:cycle:2").metadata.instruction, "plan-product");
+    assert_eq!(rehearsed(&test_env, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
+    assert_eq!(document(&test_env, "peer:spec:new:cycle:2").metadata.status, CycleStatus::Completed);
     // The failed cycle's script is used unless another is given.
-    assert_eq!(scene.callboard(&["peer", "--continue", "--spec", "old"]).run().code, 1);
-    assert_eq!(document(&scene, "peer:spec:old:cycle:2").metadata.status, CycleStatus::Failed);
+    assert_eq!(test_env.callboard(&["peer", "--continue", "--spec", "old"]).run().code, 1);
+    assert_eq!(document(&test_env, "peer:spec:old:cycle:2").metadata.status, CycleStatus::Failed);
 }
 
 #[test]
 fn concurrent_continues_do_the_work_once() {
-    let scene = scene();
-    scene.plan(&["execute * failed"]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
-    scene.plan(&[]);
-    let all: Vec<_> = (0..6).map(|_| scene.callboard(&["peer", "--continue"]).start()).collect();
+    let test_env = test_env();
+    test_env.plan(&["execute * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
+    test_env.plan(&[]);
+    let all: Vec<_> = (0..6).map(|_| test_env.callboard(&["peer", "--continue"]).start()).collect();
     let sessions: Vec<_> = all.into_iter().map(testkit::Running::wait).collect();
     let said: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
     assert_eq!(sessions.iter().filter(|session| session.code == 0).count(), 1, "one plays it: {said:#?}");
     // Another process is its engine, or it is completed by now.
     assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{said:#?}");
-    let begun = scene.agent_log().started();
+    let begun = test_env.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"], "{said:#?}");
-    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:2")), ALL);
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:2")), ALL);
 }
 
 #[test]
 fn a_rehearsal_is_continued_only_as_a_rehearsal() {
-    let scene = scene();
-    assert_eq!(rehearsed(&scene, "phases: {plan: [fail]}", &["create-spec", "--spec", "x"]).run().code, 1);
-    let real = peer(&scene, &["--continue"]).run();
+    let test_env = test_env();
+    assert_eq!(rehearsed(&test_env, "phases: {plan: [fail]}", &["create-spec", "--spec", "x"]).run().code, 1);
+    let real = peer(&test_env, &["--continue"]).run();
     assert_eq!(real.code, 3, "{}", real.transcript());
-    scene.plan(&["plan * failed"]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 1);
-    let rehearsal = scene.callboard(&["peer", "--continue", "--spec", "y", "--rehearse"]).run();
+    test_env.plan(&["plan * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 1);
+    let rehearsal = test_env.callboard(&["peer", "--continue", "--spec", "y", "--rehearse"]).run();
     assert_eq!(rehearsal.code, 3, "{}", rehearsal.transcript());
 }
 
 #[test]
 fn agents_do_not_continue_cycles() {
-    let scene = scene();
-    scene.plan(&["plan * failed"]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
-    scene.plan(&[r#"plan * do "$kit/callboard" peer --continue --spec x >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(scene.wait_for_text("code"), "3\n", "{}", scene.wait_for_text("said"));
+    let test_env = test_env();
+    test_env.plan(&["plan * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
+    test_env.plan(&[r#"plan * do "$shared/callboard" peer --continue --spec x >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
+    assert_eq!(test_env.wait_for_text("code"), "3\n", "{}", test_env.wait_for_text("said"));
 }
 
 #[test]
 fn imported_cycles_are_continued_like_any_other() {
-    let scene = scene();
-    let dump = scene.kit().join("dump.jsonl");
+    let test_env = test_env();
+    let dump = test_env.shared_dir().join("dump.jsonl");
     // One that claims to be complete and never executed anything, and one that was interrupted.
     let never = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
     let interrupted = include_str!("../../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
     std::fs::write(&dump, format!("{never}{interrupted}")).unwrap();
-    let imported = scene.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
+    let imported = test_env.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    let session = peer(&scene, &["--continue", "--spec", "committer"]).run();
+    let session = peer(&test_env, &["--continue", "--spec", "committer"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let next = document(&scene, "peer:spec:committer:cycle:2");
+    let next = document(&test_env, "peer:spec:committer:cycle:2");
     assert_eq!(transitions(&next), ALL);
     assert_eq!(next.context.continues.as_ref().unwrap().to_string(), "peer:spec:committer:cycle:1");
     assert_eq!(
-        scene.agent_log().started(),
+        test_env.agent_log().started(),
         ["execute#1.1", "express#1.1", "review#1.1"],
         "the plan is taken over"
     );
-    let (_, before) = load(&scene, "peer:spec:user-auth:cycle:3");
+    let (_, before) = load(&test_env, "peer:spec:user-auth:cycle:3");
     assert_eq!(before.metadata.status, CycleStatus::InProgress);
-    let session = peer(&scene, &["--continue", "--spec", "user-auth"]).run();
+    let session = peer(&test_env, &["--continue", "--spec", "user-auth"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let same = document(&scene, "peer:spec:user-auth:cycle:3");
+    let same = document(&test_env, "peer:spec:user-auth:cycle:3");
     assert_eq!(same.metadata.status, CycleStatus::Completed);
     // The counter continues.
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "user-auth"]).run().code, 0);
-    document(&scene, "peer:spec:user-auth:cycle:4");
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "user-auth"]).run().code, 0);
+    document(&test_env, "peer:spec:user-auth:cycle:4");
 }
 
 #[test]
 fn embedded_an_unreadable_cycle_does_not_block_others() {
-    let scene = scene();
+    let test_env = test_env();
     let ended = |spec: &str, instruction| {
-        let session = peer(&scene, &[instruction, "--spec", spec]).run();
+        let session = peer(&test_env, &[instruction, "--spec", spec]).run();
         (session.code, session.transcript().to_owned())
     };
-    scene.plan(&["execute * failed"]);
+    test_env.plan(&["execute * failed"]);
     assert_eq!(ended("x", "create-spec").0, 1);
-    scene.plan(&[]);
+    test_env.plan(&[]);
     assert_eq!(ended("y", "create-spec").0, 0);
-    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     let spoil = "UPDATE entries SET body = '{' WHERE revision = 5
                  AND run = (SELECT id FROM runs WHERE name = 'peer.spec.y.cycle.1')";
     assert_eq!(database.execute(spoil, []).unwrap(), 1);
@@ -247,41 +247,41 @@ fn embedded_an_unreadable_cycle_does_not_block_others() {
     let (code, told) = ended("y", "refine-spec");
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("cannot read the recommendations of cycle `peer:spec:y:cycle:1`"), "{told}");
-    let session = scene.callboard(&["peer", "--continue"]).run();
+    let session = test_env.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());
     // A cycle that it may have continued itself is not continued twice.
     let spoil = spoil.replace("spec.y.cycle.1", "spec.x.cycle.2");
     assert_eq!(database.execute(&spoil, []).unwrap(), 1);
-    let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
+    let session = test_env.callboard(&["peer", "--continue", "--spec", "x"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
 }
 
 #[test]
 fn embedded_agents_do_not_restore_documents() {
-    let scene = scene();
-    scene.plan(&["plan * failed"]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
-    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let test_env = test_env();
+    test_env.plan(&["plan * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
+    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     let tear = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
     assert!(database.execute(tear, []).unwrap() > 0);
-    scene.plan(&[r#"plan * do "$kit/callboard" resume peer.spec.x.cycle.1 --recover >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(scene.wait_for_text("code"), "3\n", "{}", scene.wait_for_text("said"));
-    assert!(!scene.store().join("quarantine").exists(), "nothing was touched");
+    test_env.plan(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
+    assert_eq!(test_env.wait_for_text("code"), "3\n", "{}", test_env.wait_for_text("said"));
+    assert!(!test_env.store().join("quarantine").exists(), "nothing was touched");
 }
 
 #[test]
 fn continue_global_takes_the_global_cycle_although_a_spec_has_a_newer_one() {
-    let scene = scene();
-    scene.plan(&["plan * failed"]);
-    let failed = peer(&scene, &["plan-product", "a product"]).run();
+    let test_env = test_env();
+    test_env.plan(&["plan * failed"]);
+    let failed = peer(&test_env, &["plan-product", "a product"]).run();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
     assert!(failed.stderr.contains("callboard peer --continue --global"), "{}", failed.stderr);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
-    scene.plan(&[]);
-    let session = scene.callboard(&["peer", "--continue", "--global"]).run();
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["peer", "--continue", "--global"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let continued = document(&scene, "peer:global:cycle:2").context.continues;
+    let continued = document(&test_env, "peer:global:cycle:2").context.continues;
     assert_eq!(continued, Some("peer:global:cycle:1".parse().unwrap()));
 }

@@ -1,28 +1,28 @@
 //! A cycle's document that was changed in the database.
 
-use testkit::{Gate, Scene};
+use testkit::{Gate, TestEnv};
 
 use super::{ALL, document, peer, transitions};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
 /// Makes a cycle whose engine was killed while its executor waits at the gate.
-fn cut_off() -> (Scene, Gate) {
-    let scene = scene();
-    scene.plan(&["execute * wait gate"]);
-    let gate = scene.gate("gate");
-    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.agent_log().wait_for_start("execute#1.1");
+fn cut_off() -> (TestEnv, Gate) {
+    let test_env = test_env();
+    test_env.plan(&["execute * wait gate"]);
+    let gate = test_env.gate("gate");
+    let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
+    test_env.agent_log().wait_for_start("execute#1.1");
     running.kill();
     running.wait();
-    (scene, gate)
+    (test_env, gate)
 }
 
 /// Changes the store behind Callboard's back.
-fn corrupt(scene: &Scene, statement: &str) {
-    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+fn corrupt(test_env: &TestEnv, statement: &str) {
+    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     assert!(database.execute(statement, []).unwrap() > 0, "{statement}");
 }
 
@@ -31,35 +31,35 @@ const SPOIL_THE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phas
 
 #[test]
 fn embedded_the_last_committed_document_is_restored() {
-    let (scene, mut gate) = cut_off();
-    corrupt(&scene, SPOIL_THE_DOCUMENT);
-    let met = scene.callboard(&["state", "get", CYCLE]).run();
+    let (test_env, mut gate) = cut_off();
+    corrupt(&test_env, SPOIL_THE_DOCUMENT);
+    let met = test_env.callboard(&["state", "get", CYCLE]).run();
     assert_eq!(met.code, 4, "{}", met.transcript());
     assert!(met.stderr.starts_with("error[E019]"), "{}", met.stderr);
-    let kept = scene.callboard(&["export", CYCLE]).run();
+    let kept = test_env.callboard(&["export", CYCLE]).run();
     assert_eq!(kept.code, 0, "the journal is whole: {}", kept.transcript());
     gate.open();
-    let resumed = scene.callboard(&["resume", "--all"]).run();
+    let resumed = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("restored the last commit"), "{}", resumed.stderr);
-    scene.wait_for_engine(RUN);
-    assert_eq!(transitions(&document(&scene, CYCLE)).len(), ALL.len() + 1, "and `recovered`");
+    test_env.wait_for_engine(RUN);
+    assert_eq!(transitions(&document(&test_env, CYCLE)).len(), ALL.len() + 1, "and `recovered`");
 }
 
 #[test]
 fn embedded_a_restore_that_loses_writes_needs_a_flag() {
-    let (scene, mut gate) = cut_off();
-    corrupt(&scene, SPOIL_THE_DOCUMENT);
+    let (test_env, mut gate) = cut_off();
+    corrupt(&test_env, SPOIL_THE_DOCUMENT);
     corrupt(
-        &scene,
+        &test_env,
         "UPDATE entries SET body = body || ' ' WHERE revision = (SELECT max(revision) FROM entries)",
     );
     for arguments in [&["resume", CYCLE, "--json"][..], &["state", "get", CYCLE, "--json"]] {
-        let refused = scene.callboard(arguments).run();
+        let refused = test_env.callboard(arguments).run();
         assert_eq!(refused.code, 4, "{}", refused.transcript());
         assert_eq!(refused.events()[0]["kind"], "corrupted_state", "{}", refused.transcript());
     }
     gate.open();
-    let resumed = scene.callboard(&["resume", CYCLE, "--recover"]).run();
+    let resumed = test_env.callboard(&["resume", CYCLE, "--recover"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
 }

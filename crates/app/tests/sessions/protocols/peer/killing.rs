@@ -7,30 +7,30 @@ use protocol::KindOf;
 use protocol::peer::{CycleStatus, Peer, Phase};
 use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
-use store::Tenure;
-use testkit::{ProcessHandle, Scene, harness};
+use store::LockPurpose;
+use testkit::{ProcessHandle, TestEnv, harness};
 
 use super::{ALL, document, peer, transitions};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 
 #[test]
 fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
-    let scene = scene();
-    scene.plan(&["execute * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
+    let test_env = test_env();
+    test_env.plan(&["execute * wait gate"]);
+    let mut gate = test_env.gate("gate");
+    let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("execute#1.1")).expect("at work");
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(!agent.has_ended(), "it works on");
-    let resumed = scene.callboard(&["peer", "--continue"]).start();
+    let resumed = test_env.callboard(&["peer", "--continue"]).start();
     resumed.wait_until_it_says("execute#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    expect_each_phase_once(&scene);
+    expect_each_phase_once(&test_env);
 }
 
 /// The test binary starts itself as the engine that gets killed; variables say where and when.
@@ -40,47 +40,47 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
         return be_killed_at(notice.parse().unwrap());
     }
     for notice in 1.. {
-        let scene = scene();
-        opened(&scene);
+        let test_env = test_env();
+        opened(&test_env);
         let engine = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
                 "sessions::protocols::peer::killing::killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing",
             ])
             .env("KILLED_AT", notice.to_string())
-            .env("REPO", scene.repo())
-            .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
+            .env("REPO", test_env.repo())
+            .envs(test_env.backend().address().map(|address| ("CALLBOARD_STORE", address)))
             .output()
             .unwrap();
-        let left = document(&scene, CYCLE);
+        let left = document(&test_env, CYCLE);
         if left.metadata.status == CycleStatus::Completed {
             assert!(notice > 14, "a commit for each write at least, and four starts: {engine:?}");
-            expect_each_phase_once(&scene);
+            expect_each_phase_once(&test_env);
             return;
         }
         assert_eq!(engine.status.code(), None, "it was not killed at {notice}: {engine:?}");
-        let session = scene.callboard(&["peer", "--continue"]).run();
+        let session = test_env.callboard(&["peer", "--continue"]).run();
         assert_eq!(session.code, 0, "killed at {notice}: {}", session.transcript());
-        expect_each_phase_once(&scene);
+        expect_each_phase_once(&test_env);
     }
 }
 
 #[track_caller]
-fn expect_each_phase_once(scene: &Scene) {
-    assert_eq!(transitions(&document(scene, CYCLE)), ALL);
-    assert_eq!(scene.agent_log().started(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
+fn expect_each_phase_once(test_env: &TestEnv) {
+    assert_eq!(transitions(&document(test_env, CYCLE)), ALL);
+    assert_eq!(test_env.agent_log().started(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
     for phase in Phase::ALL {
-        assert_eq!(scene.agent_log().ends_of(phase.as_str()), 1, "{phase}");
+        assert_eq!(test_env.agent_log().ends_of(phase.as_str()), 1, "{phase}");
     }
-    scene.expect_no_orphans();
+    test_env.expect_no_orphans();
 }
 
 /// Creates a cycle for the scripted agent without driving it.
-fn opened(scene: &Scene) {
+fn opened(test_env: &TestEnv) {
     let definition = harness::new_cycle(CYCLE);
-    let (run, profile) = (harness::run_of(&definition), harness::wrapper(&scene.agent()));
-    let spec = harness::spec(&definition, &run, scene.repo(), Some(profile));
-    let store = scene.open_store();
+    let (run, profile) = (harness::run_of(&definition), harness::wrapper(&test_env.agent()));
+    let spec = harness::spec(&definition, &run, test_env.repo(), Some(profile));
+    let store = test_env.open_store();
     harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
         .unwrap();
 }
@@ -94,7 +94,8 @@ fn be_killed_at(notice: u32) {
     let run = harness::run_of(&harness::new_cycle(CYCLE));
     let mut killer = Killer { left: notice };
     harness::wait(async {
-        let engine = Engine::lock(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
+        let engine =
+            Engine::lock(&store, engine_config, &run, LockPurpose::Engine, &mut killer).await.unwrap();
         let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
         engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
     });

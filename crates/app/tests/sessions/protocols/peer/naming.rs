@@ -3,47 +3,47 @@
 use std::collections::BTreeSet;
 
 use super::{ALL, document, peer, transitions};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
-    let scene = scene();
+    let test_env = test_env();
     let composed = "caf\u{e9}";
     let names = ["a.b", "a", "b", "a:cycle:9", "日本", "two words", "=3A", ":", "-x", "..", composed];
     for name in names {
-        let session = peer(&scene, &["create-spec", &format!("--spec={name}")]).run();
+        let session = peer(&test_env, &["create-spec", &format!("--spec={name}")]).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        let document = document(&scene, &format!("peer:spec:{name}:cycle:1"));
+        let document = document(&test_env, &format!("peer:spec:{name}:cycle:1"));
         assert_eq!(document.metadata.spec_name.as_ref().unwrap().as_str(), name);
         assert_eq!(transitions(&document), ALL);
     }
     // A decomposed spelling means the same spec.
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "cafe\u{301}"]).run().code, 0);
-    assert_eq!(document(&scene, &format!("peer:spec:{composed}:cycle:2")).metadata.cycle_number, 2);
-    let listed = scene.callboard(&["ls", "--json"]).run();
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "cafe\u{301}"]).run().code, 0);
+    assert_eq!(document(&test_env, &format!("peer:spec:{composed}:cycle:2")).metadata.cycle_number, 2);
+    let listed = test_env.callboard(&["ls", "--json"]).run();
     assert_eq!(listed.stdout.matches("\"peer.").count(), names.len() + 1, "{}", listed.stdout);
 }
 
 #[test]
 fn a_spec_name_cannot_send_escape_sequences() {
-    let scene = scene();
+    let test_env = test_env();
     let name = "two\nlines\u{1b}[2J";
-    let session = peer(&scene, &["create-spec", "--spec", name]).run();
+    let session = peer(&test_env, &["create-spec", "--spec", name]).run();
     let first = session.stderr.lines().next().unwrap();
     assert_eq!(
         first,
         "cycle peer:spec:two lines [2J:cycle:1 is run peer.spec.two=0Alines=1B=5B2J.cycle.1: create-spec"
     );
-    document(&scene, &format!("peer:spec:{name}:cycle:1"));
+    document(&test_env, &format!("peer:spec:{name}:cycle:1"));
 }
 
 #[test]
 fn eight_cycles_started_at_once_get_eight_numbers() {
-    let scene = scene();
-    let mut gate = scene.gate("gate");
-    scene.plan(&["plan * wait gate"]);
+    let test_env = test_env();
+    let mut gate = test_env.gate("gate");
+    test_env.plan(&["plan * wait gate"]);
     let started: Vec<_> =
-        (0..8).map(|_| peer(&scene, &["create-spec", "--spec", "x", "--json"]).start()).collect();
+        (0..8).map(|_| peer(&test_env, &["create-spec", "--spec", "x", "--json"]).start()).collect();
     started.iter().for_each(|running| running.wait_until_it_shows("\"started\""));
     gate.open();
     let mut numbers = BTreeSet::new();
@@ -51,7 +51,7 @@ fn eight_cycles_started_at_once_get_eight_numbers() {
         let session = running.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
         let cycle = session.events()[0]["cycle_id"].as_str().unwrap().to_owned();
-        assert_eq!(transitions(&document(&scene, &cycle)), ALL);
+        assert_eq!(transitions(&document(&test_env, &cycle)), ALL);
         numbers.insert(cycle);
     }
     let all: BTreeSet<_> = (1..=8).map(|number| format!("peer:spec:x:cycle:{number}")).collect();

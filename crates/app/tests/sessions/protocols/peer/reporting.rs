@@ -3,36 +3,36 @@
 use insta::assert_snapshot;
 
 use super::{ALL, document, transitions};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// Reports the bare status first, as a careless agent would, then follows the hint.
 const AGENT: &str = r#"#!/bin/sh
-kit=${0%/*}
-"$kit/callboard" report --status COMPLETED 2>"$kit/told.$STEP_ID" && exit 9
+shared=${0%/*}
+"$shared/callboard" report --status COMPLETED 2>"$shared/told.$STEP_ID" && exit 9
 case $STEP_ID in
 plan) echo '{"phases": [{"phase": "all"}], "success_criteria": "it is done"}' ;;
 review) echo '{"quality_score": 90}' ;;
 *) echo '{"summary": "done"}' ;;
-esac >"$kit/output.json"
-"$kit/callboard" report --status COMPLETED --output "$kit/output.json"
+esac >"$shared/output.json"
+"$shared/callboard" report --status COMPLETED --output "$shared/output.json"
 "#;
 
 #[test]
 fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
-    let scene = scene();
-    let agent = scene.write_program(scene.kit().join("forgetful.sh"), AGENT);
+    let test_env = test_env();
+    let agent = test_env.write_program(test_env.shared_dir().join("forgetful.sh"), AGENT);
     let wrapper = agent.to_str().unwrap();
-    let session = scene.callboard(&["peer", "create-spec", "--spec", "x", "--wrapper", wrapper]).run();
+    let session = test_env.callboard(&["peer", "create-spec", "--spec", "x", "--wrapper", wrapper]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let document = document(&scene, "peer:spec:x:cycle:1");
+    let document = document(&test_env, "peer:spec:x:cycle:1");
     assert_eq!(transitions(&document), ALL);
     assert!(document.phases.plan.errors().is_empty(), "no attempt was lost");
-    assert_snapshot!(std::fs::read_to_string(scene.kit().join("told.plan")).unwrap(), @"
+    assert_snapshot!(std::fs::read_to_string(test_env.shared_dir().join("told.plan")).unwrap(), @"
     error: the report cannot be accepted: Agent reported completion without the field `output`
 
     hint: add the field `output` to the report, or `--output FILE` to `--status COMPLETED`
     ");
-    let prompt = scene.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
+    let prompt = test_env.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     let (_, example) = prompt.split_once("The report is one JSON object").unwrap();
     assert!(example.contains("\"output\""), "{example}");

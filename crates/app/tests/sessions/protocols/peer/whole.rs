@@ -5,16 +5,16 @@ use protocol::peer::{CycleStatus, Event, Phase};
 use serde_json::json;
 
 use super::{ALL, document, peer, rehearsed, transitions};
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 #[test]
 fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
-    let scene = scene();
+    let test_env = test_env();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/peer-rehearsal.yaml");
     let wanted = "users can reset a forgotten password by mail";
-    std::fs::copy(example, scene.kit().join("example.yaml")).unwrap();
-    let rehearse = format!("--rehearse={}", scene.kit().join("example.yaml").display());
-    let session = scene.callboard(&["peer", "create-spec", wanted, &rehearse]).run();
+    std::fs::copy(example, test_env.shared_dir().join("example.yaml")).unwrap();
+    let rehearse = format!("--rehearse={}", test_env.shared_dir().join("example.yaml").display());
+    let session = test_env.callboard(&["peer", "create-spec", wanted, &rehearse]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[KIT]/example.yaml
     cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
@@ -39,9 +39,9 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
       ? Should a token also end when the user logs in?
     [exit 0]
     ");
-    let document = document(&scene, "peer:spec:reset-forgotten-password-mail:cycle:1");
+    let document = document(&test_env, "peer:spec:reset-forgotten-password-mail:cycle:1");
     assert_eq!(transitions(&document), ALL);
-    let shown = scene.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
+    let shown = test_env.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
     assert_eq!(shown.json(), json!(document));
     let plan = &document.phases.plan;
     assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["invalid_report"]);
@@ -53,14 +53,14 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     assert!((1..=2).contains(&progress(Phase::Execute)), "the newest at most once per second");
     assert_eq!(document.phases.review.output.as_ref().unwrap()["quality_score"], 84);
     assert_eq!(document.insights.as_ref().unwrap()["questions_for_user"].as_array().unwrap().len(), 1);
-    assert_eq!(scene.git(&["status", "--porcelain"]), "", "a rehearsal changes nothing");
+    assert_eq!(test_env.git(&["status", "--porcelain"]), "", "a rehearsal changes nothing");
 }
 
 #[test]
 fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
-    let scene = scene();
+    let test_env = test_env();
     let script = "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?]}}]}";
-    let session = rehearsed(&scene, script, &["create-spec", "--spec", "mail"]).run();
+    let session = rehearsed(&test_env, script, &["create-spec", "--spec", "mail"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer create-spec --spec mail --rehearse=[KIT]/script.yaml
     cycle peer:spec:mail:cycle:1 is run peer.spec.mail.cycle.1: create-spec
@@ -85,17 +85,17 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
       ? Which mail server?
     [exit 1]
     ");
-    let document = document(&scene, "peer:spec:mail:cycle:1");
+    let document = document(&test_env, "peer:spec:mail:cycle:1");
     assert_eq!(document.metadata.status, CycleStatus::Completed);
-    let again = scene.callboard(&["peer", "--continue"]).run();
+    let again = test_env.callboard(&["peer", "--continue"]).run();
     assert_eq!(again.code, 2, "a completed cycle is not continued: {}", again.transcript());
 }
 
 #[test]
 fn json_names_the_cycle_and_its_result() {
-    let scene = scene();
+    let test_env = test_env();
     let script = "phases: {review: [ok: {score: low, insights: {questions_for_user: [Why?]}}]}";
-    let session = rehearsed(&scene, script, &["plan-product", "--json"]).run();
+    let session = rehearsed(&test_env, script, &["plan-product", "--json"]).run();
     assert_eq!(session.code, 1);
     let events = session.events();
     assert_eq!(
@@ -113,15 +113,15 @@ fn json_names_the_cycle_and_its_result() {
 
 #[test]
 fn every_failed_attempt_is_kept_and_the_last_one_fails_the_cycle() {
-    let scene = scene();
+    let test_env = test_env();
     let script = "
 phases:
   plan: [crash, {ok: {output: ~}}, rubbish, exit: 3, ok]
   execute: [fail: no disk]
 ";
-    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--max-attempts", "5"]).run();
+    let session = rehearsed(&test_env, script, &["create-spec", "--spec", "x", "--max-attempts", "5"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let document = document(&scene, "peer:spec:x:cycle:1");
+    let document = document(&test_env, "peer:spec:x:cycle:1");
     let kinds = |phase: Phase| {
         let errors = document.phases[phase].errors();
         errors.iter().map(|error| error.kind.clone()).collect::<Vec<_>>()
@@ -134,36 +134,36 @@ phases:
 
 #[test]
 fn a_phase_that_exceeds_its_timeout_is_ended() {
-    let scene = scene();
+    let test_env = test_env();
     let script = "phases: {plan: [hang, ok]}";
-    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--timeout", "300ms"]).run();
+    let session = rehearsed(&test_env, script, &["create-spec", "--spec", "x", "--timeout", "300ms"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.plan.errors()[0].kind, "timeout");
-    scene.expect_no_orphans();
+    assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.plan.errors()[0].kind, "timeout");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn each_phase_receives_the_states_key() {
-    let scene = scene();
-    scene.plan(&["execute * tell"]);
-    assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
-    let environment = scene.wait_for_text("environment");
+    let test_env = test_env();
+    test_env.plan(&["execute * tell"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
+    let environment = test_env.wait_for_text("environment");
     for line in [
         "CALLBOARD_STATE_KEY=peer.spec.a=20b.cycle.1".to_owned(),
         "CALLBOARD_STATE_ID=peer:spec:a b:cycle:1".to_owned(),
         "CALLBOARD_STATE_BUCKET=agent-os-peer-state".to_owned(),
-        format!("CALLBOARD_STORE={}", scene.store().display()),
+        format!("CALLBOARD_STORE={}", test_env.store().display()),
         "STEP_ID=execute".to_owned(),
         "AGENT_ID=executor".to_owned(),
     ] {
         assert!(environment.lines().any(|told| told == line), "{line} is not in\n{environment}");
     }
-    let prompt = scene.wait_for_text("prompt");
+    let prompt = test_env.wait_for_text("prompt");
     for told in [
         "`peer.spec.a=20b.cycle.1`",
         "`peer:spec:a b:cycle:1`",
         "`agent-os-peer-state`",
-        scene.store().to_str().unwrap(),
+        test_env.store().to_str().unwrap(),
         "dark mode",
         "Output of `plan`",
     ] {
@@ -173,26 +173,26 @@ fn each_phase_receives_the_states_key() {
 
 #[test]
 fn a_detached_cycle_continues_in_the_background() {
-    let scene = scene();
-    let session = peer(&scene, &["create-spec", "--spec", "x", "--detach"]).run();
+    let test_env = test_env();
+    let session = peer(&test_env, &["create-spec", "--spec", "x", "--detach"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(session.stdout, "peer.spec.x.cycle.1\n");
-    scene.wait_for_engine("peer.spec.x.cycle.1");
-    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+    test_env.wait_for_engine("peer.spec.x.cycle.1");
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
 }
 
 #[test]
 fn a_printed_script_can_be_played() {
-    let scene = scene();
-    let printed = scene.callboard(&["rehearse-script", "--peer", "--output", "cycle.yaml"]).run();
+    let test_env = test_env();
+    let printed = test_env.callboard(&["rehearse-script", "--peer", "--output", "cycle.yaml"]).run();
     assert_eq!(printed.code, 0, "{}", printed.transcript());
     assert!(printed.stderr.contains("`callboard peer INSTRUCTION --rehearse=cycle.yaml`"), "{printed:?}");
-    assert_eq!(scene.callboard(&["peer", "plan-product", "--rehearse=cycle.yaml"]).run().code, 0);
+    assert_eq!(test_env.callboard(&["peer", "plan-product", "--rehearse=cycle.yaml"]).run().code, 0);
     for wrong in [&["rehearse-script"][..], &["rehearse-script", "wf.yaml", "--peer"]] {
-        assert_eq!(scene.callboard(wrong).run().code, 2);
+        assert_eq!(test_env.callboard(wrong).run().code, 2);
     }
-    scene.write("steps.yaml", "steps: {plan: [ok]}\n");
-    let refused = scene.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
+    test_env.write("steps.yaml", "steps: {plan: [ok]}\n");
+    let refused = test_env.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("`steps` is not a key of a script"), "{}", refused.stderr);
     assert!(
@@ -204,16 +204,16 @@ fn a_printed_script_can_be_played() {
 
 #[test]
 fn every_part_that_is_done_hands_in_an_output() {
-    let scene = scene();
+    let test_env = test_env();
     let script = "
 phases:
   plan: [flood: 1MB]
   execute: [leave_child]
   express: [{partial: {summary: half}, exit: 3}, {delay: 10ms, ok: {write: {out.txt: done}}}]
 ";
-    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x"]).run();
+    let session = rehearsed(&test_env, script, &["create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let document = document(&scene, "peer:spec:x:cycle:1");
+    let document = document(&test_env, "peer:spec:x:cycle:1");
     assert_eq!(transitions(&document), ALL);
     assert_eq!(document.phases.express.errors()[0].kind, "no_report");
     let progress = document.history.iter().filter(|entry| entry.phase == Some(Phase::Express));
@@ -223,25 +223,25 @@ phases:
         ["started", "progress", "progress", "completed"],
         "what was handed in, and that the attempt failed"
     );
-    assert_eq!(scene.git(&["status", "--porcelain"]), "?? out.txt\n");
-    scene.expect_no_orphans();
+    assert_eq!(test_env.git(&["status", "--porcelain"]), "?? out.txt\n");
+    test_env.expect_no_orphans();
 }
 
 #[test]
 fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
-    let scene = scene();
-    scene.plan(&[
-        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$kit/callboard" report --partial; done; hand_in COMPLETED x"#,
+    let test_env = test_env();
+    test_env.plan(&[
+        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$shared/callboard" report --partial; done; hand_in COMPLETED x"#,
     ]);
-    let session = peer(&scene, &["create-spec", "--spec", "x"]).run();
+    let session = peer(&test_env, &["create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let history = scene.callboard(&["state", "history", "peer:spec:x:cycle:1", "--json"]).run();
+    let history = test_env.callboard(&["state", "history", "peer:spec:x:cycle:1", "--json"]).run();
     let writes = history.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let times: Vec<jiff::Timestamp> = writes
         .filter(|write| write["event"] == "progress")
         .map(|write| write["at"].as_str().unwrap().parse().unwrap())
         .collect();
-    let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("nothing was entered") };
+    let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("no times were recorded") };
     for pair in paced.windows(2) {
         // Two clocks, so not to the millisecond.
         assert!(pair[1].duration_since(pair[0]).as_millis() >= 900, "{times:?}");

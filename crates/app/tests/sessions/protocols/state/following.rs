@@ -7,10 +7,10 @@ use super::{CYCLE, WAITS, cycle, get, history, patch, planning, play, sequence};
 
 #[test]
 fn the_history_has_one_line_per_write() {
-    let scene = cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
-    assert_eq!(play(&scene).wait().code, 0);
-    assert_eq!(patch(&scene, sequence(&scene), &["--set", "/ticket=7"]).code, 0);
-    assert_snapshot!(scene.callboard(&["state", "history", CYCLE]).run().transcript(), @"
+    let test_env = cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
+    assert_eq!(play(&test_env).wait().code, 0);
+    assert_eq!(patch(&test_env, sequence(&test_env), &["--set", "/ticket=7"]).code, 0);
+    assert_snapshot!(test_env.callboard(&["state", "history", CYCLE]).run().transcript(), @"
     $ callboard state history peer:spec:feature-name:cycle:1
        1 [WHEN]  initialized  tester  the whole document  revision 1
        2 [WHEN]  plan started  engine  /metadata/status, /phases/plan/status, /phases/plan/started_at and 3 more  revision 4
@@ -26,24 +26,24 @@ fn the_history_has_one_line_per_write() {
       12 [WHEN]  progress  tester  /ticket  revision 17
     [exit 0]
     ");
-    let writes = history(&scene);
+    let writes = history(&test_env);
     let numbers: Vec<_> = writes.iter().map(|write| write["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=sequence(&scene)).collect::<Vec<_>>(), "every number once");
-    let last = scene.callboard(&["state", "history", CYCLE, "--last", "1", "--json"]).run().json();
+    assert_eq!(numbers, (1..=sequence(&test_env)).collect::<Vec<_>>(), "every number once");
+    let last = test_env.callboard(&["state", "history", CYCLE, "--last", "1", "--json"]).run().json();
     assert_eq!(last, writes[writes.len() - 1]);
 }
 
 #[test]
 fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
     let watch =
-        scene.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
+        test_env.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
     watch.wait_until_it_shows("\"document\"");
-    let first = sequence(&scene);
+    let first = sequence(&test_env);
     for number in 0..3 {
         let set = format!("/phases/plan/output/draft={number}");
-        assert_eq!(patch(&scene, sequence(&scene), &["--set", &set]).code, 0);
+        assert_eq!(patch(&test_env, sequence(&test_env), &["--set", &set]).code, 0);
     }
     gate.open();
     let told = watch.wait();
@@ -69,29 +69,29 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
 
 #[test]
 fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
-    let scene = cycle("");
-    assert_eq!(play(&scene).wait().code, 0);
-    let so = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
+    let test_env = cycle("");
+    assert_eq!(play(&test_env).wait().code, 0);
+    let so = test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
     assert_eq!((so.code, so.events().len()), (0, 1));
-    assert_eq!(so.events()[0]["document"], get(&scene)["document"]);
-    let plain = scene.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
-    assert_eq!((plain.code, &plain.json()["value"]), (0, &json!(sequence(&scene))));
-    let other = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
+    assert_eq!(so.events()[0]["document"], get(&test_env)["document"]);
+    let plain = test_env.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
+    assert_eq!((plain.code, &plain.json()["value"]), (0, &json!(sequence(&test_env))));
+    let other = test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
     assert_eq!(other.code, 1);
     assert!(
         other.stderr.contains("the run is finished and `/metadata/status` is not `\"failed\"`"),
         "{}",
         other.stderr
     );
-    let unusable = scene.callboard(&["state", "watch", CYCLE, "--until", "status"]).run();
+    let unusable = test_env.callboard(&["state", "watch", CYCLE, "--until", "status"]).run();
     assert_eq!((unusable.code, &unusable.json()["event"]), (2, &json!("failed")));
 }
 
 #[test]
 fn an_interrupted_watch_does_not_affect_the_run() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
-    let watch = scene.callboard(&["state", "watch", CYCLE]).start();
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
+    let watch = test_env.callboard(&["state", "watch", CYCLE]).start();
     watch.wait_until_it_shows("\"document\"");
     watch.interrupt();
     assert_eq!(watch.wait().code, 130);

@@ -6,7 +6,7 @@ use super::{RUN, WAITS, cycle, get, history, patch, planning, play, sequence};
 
 #[test]
 fn an_agent_writes_its_own_phase_and_nothing_else() {
-    let scene = cycle(
+    let test_env = cycle(
         r#"
         told() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$KIT/told"; echo $? >> "$KIT/codes"; }
         told --set '/phases/plan/output/draft="half"'
@@ -19,9 +19,9 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         callboard state get --path /phases/plan/output > "$KIT/read"
         "#,
     );
-    assert_eq!(play(&scene).wait().code, 0);
-    assert_eq!(scene.wait_for_text("codes"), "0\n3\n3\n3\n3\n3\n3\n");
-    let told = scene.wait_for_text("told");
+    assert_eq!(play(&test_env).wait().code, 0);
+    assert_eq!(test_env.wait_for_text("codes"), "0\n3\n3\n3\n3\n3\n3\n");
+    let told = test_env.wait_for_text("told");
     let kinds: Vec<_> = told
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
@@ -30,13 +30,13 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         json!(kinds),
         json!([null, "invalid_transition", "not_yours", "not_yours", "invalid_transition"])
     );
-    assert_eq!(scene.wait_for_text("read"), "{\n  \"draft\": \"half\"\n}\n");
-    let writes = history(&scene);
+    assert_eq!(test_env.wait_for_text("read"), "{\n  \"draft\": \"half\"\n}\n");
+    let writes = history(&test_env);
     let own: Vec<_> = writes.iter().filter(|write| write["by"] == "plan#1.1").collect();
     assert_eq!(own.len(), 1, "{writes:?}");
     assert_eq!(own[0]["changed"], json!(["/phases/plan/output/draft"]));
     assert!(
-        get(&scene)["document"]["phases"]["plan"]["output"]["draft"].is_null(),
+        get(&test_env)["document"]["phases"]["plan"]["output"]["draft"].is_null(),
         "the report is the output"
     );
 }
@@ -44,15 +44,15 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
 #[test]
 fn a_superseded_attempt_cannot_write() {
     // The first attempt fails, the second waits.
-    let scene = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
-    let (engine, mut gate) = planning(&scene);
-    let now = sequence(&scene);
+    let test_env = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
+    let (engine, mut gate) = planning(&test_env);
+    let now = sequence(&test_env);
     let as_attempt = |attempt: &str| {
         let expect = now.to_string();
         let arguments =
             ["state", "patch", "--json", "--expect", &expect, "--set", "/phases/plan/output/draft=1"];
-        let call = scene.callboard(&arguments).env("CALLBOARD_STATE_KEY", RUN).env("CALLBOARD_RUN", RUN);
-        call.env("CALLBOARD_STORE", scene.store()).env("CALLBOARD_ATTEMPT", attempt).run()
+        let call = test_env.callboard(&arguments).env("CALLBOARD_STATE_KEY", RUN).env("CALLBOARD_RUN", RUN);
+        call.env("CALLBOARD_STORE", test_env.store()).env("CALLBOARD_ATTEMPT", attempt).run()
     };
     for straggler in ["plan#1.1", "execute#1.1"] {
         let refused = as_attempt(straggler);
@@ -61,7 +61,7 @@ fn a_superseded_attempt_cannot_write() {
         let why = format!("attempt `{straggler}` is not running any more; `plan#1.2` is");
         assert_eq!(answer["causes"], json!([why]));
     }
-    assert_eq!(sequence(&scene), now, "nothing of it was written");
+    assert_eq!(sequence(&test_env), now, "nothing of it was written");
     assert_eq!(as_attempt("plan#1.2").code, 0);
     gate.open();
     assert_eq!(engine.wait().code, 0);
@@ -69,14 +69,16 @@ fn a_superseded_attempt_cannot_write() {
 
 #[test]
 fn an_agent_of_another_run_writes_as_an_outsider() {
-    let scene = cycle(WAITS);
-    let (engine, mut gate) = planning(&scene);
-    let expect = sequence(&scene).to_string();
+    let test_env = cycle(WAITS);
+    let (engine, mut gate) = planning(&test_env);
+    let expect = sequence(&test_env).to_string();
     let arguments = ["state", "patch", RUN, "--expect", &expect, "--set", "/note=1"];
-    let call =
-        scene.callboard(&arguments).env("CALLBOARD_RUN", "another").env("CALLBOARD_STORE", scene.store());
+    let call = test_env
+        .callboard(&arguments)
+        .env("CALLBOARD_RUN", "another")
+        .env("CALLBOARD_STORE", test_env.store());
     assert_eq!(call.env("CALLBOARD_ATTEMPT", "build#1.1").run().code, 0);
-    assert_eq!(patch(&scene, sequence(&scene), &["--set", "/note=2"]).code, 0);
+    assert_eq!(patch(&test_env, sequence(&test_env), &["--set", "/note=2"]).code, 0);
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }

@@ -38,16 +38,16 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
             format!("for n in 1 2 3 4; do {program} \"$KIT/example.{language}\" {language}-$n || echo {language} >> \"$KIT/failed\"; done &\n")
         })
         .collect();
-    let scene = cycle(&format!(
+    let test_env = cycle(&format!(
         "({calls}wait) > /dev/null\ncallboard state get --path /phases/plan/output/steps > \"$KIT/steps\""
     ));
     for (_, language) in &profiles {
-        fs::write(scene.kit().join(format!("example.{language}")), example(language)).unwrap();
+        fs::write(test_env.shared_dir().join(format!("example.{language}")), example(language)).unwrap();
     }
-    let session = play(&scene).wait();
+    let session = play(&test_env).wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!scene.kit().join("failed").exists(), "{}", session.transcript());
-    let mut steps: Vec<String> = serde_json::from_str(&scene.wait_for_text("steps")).unwrap();
+    assert!(!test_env.shared_dir().join("failed").exists(), "{}", session.transcript());
+    let mut steps: Vec<String> = serde_json::from_str(&test_env.wait_for_text("steps")).unwrap();
     steps.sort();
     let mut expected: Vec<_> = profiles
         .iter()
@@ -55,6 +55,6 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
         .collect();
     expected.sort();
     assert_eq!(steps, expected, "each once, none lost");
-    let writes = history(&scene);
+    let writes = history(&test_env);
     assert_eq!(writes.iter().filter(|write| write["by"] == "plan#1.1").count(), expected.len());
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use protocol::{KINDS, Revision, RunId};
 use runner::RunAtRevision;
-use testkit::{Running, Scene, TeamSchemas, harness};
+use testkit::{Running, TeamSchemas, TestEnv, harness};
 
 use super::file;
-use crate::sessions::scene;
+use crate::sessions::test_env;
 
 /// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the second
 /// merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last check waits for the test.
@@ -26,9 +26,9 @@ pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "mode_reasoning": "th
     {"id": "C", "name": "Third", "tasks": ["T3"], "files_affected": ["c.sh"]}],
   "execution_phases": [{"phase_number": 1, "group_ids": ["A", "B", "C"]}],
   "success_criteria": [{"id": "C1", "text": "all features work", "tasks": ["T1", "T2", "T3"], "command": "sh test.sh a b c"}]' ;;
-A.developer#1.*) read -r _ <"$kit/begun"; feature works; commit a.sh; echo a >>features; commit features
+A.developer#1.*) read -r _ <"$shared/begun"; feature works; commit a.sh; echo a >>features; commit features
   verdict READY_FOR_QA ", \"unit_tests\": $counts" ;;
-C.developer#1.*) echo >"$kit/begun"; verdict BLOCKED ', "blocker": "no key"' ;;
+C.developer#1.*) echo >"$shared/begun"; verdict BLOCKED ', "blocker": "no key"' ;;
 C.developer#2.*) feature works; echo c >>features; commit c.sh; verdict READY_FOR_REVIEW ;;
 B.developer#[12].*) feature "fails $STEP_ITERATION"; commit b.sh; verdict READY_FOR_QA ;;
 B.developer#3.*) feature works; echo '. ./b.sh' >>a.sh; commit b.sh; verdict READY_FOR_QA ;;
@@ -38,7 +38,7 @@ B.developer#3.*) feature works; echo '. ./b.sh' >>a.sh; commit b.sh; verdict REA
   else verdict FAIL ", \"findings\": [\"it says: $found\"]"; fi ;;
 C.tech_lead#1.*) verdict unblocked ;;
 *.tech_lead#*) verdict approved ', "code_quality_score": 8, "security_issues_count": 0' ;;
-pm.check*) read -r _ <"$kit/killed"; verdict BAZINGA ;;
+pm.check*) read -r _ <"$shared/killed"; verdict BAZINGA ;;
 esac
 "#;
 
@@ -55,8 +55,8 @@ for name in ${@:-$(cat features)}; do
 done
 "#;
 
-fn repository() -> Scene {
-    let scene = scene();
+fn repository() -> TestEnv {
+    let test_env = test_env();
     for (name, text) in [
         ("build.sh", BUILD),
         ("test.sh", TEST),
@@ -64,39 +64,43 @@ fn repository() -> Scene {
         (".gitignore", "app\n"),
         ("callboard.toml", "[checks]\ntest = [\"sh\", \"test.sh\"]\n"),
     ] {
-        scene.write(name, text);
+        test_env.write(name, text);
     }
-    scene.git(&["add", "--all"]);
-    scene.git(&["commit", "--quiet", "--message=start"]);
-    std::fs::write(scene.kit().join("team.sh"), AGENTS).unwrap();
-    scene.plan(&[r#"* * do . "$kit/team.sh""#]);
-    scene.gate("begun");
-    scene
+    test_env.git(&["add", "--all"]);
+    test_env.git(&["commit", "--quiet", "--message=start"]);
+    std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
+    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.gate("begun");
+    test_env
 }
 
 /// Kills the engine whenever the agents have logged one of ten random numbers of lines, and resumes the run each time.
-fn kill_ten_times<'s>(scene: &'s Scene, mut engine: Running<'s>, random: &mut fastrand::Rng) -> Running<'s> {
+fn kill_ten_times<'s>(
+    test_env: &'s TestEnv,
+    mut engine: Running<'s>,
+    random: &mut fastrand::Rng,
+) -> Running<'s> {
     let mut moments: Vec<usize> = (1..=LINES_BEFORE_THE_LAST_CHECK).collect();
     random.shuffle(&mut moments);
     moments.truncate(10);
     moments.sort_unstable();
     for moment in moments {
         engine.wait_until_it_says("run trial in");
-        testkit::until(&scene.kit(), &format!("line {moment}"), || {
-            (scene.agent_log().lines().len() >= moment).then_some(())
+        testkit::until(&test_env.shared_dir(), &format!("line {moment}"), || {
+            (test_env.agent_log().lines().len() >= moment).then_some(())
         });
         engine.kill();
         let killed = engine.wait();
         assert_eq!(killed.code, -1, "a gate holds the last check: {}", killed.transcript());
-        engine = scene.callboard(&["resume", "trial", "--jobs", "4"]).start();
+        engine = test_env.callboard(&["resume", "trial", "--jobs", "4"]).start();
     }
     engine
 }
 
 /// Every revision of the run has files that fit the schemas, and every property was not empty in one of them.
-fn expect_filled_files(scene: &Scene) {
+fn expect_filled_files(test_env: &TestEnv) {
     let schemas = TeamSchemas::new();
-    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     let at = |revision| {
         harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap()
     };
@@ -116,41 +120,41 @@ fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
     let seed = std::env::var("CALLBOARD_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("run again with CALLBOARD_SEED={seed}");
-    let scene = repository();
-    let mut killed = scene.gate("killed");
+    let test_env = repository();
+    let mut killed = test_env.gate("killed");
     let team = ["team", "Add three features", "--run-id", "trial", "--jobs", "4"];
-    let engine = scene.with_agent(&team).start();
-    let engine = kill_ten_times(&scene, engine, &mut fastrand::Rng::with_seed(seed));
+    let engine = test_env.with_agent(&team).start();
+    let engine = kill_ten_times(&test_env, engine, &mut fastrand::Rng::with_seed(seed));
     killed.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
 
-    let started = scene.agent_log().started();
+    let started = test_env.agent_log().started();
     let distinct: BTreeSet<_> = started.iter().collect();
     assert_eq!((started.len(), distinct.len()), (18, 18), "an attempt ran twice: {started:?}");
     assert!(started.iter().all(|attempt| attempt.ends_with(".1")), "an attempt was repeated: {started:?}");
-    assert_eq!(scene.agent_log().lines().len(), LINES_BEFORE_THE_LAST_CHECK + 1);
+    assert_eq!(test_env.agent_log().lines().len(), LINES_BEFORE_THE_LAST_CHECK + 1);
 
-    assert_eq!(file(&scene, "orchestrator_state.json")["status"], "completed");
-    assert_eq!(file(&scene, "pm_state.json")["completion_percentage"], 100.0);
-    let groups = file(&scene, "group_status.json");
+    assert_eq!(file(&test_env, "orchestrator_state.json")["status"], "completed");
+    assert_eq!(file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
+    let groups = file(&test_env, "group_status.json");
     assert_eq!(groups["B"]["iterations"]["qa"], 3, "QA failed twice");
     assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
     assert_eq!(groups["B"]["files_modified"], serde_json::json!(["a.sh", "b.sh"]));
     assert!(groups["A"]["commits"][0].as_str().unwrap().ends_with("A.developer: a.sh"), "{groups:#}");
-    let requests = file(&scene, "messages/techlead_to_dev.json");
+    let requests = file(&test_env, "messages/techlead_to_dev.json");
     let conflict = |message: &&serde_json::Value| message["decision"] == "changes_requested";
     let conflicts: Vec<_> = requests["messages"].as_array().unwrap().iter().filter(conflict).collect();
     assert_eq!(conflicts.len(), 1, "{requests:#}");
     assert!(conflicts[0]["feedback"].as_str().unwrap().contains("features"), "{requests:#}");
 
-    let merges = scene.git(&["log", "--merges", "--format=%s", "main"]);
+    let merges = test_env.git(&["log", "--merges", "--format=%s", "main"]);
     assert_eq!(merges.lines().filter(|line| line.starts_with("Merge `")).count(), 3, "{merges}");
     let mut test = std::process::Command::new("sh");
-    let tested = test.args(["test.sh", "a", "b", "c"]).current_dir(scene.repo()).status().unwrap();
+    let tested = test.args(["test.sh", "a", "b", "c"]).current_dir(test_env.repo()).status().unwrap();
     assert!(tested.success(), "the final branch is built and its tests pass");
-    let shown = scene.callboard(&["show", "trial"]).run();
+    let shown = test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("3 of 3 groups merged"), "{}", shown.transcript());
-    expect_filled_files(&scene);
-    scene.expect_no_orphans();
+    expect_filled_files(&test_env);
+    test_env.expect_no_orphans();
 }

@@ -3,33 +3,33 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use testkit::Scene;
+use testkit::TestEnv;
 
-use crate::sessions::{last_error, scene, status};
+use crate::sessions::{last_error, status, test_env};
 
 /// `code`, then `lint` and, when that is done, `review`, which can send everything back to `code`; then `ship`.
-fn reviewed(plan: &[&str]) -> Scene {
-    let scene = scene();
-    scene.workflow_of(&[
+fn reviewed(plan: &[&str]) -> TestEnv {
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [lint], loop_back_to: code",
         "id: ship, needs: [review]",
     ]);
-    scene.plan(plan);
-    scene
+    test_env.plan(plan);
+    test_env
 }
 
 /// Prints its prompt in the second iteration, and waits.
-const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$kit/environment"; cp "$PROMPT_PATH" "$kit/prompt"; read -r _ <"$kit/gate"; }; hand_in COMPLETED "did code""#;
+const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/environment"; cp "$PROMPT_PATH" "$shared/prompt"; read -r _ <"$shared/gate"; }; hand_in COMPLETED "did code""#;
 
 #[test]
 fn a_failed_gate_loops_back_with_its_findings() {
-    let scene = reviewed(&[CODE, "review * gate-failure 1"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("code#2.1");
-    let document = scene.wait_for_view("trial", "the second iteration", |document| {
+    let test_env = reviewed(&[CODE, "review * gate-failure 1"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("code#2.1");
+    let document = test_env.wait_for_view("trial", "the second iteration", |document| {
         status(document, "code") == "RUNNING" && document["steps"]["code"]["iteration_count"] == 1
     });
     let step = |id: &str| &document["steps"][id];
@@ -67,13 +67,13 @@ fn a_failed_gate_loops_back_with_its_findings() {
     [exit 0]
     ");
 
-    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     let told = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
     assert_eq!(told("LOOP_BACK_FROM"), Some("review"));
     assert_eq!(told("LOOP_BACK_REPORT"), Some(report.as_str()));
     assert_eq!((told("STEP_ITERATION"), told("STEP_ATTEMPT")), (Some("2"), Some("1")));
-    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
-    let findings = prompt.split("\n## ").nth(1).unwrap().replace(scene.repo().to_str().unwrap(), "[REPO]");
+    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
+    let findings = prompt.split("\n## ").nth(1).unwrap().replace(test_env.repo().to_str().unwrap(), "[REPO]");
     assert_snapshot!(findings, @"
     Sent back by `review` (iteration 2)
 
@@ -86,7 +86,7 @@ fn a_failed_gate_loops_back_with_its_findings() {
     ```
     ");
 
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     for id in ["code", "lint", "review", "ship"] {
         let step = &document["steps"][id];
         assert_eq!((status(&document, id), &step["attempts"]), ("COMPLETED", &1.into()), "{id}");
@@ -98,70 +98,70 @@ fn a_failed_gate_loops_back_with_its_findings() {
     }
     assert!(
         session.code == 0
-            && scene.agent_log().started().iter().filter(|begun| begun.starts_with("ship")).count() == 1
+            && test_env.agent_log().started().iter().filter(|begun| begun.starts_with("ship")).count() == 1
     );
 }
 
 #[test]
 fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    scene.plan(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "2"]).start();
+    test_env.plan(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "2"]).start();
     // While `lint` runs, nothing is reset.
     let document =
-        scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
+        test_env.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
     assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 1");
-    scene.agent_log().wait_for_start("lint#1.1");
-    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 0);
+    test_env.agent_log().wait_for_start("lint#1.1");
+    assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 0);
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().ends_of("code"), 2);
 }
 
 #[test]
 fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    scene.plan(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "2"]).start();
-    scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
-    scene.agent_log().wait_for_start("lint#1.1");
+    test_env.plan(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "2"]).start();
+    test_env.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
+    test_env.agent_log().wait_for_start("lint#1.1");
     running.kill();
     running.wait();
     gate.open();
-    let exit = scene.attempt("trial", "lint", "1.1");
+    let exit = test_env.attempt("trial", "lint", "1.1");
     testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
-    let session = scene.callboard(&["resume", "--jobs", "1"]).run();
+    let session = test_env.callboard(&["resume", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let document = scene.document("trial");
+    let document = test_env.document("trial");
     for id in ["code", "lint", "review"] {
         assert_eq!(
             (status(&document, id), &document["steps"][id]["iteration_count"]),
             ("COMPLETED", &1.into()),
             "{id}"
         );
-        assert_eq!(scene.agent_log().ends_of(id), 2, "{id}");
+        assert_eq!(test_env.agent_log().ends_of(id), 2, "{id}");
     }
 }
 
 #[test]
 fn a_gates_last_failure_is_final() {
-    let scene = reviewed(&["review * gate-failure 99"]);
-    let session = scene.run(&["--max-iterations", "2"]).run();
+    let test_env = reviewed(&["review * gate-failure 99"]);
+    let session = test_env.run(&["--max-iterations", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("code")), (2, 2));
-    let document = scene.document("trial");
+    assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("code")), (2, 2));
+    let document = test_env.document("trial");
     assert_eq!(
         (status(&document, "review"), &document["steps"]["review"]["attempts"]),
         ("FAILED", &1.into())
@@ -175,98 +175,103 @@ fn a_gates_last_failure_is_final() {
 
 #[test]
 fn by_default_a_gate_runs_four_times() {
-    let scene = reviewed(&["review * gate-failure 99"]);
-    assert_eq!(scene.run(&[]).run().code, 1);
-    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("ship")), (4, 0));
+    let test_env = reviewed(&["review * gate-failure 99"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("ship")), (4, 0));
 }
 
 #[test]
 fn two_failed_gates_make_one_loop_back_with_both_findings() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: code",
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: code",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$kit/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
-    scene.plan(&[CODE, style, "logic * gate-failure 1"]);
-    let (mut gate, mut style_gate) = (scene.gate("gate"), scene.gate("style-gate"));
-    let running = scene.run(&["--jobs", "2"]).start();
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    test_env.plan(&[CODE, style, "logic * gate-failure 1"]);
+    let (mut gate, mut style_gate) = (test_env.gate("gate"), test_env.gate("style-gate"));
+    let running = test_env.run(&["--jobs", "2"]).start();
     running.wait_until_it_says("gate logic failed");
     style_gate.open();
-    scene.agent_log().wait_for_start("code#2.1");
+    test_env.agent_log().wait_for_start("code#2.1");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.agent_log().ends_of("code"), 2, "one way back for both");
-    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert_eq!(test_env.agent_log().ends_of("code"), 2, "one way back for both");
+    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
-    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
     assert!(prompt.contains("style says no") && prompt.contains("logic saw iteration 1"), "{prompt}");
 }
 
 #[test]
 fn a_pause_holds_a_loop_back() {
-    let scene = reviewed(&[
-        "review * do read -r _ <\"$kit/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
+    let test_env = reviewed(&[
+        "review * do read -r _ <\"$shared/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
     ]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
-    scene.agent_log().wait_for_start("review#1.1");
-    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("review#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    scene.wait_for_view("trial", "the gate", |document| {
+    test_env.wait_for_view("trial", "the gate", |document| {
         document["steps"]["review"]["iteration_count"] == 1 || !last_error(document, "review").is_empty()
     });
-    assert_eq!(scene.agent_log().started().len(), 3, "nothing starts: {:?}", scene.agent_log().started());
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(
+        test_env.agent_log().started().len(),
+        3,
+        "nothing starts: {:?}",
+        test_env.agent_log().started()
+    );
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().ends_of("code"), 2);
 }
 
 #[test]
 fn a_final_failure_wins_over_a_loop_back() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    scene.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
+    test_env.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "2", "--max-attempts", "1"]).start();
     running.wait_until_it_says("gate review failed");
-    scene.agent_log().wait_for_start("lint#1.1");
+    test_env.agent_log().wait_for_start("lint#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(scene.agent_log().ends_of("code"), 1);
-    assert_eq!(status(&scene.document("trial"), "lint"), "FAILED");
+    assert_eq!(test_env.agent_log().ends_of("code"), 1);
+    assert_eq!(status(&test_env.document("trial"), "lint"), "FAILED");
     // Retried, the step succeeds; then the loop-back happens.
-    scene.plan(&[]);
-    let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
+    test_env.plan(&[]);
+    let session = test_env.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().ends_of("code"), 2);
 }
 
 #[test]
 fn of_nested_loop_backs_the_longer_one_is_taken() {
-    let scene = scene();
-    scene.workflow_of(&[
+    let test_env = test_env();
+    test_env.workflow_of(&[
         "id: plan",
         "id: code, needs: [plan]",
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: plan",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$kit/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
     let plan =
-        r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$kit/environment"; hand_in COMPLETED "did plan""#;
-    scene.plan(&[plan, style, "logic * gate-failure 1"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "2"]).start();
+        r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$shared/environment"; hand_in COMPLETED "did plan""#;
+    test_env.plan(&[plan, style, "logic * gate-failure 1"]);
+    let mut gate = test_env.gate("gate");
+    let running = test_env.run(&["--jobs", "2"]).start();
     running.wait_until_it_says("gate logic failed");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!((scene.agent_log().ends_of("plan"), scene.agent_log().ends_of("code")), (2, 2));
-    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert_eq!((test_env.agent_log().ends_of("plan"), test_env.agent_log().ends_of("code")), (2, 2));
+    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
 }

@@ -20,12 +20,12 @@ pub fn on_nats() -> bool {
     }
 }
 
-/// The store of a scene.
+/// The store of a test environment.
 #[derive(Debug)]
 pub enum Backend {
     /// In the repository.
     Embedded,
-    /// On a server of the scene's own, which ends with it. A test may kill it while others use the scene.
+    /// On a server of the test environment's own, which ends with it. A test may kill it while others use the test environment.
     Nats { address: String, server: Mutex<Server> },
 }
 

@@ -10,22 +10,22 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::process::ProcessHandle;
-use crate::scene::Scene;
+use crate::test_env::TestEnv;
 use crate::wait::DEADLINE;
 
 /// A call of `callboard` that has not started yet.
 #[derive(Debug)]
 pub struct Callboard<'s> {
-    scene: &'s Scene,
+    test_env: &'s TestEnv,
     arguments: Vec<String>,
     command: Command,
 }
 
 impl<'s> Callboard<'s> {
-    pub(crate) fn new(scene: &'s Scene, arguments: &[&str]) -> Self {
-        let mut command = Command::new(scene.program());
+    pub(crate) fn new(test_env: &'s TestEnv, arguments: &[&str]) -> Self {
+        let mut command = Command::new(test_env.program());
         command.args(arguments);
-        Self { scene, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(), command }
+        Self { test_env, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(), command }
             .prepared()
     }
 
@@ -33,7 +33,7 @@ impl<'s> Callboard<'s> {
     pub fn on_terminal(self) -> Option<Self> {
         let has_script =
             Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
-        let program = self.scene.program().to_str().expect("our paths are UTF-8");
+        let program = self.test_env.program().to_str().expect("our paths are UTF-8");
         let words = std::iter::once(program).chain(self.arguments.iter().map(String::as_str));
         let line: Vec<_> = words.map(|word| format!("'{word}'")).collect();
         let mut command = Command::new("script");
@@ -47,24 +47,24 @@ impl<'s> Callboard<'s> {
     #[must_use]
     pub fn in_shell(self, line: &str) -> Self {
         let mut command = Command::new("sh");
-        command.args(["-c", line, "sh"]).arg(self.scene.program()).args(&self.arguments);
+        command.args(["-c", line, "sh"]).arg(self.test_env.program()).args(&self.arguments);
         Self { command, ..self }.prepared()
     }
 
     /// Sets the environment and the pipes.
     fn prepared(mut self) -> Self {
         let inherited = ["PATH", "LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "TMPDIR"];
-        let scene = self.scene;
+        let test_env = self.test_env;
         self.command
-            .current_dir(scene.repo())
+            .current_dir(test_env.repo())
             .env_clear()
             .envs(inherited.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .env("HOME", scene.home())
-            .env("XDG_CONFIG_HOME", scene.home().join(".config"))
+            .env("HOME", test_env.home())
+            .env("XDG_CONFIG_HOME", test_env.home().join(".config"))
             .env("LANG", "C.UTF-8")
             .env("USER", "tester")
             .env("CALLBOARD_BACKOFF", "10ms")
-            .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
+            .envs(test_env.backend().address().map(|address| ("CALLBOARD_STORE", address)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -99,7 +99,7 @@ impl<'s> Callboard<'s> {
         let stderr = Collected::from(child.stderr.take().expect("it is piped"));
         let pid = i32::try_from(child.id()).expect("a pid is small");
         Running {
-            scene: self.scene,
+            test_env: self.test_env,
             arguments: self.arguments,
             child,
             process: KillOnDrop(ProcessHandle::child(pid)),
@@ -154,7 +154,7 @@ impl Collected {
 /// A running `callboard`.
 #[derive(Debug)]
 pub struct Running<'s> {
-    scene: &'s Scene,
+    test_env: &'s TestEnv,
     arguments: Vec<String>,
     child: Child,
     process: KillOnDrop,
@@ -224,7 +224,7 @@ impl Running<'_> {
         let status = self.child.wait().expect("it is our child");
         let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
         Session {
-            redacted: transcript(self.scene, &self.arguments, status, &stdout, &stderr),
+            redacted: transcript(self.test_env, &self.arguments, status, &stdout, &stderr),
             code: status.code().unwrap_or(-1),
             status,
             stdout,
@@ -280,7 +280,13 @@ impl Session {
     }
 }
 
-fn transcript(scene: &Scene, arguments: &[String], status: ExitStatus, stdout: &str, stderr: &str) -> String {
+fn transcript(
+    test_env: &TestEnv,
+    arguments: &[String],
+    status: ExitStatus,
+    stdout: &str,
+    stderr: &str,
+) -> String {
     let quoted = arguments.iter().map(|argument| {
         let plain = !argument.is_empty() && !argument.contains([' ', '"', '\'', '{', '$']);
         if plain { argument.clone() } else { format!("'{argument}'") }
@@ -290,5 +296,5 @@ fn transcript(scene: &Scene, arguments: &[String], status: ExitStatus, stdout: &
         Some(code) => format!("[exit {code}]"),
         None => format!("[signal {}]", status.signal().unwrap_or_default()),
     };
-    scene.redact(&format!("{line}\n{stderr}{stdout}{ended}"))
+    test_env.redact(&format!("{line}\n{stderr}{stdout}{ended}"))
 }

@@ -29,8 +29,8 @@ const AGENT: &str = include_str!("agent.sh");
 
 /// A temporary git repository in which the real binary runs with an environment of its own.
 #[derive(Debug)]
-pub struct Scene {
-    /// Removed with the scene.
+pub struct TestEnv {
+    /// Removed with the test environment.
     _directory: TempDir,
     repo: PathBuf,
     program: PathBuf,
@@ -38,18 +38,18 @@ pub struct Scene {
     store: PathBuf,
 }
 
-impl Scene {
-    /// Creates a scene for the built `callboard`, on the store that the tests run on.
+impl TestEnv {
+    /// Creates a test environment for the built `callboard`, on the store that the tests run on.
     pub fn new(program: impl AsRef<Path>) -> Self {
         Self::named(program, "repo")
     }
 
-    /// Creates a scene whose repository directory has this name.
+    /// Creates a test environment whose repository directory has this name.
     pub fn named(program: impl AsRef<Path>, name: &str) -> Self {
         Self::backed(program, name, Backend::chosen())
     }
 
-    /// Creates a scene on this server, whatever store the tests run on.
+    /// Creates a test environment on this server, whatever store the tests run on.
     pub fn on(server: Server, program: impl AsRef<Path>) -> Self {
         Self::backed(program, "repo", server.into())
     }
@@ -60,31 +60,31 @@ impl Scene {
         // The output contains canonical paths.
         let root = directory.path().canonicalize().expect("it was just made");
         let repo = root.join(name);
-        let mut scene = Self {
+        let mut test_env = Self {
             store: repo.join(".git/callboard"),
             repo,
             _directory: directory,
             program: program.as_ref().to_owned(),
             backend,
         };
-        for made in [scene.repo(), &scene.home(), &scene.kit()] {
+        for made in [test_env.repo(), &test_env.home(), &test_env.shared_dir()] {
             fs::create_dir_all(made).expect("a directory can be made");
         }
-        scene.write_program(scene.agent(), AGENT);
-        symlink(&scene.program, scene.kit().join("callboard")).expect("a link can be made");
-        mkfifo(&scene.kit().join("never"));
-        scene.git(&["init", "--quiet", "--initial-branch=main"]);
-        scene.write("task.md", "Do what the step says.\n");
-        scene.git(&["add", "."]);
-        scene.git(&["commit", "--quiet", "--message=begin"]);
-        if let Backend::Nats { .. } = scene.backend {
+        test_env.write_program(test_env.agent(), AGENT);
+        symlink(&test_env.program, test_env.shared_dir().join("callboard")).expect("a link can be made");
+        mkfifo(&test_env.shared_dir().join("never"));
+        test_env.git(&["init", "--quiet", "--initial-branch=main"]);
+        test_env.write("task.md", "Do what the step says.\n");
+        test_env.git(&["add", "."]);
+        test_env.git(&["commit", "--quiet", "--message=begin"]);
+        if let Backend::Nats { .. } = test_env.backend {
             // A single server has one replica. The store tells where its local directory is.
-            scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+            test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
             // In a thread of its own, because the caller may be inside a runtime.
-            let opened = std::thread::scope(|scope| scope.spawn(|| scene.open_store()).join());
-            scene.store = opened.expect("the server answers").local_dir().root().to_owned();
+            let opened = std::thread::scope(|scope| scope.spawn(|| test_env.open_store()).join());
+            test_env.store = opened.expect("the server answers").local_dir().root().to_owned();
         }
-        scene
+        test_env
     }
 
     pub fn repo(&self) -> &Path {
@@ -92,8 +92,8 @@ impl Scene {
     }
 
     /// The directory that the agent and the tests share, outside of the repository.
-    pub fn kit(&self) -> PathBuf {
-        self.repo.with_file_name("kit")
+    pub fn shared_dir(&self) -> PathBuf {
+        self.repo.with_file_name("shared")
     }
 
     pub fn home(&self) -> PathBuf {
@@ -111,7 +111,7 @@ impl Scene {
 
     /// The scripted agent, which accepts the flags of the wrapper contract and ignores them.
     pub fn agent(&self) -> PathBuf {
-        self.kit().join("agent.sh")
+        self.shared_dir().join("agent.sh")
     }
 
     pub fn program(&self) -> &Path {
@@ -119,7 +119,7 @@ impl Scene {
     }
 
     pub fn agent_log(&self) -> AgentLog {
-        AgentLog::new(self.kit().join("agent_log"))
+        AgentLog::new(self.shared_dir().join("agent_log"))
     }
 
     /// The directory of an attempt, such as `plan` and `1.1`.
@@ -214,28 +214,30 @@ impl Scene {
 
     /// Sets the agent's behaviour; `agent.sh` lists the words.
     pub fn plan(&self, lines: &[&str]) {
-        fs::write(self.kit().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
+        fs::write(self.shared_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
     }
 
     /// Creates a gate for the behaviour `wait NAME`.
     pub fn gate(&self, name: &str) -> Gate {
-        let path = self.kit().join(name);
+        let path = self.shared_dir().join(name);
         mkfifo(&path);
         Gate { path, pipe: None }
     }
 
-    /// Waits for a file that an agent creates in the kit. It may still be empty.
+    /// Waits for a file that an agent creates in the shared directory. It may still be empty.
     #[track_caller]
     pub fn wait_for_note(&self, name: &str) {
-        let path = self.kit().join(name);
-        crate::until(&self.kit(), name, || path.exists().then_some(()));
+        let path = self.shared_dir().join(name);
+        crate::until(&self.shared_dir(), name, || path.exists().then_some(()));
     }
 
-    /// Waits for lines that an agent writes to a file in the kit with one write. Returns them.
+    /// Waits for lines that an agent writes to a file in the shared directory with one write. Returns them.
     #[track_caller]
     pub fn wait_for_text(&self, name: &str) -> String {
-        let path = self.kit().join(name);
-        crate::until(&self.kit(), name, || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n')))
+        let path = self.shared_dir().join(name);
+        crate::until(&self.shared_dir(), name, || {
+            fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'))
+        })
     }
 
     /// Prepares a call of the binary.
@@ -298,7 +300,7 @@ impl Scene {
 
     /// Replaces what differs from run to run; see [`crate::redact()`].
     pub(crate) fn redact(&self, text: &str) -> String {
-        let root = self.repo.parent().expect("the repository lies in the scene's directory");
+        let root = self.repo.parent().expect("the repository lies in the test_env's directory");
         // A store on NATS is shown by its server or by its directory, never with credentials.
         let text = match self.backend {
             Backend::Embedded => text.to_owned(),
@@ -308,7 +310,7 @@ impl Scene {
         };
         let names = [
             (self.store(), "[STORE]"),
-            (self.kit(), "[KIT]"),
+            (self.shared_dir(), "[KIT]"),
             (self.repo.clone(), "[REPO]"),
             (root.to_owned(), "[DIR]"),
         ];
@@ -319,7 +321,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for TestEnv {
     /// A failed test may leave agents that wait for ever. They carry the mark of this store, so they can be killed.
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -5,25 +5,25 @@
 #
 # `*` matches every step or attempt. The first matching line is used; without one the agent works and reports. ATTEMPT
 # counts like STEP_ATTEMPT: an interrupted attempt is not counted. The agent appends what really ran to `agent_log`.
-kit=${0%/*}
+shared=${0%/*}
 behaviour=ok argument=
-if [ -f "$kit/plan" ]; then
+if [ -f "$shared/plan" ]; then
     while read -r step attempt what rest; do
         case $step in "$STEP_ID" | '*') ;; *) continue ;; esac
         case $attempt in "$STEP_ATTEMPT" | '*') ;; *) continue ;; esac
         behaviour=$what argument=$rest
         break
-    done <"$kit/plan"
+    done <"$shared/plan"
 fi
 
-note() { printf '%s\n' "$*" >>"$kit/agent_log"; }
+note() { printf '%s\n' "$*" >>"$shared/agent_log"; }
 
 # Blocks for ever: nothing is written to that pipe. No child is started, so a killed agent leaves no process behind.
-hang() { while :; do read -r _ <"$kit/never"; done; }
+hang() { while :; do read -r _ <"$shared/never"; done; }
 
 # Leaves a process in a session of its own, as the tools of real agents do.
 leave() {
-    setsid sh -c 'read -r _ <"$1"' grandchild "$kit/never" </dev/null >/dev/null 2>&1 &
+    setsid sh -c 'read -r _ <"$1"' grandchild "$shared/never" </dev/null >/dev/null 2>&1 &
     note grandchild "$CALLBOARD_ATTEMPT" $!
 }
 
@@ -90,11 +90,11 @@ work)
     hand_in COMPLETED "did $STEP_ID"
     ;;
 wait)
-    read -r _ <"$kit/$argument"
+    read -r _ <"$shared/$argument"
     hand_in COMPLETED "did $STEP_ID"
     ;;
 wait-and-fail)
-    read -r _ <"$kit/$argument"
+    read -r _ <"$shared/$argument"
     note end "$CALLBOARD_ATTEMPT"
     echo "$STEP_ID gives up" >&2
     exit 1
@@ -117,26 +117,26 @@ contradict)
     ;;
 submit)
     note end "$CALLBOARD_ATTEMPT"
-    "$kit/callboard" report --status COMPLETED --log "submitted $STEP_ID" --metric 'weight=1 kg'
+    "$shared/callboard" report --status COMPLETED --log "submitted $STEP_ID" --metric 'weight=1 kg'
     ;;
 tell)
     # Writes all its input to files, for a test to read.
-    for word in "$@"; do printf '%s\n' "$word"; done >"$kit/arguments"
-    env >"$kit/environment"
-    cp "$PROMPT_PATH" "$kit/prompt"
-    pwd >"$kit/directory"
+    for word in "$@"; do printf '%s\n' "$word"; done >"$shared/arguments"
+    env >"$shared/environment"
+    cp "$PROMPT_PATH" "$shared/prompt"
+    pwd >"$shared/directory"
     hand_in COMPLETED "did $STEP_ID"
     ;;
 grandchild)
     leave
-    [ -z "$argument" ] || read -r _ <"$kit/$argument"
+    [ -z "$argument" ] || read -r _ <"$shared/$argument"
     hand_in COMPLETED "did $STEP_ID"
     ;;
 restless)
     # Leaves a process that calls exec all the time: during an exec it has no environment.
     setsid sh -c 'exec sh -c "$0" "$0"' 'exec sh -c "$0" "$0"' </dev/null >/dev/null 2>&1 &
     note grandchild "$CALLBOARD_ATTEMPT" $!
-    read -r _ <"$kit/$argument"
+    read -r _ <"$shared/$argument"
     hand_in COMPLETED "did $STEP_ID"
     ;;
 *)

@@ -8,7 +8,7 @@ use protocol::peer::{
     WholeSecond, check_document,
 };
 
-use super::super::{Scene, Slots};
+use super::super::{Model, Slots};
 use super::{ORDER, output};
 
 fn id(text: &str) -> CycleId {
@@ -49,9 +49,9 @@ pub fn continued(completed: usize, attempts: u32) -> Definition {
     Definition { mode: Mode::Continue, continues, ..cycle(attempts) }
 }
 
-/// A scene whose documents must have neither violations nor warnings.
-pub fn scene(name: &str, definition: Definition) -> Scene<Peer> {
-    Scene::new(name, definition, Slots::All, check)
+/// A model whose documents must have neither violations nor warnings.
+pub fn model(name: &str, definition: Definition) -> Model<Peer> {
+    Model::new(name, definition, Slots::All, check)
 }
 
 fn check(document: &Document) -> Vec<String> {
@@ -61,17 +61,17 @@ fn check(document: &Document) -> Vec<String> {
 }
 
 /// Imported cycles: for each position of a cycle, a document of an older format that was migrated.
-pub fn imported(attempts: u32) -> Vec<Scene<Peer>> {
-    let scenes = found().into_iter().map(|document| {
+pub fn imported(attempts: u32) -> Vec<Model<Peer>> {
+    let models = found().into_iter().map(|document| {
         let never = document
             .phases
             .iter()
             .any(|(_, phase)| phase.status == PhaseStatus::Failed && phase.started_at.is_none());
         let never = if never { " before it started" } else { "" };
         let name = format!("imported, {}{never}", document.position());
-        scene(&name, cycle(attempts)).importing(migrated(document).to_value())
+        model(&name, cycle(attempts)).importing(migrated(document).to_value())
     });
-    scenes.collect()
+    models.collect()
 }
 
 fn found() -> Vec<Document> {

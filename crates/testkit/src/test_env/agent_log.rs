@@ -37,7 +37,7 @@ impl AgentEvent {
     }
 }
 
-/// The agent log of a scene.
+/// The agent log of a test environment.
 #[derive(Debug, Clone)]
 pub struct AgentLog(PathBuf);
 

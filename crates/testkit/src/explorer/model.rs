@@ -52,7 +52,7 @@ pub enum Scheduling {
 pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
 
 /// One definition with its environment.
-pub struct Scene<P: Explored> {
+pub struct Model<P: Explored> {
     pub name: String,
     pub definition: Arc<P::Definition>,
     pub slots: Slots,
@@ -64,9 +64,9 @@ pub struct Scene<P: Explored> {
     pub(super) encoded: Mutex<HashSet<String>>,
 }
 
-impl<P: Explored> fmt::Debug for Scene<P> {
+impl<P: Explored> fmt::Debug for Model<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene").field("name", &self.name).field("slots", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Model").field("name", &self.name).field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) enum Accepted<P: Explored> {
     Nothing,
 }
 
-impl<P: Explored> Scene<P> {
+impl<P: Explored> Model<P> {
     /// `check` returns what is wrong with a document, by the rules of the protocol's format.
     pub fn new(
         name: impl Into<String>,
