@@ -14,21 +14,19 @@
 //! second pass leaves these out with `-E 'not test(/(^|::)embedded/)'`, so that no test is reported as passed that does
 //! nothing.
 
-pub mod explorer;
 pub mod harness;
 pub mod items;
 pub mod nats;
 mod process;
 mod sandbox;
-mod team_files;
 mod test_env;
 pub mod torture;
 mod view_reader;
 mod wait;
 
+pub use explorer::TeamSchemas;
 pub use process::{Orphan, ProcessHandle, UnrelatedProcess, expect_no_orphans, orphans, wait_until_stopped};
 pub use sandbox::{Disk, Isolation, isolated};
-pub use team_files::TeamSchemas;
 pub use test_env::{
     AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Session, TempStore, TestEnv, first_to_end,
     last_error, on_nats, redact, status,

@@ -97,29 +97,3 @@ fn problem(bytes: &[u8]) -> Option<String> {
     let violation = protocol::steps::check(&document).into_iter().next()?;
     Some(format!("{}: {} [{}]", violation.pointer, violation.message, violation.rule))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn saw(before: &[u8], after: impl FnOnce(&Path)) -> Vec<String> {
-        let directory = tempfile::tempdir().unwrap();
-        let view = directory.path().join("run_state.json");
-        fs::write(&view, before).unwrap();
-        let reader = ViewReader::start(&view);
-        after(&view);
-        reader.finish().bad
-    }
-
-    #[test]
-    fn a_torn_view_and_one_without_fields_are_detected() {
-        assert_eq!(
-            saw(b"{\"run_id\": ", |_| {}),
-            ["11 bytes: EOF while parsing a value at line 1 column 11"]
-        );
-        assert_eq!(saw(b"", |_| {}), ["0 bytes: EOF while parsing a value at line 1 column 0"]);
-        assert_eq!(saw(b"{}\n", |_| {}), ["`steps` is no object, or empty"]);
-        let incomplete = saw(b"{\"steps\": {\"a\": {\"status\": \"DONE\"}}}\n", |_| {});
-        assert!(incomplete.len() == 1 && incomplete[0].contains("run_id"), "{incomplete:?}");
-    }
-}

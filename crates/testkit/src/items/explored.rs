@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::Status;
 use super::{Change, Definition, Items, Reopen, Stage, State, Step, Verdict};
-use crate::explorer::{Explored, StepNotation, Transition, Violation};
+use explorer::{Explored, StepNotation, Transition, Violation};
 
 /// The items of every explored plan.
 fn items() -> Vec<StepId> {

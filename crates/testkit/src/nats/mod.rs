@@ -16,7 +16,7 @@ use store::{AnyStore, Location, MIN_VERSION, NatsSettings, NatsStore, Timeouts};
 
 pub use proxy::{Line, Proxy, deliver};
 
-use port::Port;
+pub use port::Port;
 
 /// A server that is killed with its test.
 #[derive(Debug)]

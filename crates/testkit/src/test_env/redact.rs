@@ -53,17 +53,3 @@ fn duration(rest: &str, digits: usize) -> Option<(usize, &'static str)> {
     let ends = unit.strip_prefix(" s").is_some_and(|tail| !tail.starts_with(char::is_alphanumeric));
     ends.then_some((digits + fraction + 2, "[TIME]"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::redact;
-
-    #[test]
-    fn only_what_differs_is_replaced() {
-        let text =
-            "3 of 4 steps, 0.1 s; 12 s, 2 min 05 s at 2026-01-02T03:04:05.123456Z by engine 412, a1.1 s2";
-        let redacted = "3 of 4 steps, [TIME]; [TIME], [TIME] at [WHEN] by engine [PID], a1.1 s2";
-        assert_eq!(redact(text), redacted);
-        assert_eq!(redact("x 0192f0c1d2e37a5b8c9d0e1f2a3b4c5d-y"), "x [HEX]-y");
-    }
-}

@@ -1,6 +1,7 @@
-//! Explores the protocols, and tests the scripts of the project.
+//! Tests of the helpers themselves, of the protocol `items`, and of the scripts of the project.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod exploration;
+mod helpers;
+mod items;
 mod scripts;

@@ -1,8 +1,8 @@
 //! Tables and diagrams, committed and reviewed by people.
 
+use explorer::steps::{LEGEND, Shape};
+use explorer::{Exploration, Limits, Slots};
 use protocol::steps::OnFailure;
-use testkit::explorer::steps::{LEGEND, Shape};
-use testkit::explorer::{Exploration, Limits, Slots};
 
 use super::generated_files::expect_file;
 use super::{model, shapes};

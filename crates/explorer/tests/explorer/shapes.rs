@@ -1,6 +1,6 @@
 //! The explored workflows: every relation between steps, up to six of them.
 
-use testkit::explorer::steps::{Extra, Shape};
+use explorer::steps::{Extra, Shape};
 
 pub(crate) const ONE: Shape =
     Shape { name: "one step", steps: &[("a", &[])], gates: &[], people: &[], worktrees: &[], extras: &[] };

@@ -1,8 +1,8 @@
 //! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
 
+use explorer::cycle::{LEGEND, definition, model, test_check};
+use explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkStats, Walks};
 use protocol::cycle::{Cycle, DecisionMode, Definition, MergeMode, Overlap};
-use testkit::explorer::cycle::{LEGEND, definition, model, test_check};
-use testkit::explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkStats, Walks};
 
 use super::generated_files::{expect_file, expect_section};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use protocol::entry::Entry;
 
 use super::Violation;
-use crate::explorer::transition::Node;
-use crate::explorer::{Explored, Model, typed};
+use crate::transition::Node;
+use crate::{Explored, Model, typed};
 
 /// Applies the entry to the document, and compares it with the run.
-pub(in crate::explorer) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
+pub(crate) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
     node.touched = match node.state.run.machine.record(entry) {
         Ok(touched) => touched,
         Err(error) => {
@@ -21,7 +21,7 @@ pub(in crate::explorer) fn record<P: Explored>(node: &mut Node, entry: &Entry) -
 }
 
 /// Writes the parts that were reported as changed, as a store would.
-pub(in crate::explorer) fn keep_parts(node: &mut Node) {
+pub(crate) fn keep_parts(node: &mut Node) {
     for path in std::mem::take(&mut node.touched) {
         let body = node.state.run.machine.part(&path);
         node.parts.insert(path.into(), body.into());
@@ -30,7 +30,7 @@ pub(in crate::explorer) fn keep_parts(node: &mut Node) {
 
 /// The expensive checks, once per state: the document keeps the rules of its format, and its stored parts give the same
 /// document.
-pub(in crate::explorer) fn survives<P: Explored>(model: &Model<P>, node: &mut Node) -> Vec<Violation> {
+pub(crate) fn survives<P: Explored>(model: &Model<P>, node: &mut Node) -> Vec<Violation> {
     keep_parts(node);
     let wrong = (model.check)(&typed::<P>(&node.state.run).document).into_iter();
     let mut violations: Vec<_> =

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use explorer::team::{Plan, definition, model, planned_state};
+use explorer::{Exploration, Explored as _, Interruptions, Limits, Model, Slots, Walks};
 use protocol::team::{
     Blocked, Choice, DeveloperVerdict, Hold, Limit, MergeVerdict, QaVerdict, Reason, Role, Stage, State,
     Step, Team, TechLeadVerdict, Verdict,
 };
 use protocol::{Event, Protocol as _};
-use testkit::explorer::team::{Plan, definition, model, planned_state};
-use testkit::explorer::{Exploration, Explored as _, Interruptions, Limits, Model, Slots, Walks};
 
 use super::generated_files::{expect_file, expect_section};
 

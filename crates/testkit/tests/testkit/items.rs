@@ -1,6 +1,6 @@
 //! `items`, explored: steps that appear, people, effects and a request of its own.
 
-use testkit::explorer::{Exploration, Limits, Model, Slots, WalkStats, Walks};
+use explorer::{Exploration, Limits, Model, Slots, WalkStats, Walks};
 use testkit::items::{Definition, Items};
 
 fn model(slots: Slots) -> Model<Items> {

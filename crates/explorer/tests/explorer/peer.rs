@@ -1,8 +1,8 @@
 //! `peer`, explored: every state of new, continued and imported cycles.
 
+use explorer::peer::{LEGEND, continued, cycle, global, imported, model, positions};
+use explorer::{DocumentWrites, Exploration, Limits, Model, WalkStats, Walks};
 use protocol::peer::{Definition, Peer};
-use testkit::explorer::peer::{LEGEND, continued, cycle, global, imported, model, positions};
-use testkit::explorer::{DocumentWrites, Exploration, Limits, Model, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::notation::LEGEND;
-use crate::explorer::Exploration;
+use crate::Exploration;
 
 /// One transition, in words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::explorer) struct Row {
-    pub(in crate::explorer) state: String,
-    pub(in crate::explorer) input: String,
-    pub(in crate::explorer) changes: String,
+pub(crate) struct Row {
+    pub(crate) state: String,
+    pub(crate) input: String,
+    pub(crate) changes: String,
     /// `None` if the input was refused.
-    pub(in crate::explorer) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 impl Exploration {

@@ -3,13 +3,13 @@
 use protocol::Outcome;
 use protocol::run::{ActiveTurn, Change, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus};
 
-use crate::explorer::{Explored, Input, read, typed};
+use crate::{Explored, Input, read, typed};
 
 /// The marks of all protocols; a protocol adds its own.
 pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
 -N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: by an interruption";
 
-pub(in crate::explorer) fn say_run<P: Explored>(run: &Run) -> String {
+pub(crate) fn say_run<P: Explored>(run: &Run) -> String {
     let machine = typed::<P>(run);
     let mut text = format!("{:<11}", say_status(run.status));
     for step in P::steps(&machine.definition, &machine.state) {
@@ -39,7 +39,7 @@ fn say_turn(active: &ActiveTurn) -> String {
     mark
 }
 
-pub(in crate::explorer) fn say_status(status: RunStatus) -> &'static str {
+pub(crate) fn say_status(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Running => "running",
         RunStatus::Paused => "paused",
@@ -55,7 +55,7 @@ pub(in crate::explorer) fn say_status(status: RunStatus) -> &'static str {
     }
 }
 
-pub(in crate::explorer) fn say_input<P: Explored>(input: &Input) -> String {
+pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
     match input {
         Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} back-off elapsed", attempt.step),
         Input::Fact(Fact::Ended { attempt, ending }) => {
@@ -86,7 +86,7 @@ pub(in crate::explorer) fn say_input<P: Explored>(input: &Input) -> String {
     }
 }
 
-pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[Change<P::Change>]) -> String {
+pub(crate) fn say_changes<P: Explored>(changes: &[Change<P::Change>]) -> String {
     if changes.is_empty() {
         return "nothing".to_owned();
     }
@@ -94,7 +94,7 @@ pub(in crate::explorer) fn say_changes<P: Explored>(changes: &[Change<P::Change>
 }
 
 /// Returns the new position of a document, if a write has changed it.
-pub(in crate::explorer) fn say_written<P: Explored>(before: &Run, after: &Run) -> String {
+pub(crate) fn say_written<P: Explored>(before: &Run, after: &Run) -> String {
     let (was, shown) = (&typed::<P>(before).document, &typed::<P>(after).document);
     match P::say_document(shown).filter(|_| was != shown) {
         Some(position) => format!(" ✎ {position}"),

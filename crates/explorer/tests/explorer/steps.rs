@@ -1,8 +1,8 @@
 //! Every state of the small workflows.
 
+use explorer::steps::Shape;
+use explorer::{Limits, Model, Slots};
 use protocol::steps::{Document, OnFailure, Status, Steps};
-use testkit::explorer::steps::Shape;
-use testkit::explorer::{Limits, Model, Slots};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};

@@ -3,14 +3,14 @@
 use protocol::entry::{BadEntry, Entry, Input};
 
 use super::Violation;
-use crate::explorer::{Explored, Model};
+use crate::{Explored, Model};
 
 const RULE: &str = "entries survive encoding";
 
 /// Returns the entry as the journal gives it back, and typed. Both must encode to the bytes that were stored.
 ///
 /// Entries that differ only in their time are checked once, because encoding takes as long as all other checks.
-pub(in crate::explorer) fn stored<P: Explored>(
+pub(crate) fn stored<P: Explored>(
     model: &Model<P>,
     entry: Entry,
 ) -> Result<(Entry, Entry<P>), Vec<Violation>> {
@@ -38,6 +38,6 @@ pub(in crate::explorer) fn stored<P: Explored>(
     }
 }
 
-pub(in crate::explorer) fn lost(error: &BadEntry) -> Violation {
+pub(crate) fn lost(error: &BadEntry) -> Violation {
     Violation::new(RULE, format!("it cannot be read: {error:?}"))
 }

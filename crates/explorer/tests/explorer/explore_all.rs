@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::explorer::{CounterExample, Exploration, Explored, Limits, Model};
+use explorer::{CounterExample, Exploration, Explored, Limits, Model};
 
 /// Explores on all processors. Fails with the first violation.
 pub(crate) fn explore_all<P: Explored>(models: &[(Model<P>, Limits)]) -> Vec<Exploration>

@@ -36,7 +36,7 @@ fn expect_content(name: &str, should_be: impl FnOnce(&str) -> String) {
         |text: &str| differs.and_then(|at| text.lines().nth(at)).unwrap_or("(no such line)").to_owned();
     assert!(
         differs.is_none(),
-        "{name} differs from the exploration\n  committed: {}\n  explored:  {}\nreview the difference, then run `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test testkit exploration`",
+        "{name} differs from the exploration\n  committed: {}\n  explored:  {}\nreview the difference, then run `CALLBOARD_REWRITE=1 cargo test -p callboard-explorer`",
         line(&committed),
         line(&text),
     );

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
+use explorer::issue::{definition, say_pending};
+use explorer::{Explored as _, Limits, Model, Slots, WalkStats, Walks};
 use protocol::issue::{
     Closing, Definition, Document, Issue, Pending, Stage, State, Step, TriageMode, Verdict, check,
 };
 use protocol::{Event, Move, Next, Protocol as _};
-use testkit::explorer::issue::{definition, say_pending};
-use testkit::explorer::{Explored as _, Limits, Model, Slots, WalkStats, Walks};
 
 use super::explore_all::{counts, explore_all, sum};
 use super::generated_files::{expect_file, expect_section};

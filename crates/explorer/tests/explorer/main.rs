@@ -1,13 +1,12 @@
 //! The protocols, explored: every state of small definitions, long walks through larger ones, and tables for people.
 //!
-//! `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test testkit exploration` writes the files in
-//! `docs/protocols/`. Without it they must be what the exploration gives.
+//! `CALLBOARD_REWRITE=1 cargo test -p callboard-explorer` writes the files in `docs/protocols/`. Without it they must be what
+//! the exploration gives.
 
 mod cycle;
 mod explore_all;
 mod generated_files;
 mod issue;
-mod items;
 mod peer;
 mod shapes;
 mod steps;
@@ -15,9 +14,9 @@ mod tables;
 mod team;
 mod walks;
 
+use explorer::steps::Shape;
+use explorer::{Model, Slots};
 use protocol::steps::{Document, OnFailure, Steps, check_document};
-use testkit::explorer::steps::Shape;
-use testkit::explorer::{Model, Slots};
 
 /// Enough executions of a gate for one loop-back and the final failure.
 const ITERATIONS: u32 = 2;

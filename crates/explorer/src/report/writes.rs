@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::notation::say_input;
-use crate::explorer::transition::Node;
-use crate::explorer::{Exploration, Explored, Input, typed};
+use crate::transition::Node;
+use crate::{Exploration, Explored, Input, typed};
 
 /// Every write that was seen: from which position, on which input, to which position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentWrites(BTreeSet<(String, String, String)>);
 
 impl DocumentWrites {
-    pub(in crate::explorer) fn note<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
+    pub(crate) fn note<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
         let (before, after) = (typed::<P>(&before.state.run), typed::<P>(&after.state.run));
         let positions = (P::say_document(&before.document), P::say_document(&after.document));
         if let (Some(from), Some(to)) = positions

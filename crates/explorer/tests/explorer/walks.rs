@@ -1,6 +1,6 @@
 //! Random walks with a fixed seed, for workflows with too many states.
 
-use testkit::explorer::{Slots, WalkStats, Walks};
+use explorer::{Slots, WalkStats, Walks};
 
 use super::{POLICIES, model, shapes};
 

@@ -1,0 +1,42 @@
+//! The helpers of the tests.
+
+use std::fs;
+use std::path::Path;
+
+use testkit::nats::Port;
+use testkit::{ViewReader, redact};
+
+fn saw(before: &[u8], after: impl FnOnce(&Path)) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let view = directory.path().join("run_state.json");
+    fs::write(&view, before).unwrap();
+    let reader = ViewReader::start(&view);
+    after(&view);
+    reader.finish().bad
+}
+
+#[test]
+fn a_torn_view_and_one_without_fields_are_detected() {
+    assert_eq!(saw(b"{\"run_id\": ", |_| {}), ["11 bytes: EOF while parsing a value at line 1 column 11"]);
+    assert_eq!(saw(b"", |_| {}), ["0 bytes: EOF while parsing a value at line 1 column 0"]);
+    assert_eq!(saw(b"{}\n", |_| {}), ["`steps` is no object, or empty"]);
+    let incomplete = saw(b"{\"steps\": {\"a\": {\"status\": \"DONE\"}}}\n", |_| {});
+    assert!(incomplete.len() == 1 && incomplete[0].contains("run_id"), "{incomplete:?}");
+}
+
+#[test]
+fn a_reserved_port_is_not_reserved_twice() {
+    let taken: Vec<_> = (0..200).map(|_| Port::take()).collect();
+    let mut numbers: Vec<_> = taken.iter().map(|port| port.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), taken.len());
+}
+
+#[test]
+fn only_what_differs_is_replaced() {
+    let text = "3 of 4 steps, 0.1 s; 12 s, 2 min 05 s at 2026-01-02T03:04:05.123456Z by engine 412, a1.1 s2";
+    let redacted = "3 of 4 steps, [TIME]; [TIME], [TIME] at [WHEN] by engine [PID], a1.1 s2";
+    assert_eq!(redact(text), redacted);
+    assert_eq!(redact("x 0192f0c1d2e37a5b8c9d0e1f2a3b4c5d-y"), "x [HEX]-y");
+}
