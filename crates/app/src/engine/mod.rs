@@ -20,7 +20,7 @@ use protocol::run::{Refusal, RunStatus, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     Assigned, DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal,
-    Overrides, Role, RoleOf, RunAtRevision, RunOptions,
+    Overrides, Role, RoleOf, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, LockPurpose, StoredEntry};
@@ -219,7 +219,7 @@ pub(crate) async fn drive(
     let was_interrupted = Cell::new(false);
     let (interrupts, forced_exit) = forward_interrupts(interrupts()?, &was_interrupted);
     let exit = tokio::select! {
-        exit = engine.drive(request, interrupts) => exit,
+        exit = engine.drive_to_exit(request, interrupts) => exit,
         () = forced_exit => {
             observer.progress.clear();
             return Err(forced_exit_failure(run));
@@ -227,8 +227,8 @@ pub(crate) async fn drive(
     };
     let EngineObserver { mut progress, mut notifier } = observer;
     progress.clear();
-    let exit = match exit {
-        Ok(exit) => exit,
+    let (exit, run_at) = match exit {
+        Ok(exited) => exited,
         Err(error) => {
             notifier.finish().await;
             // The engine before may have been killed between its last commit and the removal of the worktrees.
@@ -240,9 +240,6 @@ pub(crate) async fn drive(
             return Err(save_if_store_is_gone(workspace, store, failure));
         }
     };
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None)
-        .await?
-        .ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));
     progress.conclude(store, &run_at, exit);
     learnings::add_ended(store, &run_at);

@@ -41,7 +41,7 @@ use self::timers::{Deadlines, backoff_elapsed};
 use self::views::RunViews;
 use crate::attempt::{AttemptEvent, TaskHandle};
 use crate::recovery::Corruption;
-use crate::run::{Journal, LoadError, find_kind};
+use crate::run::{Journal, LoadError, RunAtRevision, find_kind};
 
 /// The process that drives a run.
 pub struct Engine<'o> {
@@ -143,8 +143,7 @@ impl<'o> Engine<'o> {
         lock.release().await;
     }
 
-    /// Drops decisions that were not committed and loads the run again.
-    /// Loads the run again, and shows the observer what other clients have committed.
+    /// Drops decisions that were not committed, loads the run again, and shows the observer what other clients have committed.
     async fn reload(&mut self) -> Result<(), EngineError> {
         let Self { journal, lock, engine_config, observer, .. } = self;
         let known = journal.position.revision;
@@ -207,14 +206,24 @@ impl<'o> Engine<'o> {
     /// Drives the run until it ends, stops, or has live attempts on other hosts only. Each message on `interrupts` is
     /// one request of the user to exit: first cleanly, then at once, then leaving the attempts alive.
     pub async fn drive(
-        mut self,
+        self,
         request: EngineRequest,
         interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<EngineExit, EngineError> {
+        self.drive_to_exit(request, interrupts).await.map(|(exit, _)| exit)
+    }
+
+    /// [Drives](Self::drive) the run, and returns it as the engine left it.
+    pub async fn drive_to_exit(
+        mut self,
+        request: EngineRequest,
+        interrupts: mpsc::UnboundedReceiver<()>,
+    ) -> Result<(EngineExit, RunAtRevision), EngineError> {
         let span = tracing::info_span!("run", id = %self.journal.run);
         let exit = self.run_loop(request, interrupts).instrument(span).await;
-        self.release().await;
-        exit
+        let Self { lock, journal, .. } = self;
+        lock.release().await;
+        Ok((exit?, journal.into()))
     }
 
     async fn run_loop(

@@ -2,12 +2,10 @@
 
 use protocol::run::{RunState, RunStatus};
 use protocol::{Kind, Kinds, Machine, Revision, RunId};
-use store::{ReadError, Store};
+use store::{Position, ReadError, Store};
 
 use crate::engine::EngineExit;
-use crate::run::RunSpec;
-use crate::run::Summary;
-use crate::run::{LoadError, find_kind, fold, load_machine, load_spec};
+use crate::run::{Journal, LoadError, RunSpec, Summary, find_kind, fold, load_machine, load_spec};
 
 /// A run at one revision.
 #[derive(Debug)]
@@ -33,6 +31,13 @@ pub enum ReadRevisionError {
 impl From<ReadError> for ReadRevisionError {
     fn from(error: ReadError) -> Self {
         Self::Load(error.into())
+    }
+}
+
+impl From<Journal> for RunAtRevision {
+    fn from(journal: Journal) -> Self {
+        let Journal { run, spec, state, position: Position { revision, .. }, .. } = journal;
+        Self { run, spec, state, revision, newest: revision }
     }
 }
 
