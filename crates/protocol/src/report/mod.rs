@@ -110,6 +110,9 @@ impl Report {
             copy_edits: BTreeMap::new(),
             others: Map::new(),
         };
+        if fields.is_empty() {
+            return report;
+        }
         let mut report = serde_json::to_value(report).expect("BUG: a report is plain data");
         report.as_object_mut().expect("BUG: a report is an object").extend(fields);
         serde_json::from_value(report).expect("BUG: an effect states a field of a report in another type")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::check::schema;
 use protocol::entry::{Evidence, FailureKind};
-use protocol::report::{CopyEdit, Form, Report, stand_for_report};
+use protocol::report::{CopyEdit, Form, Report, Status, stand_for_report};
 use protocol::run::Ending;
 use protocol::{Machine, ParsedReport, Stamp};
 use serde_json::{Map, Value};
@@ -183,25 +183,23 @@ impl Classifier<'_> {
         }
         let (dir, expected) = (&self.spec.dir, &self.spec.expected);
         let gate_failure = self.spec.brief.gate && !matches!(code, 0 | 126 | 127);
-        let status = if code == 0 || gate_failure { "COMPLETED" } else { "FAILED" };
+        let status = if code == 0 || gate_failure { Status::Completed } else { Status::Failed };
         let mut logs = last_lines(&dir.stdout(), 20);
         if code != 0 {
             logs.extend(last_lines(&dir.stderr(), 20));
             logs.push(format!("exited with code {code}"));
         }
-        let report = serde_json::json!({
-            "schema": protocol::report::SCHEMA,
-            "run_id": expected.run_id,
-            "step_id": expected.step_id,
-            "agent": expected.agent,
-            "status": status,
-            "started_at": record.started_at.to_string(),
-            "ended_at": record.ended_at.to_string(),
-            "metrics": { "exit_code": code, "duration_ms": record.duration_ms },
-            "logs": logs,
-            "gate_failure": gate_failure,
-        });
-        protocol::report::parse(report.to_string().as_bytes(), expected).ok()
+        let ended_at = Stamp::from_micros(record.ended_at.as_microsecond());
+        let metrics = [("exit_code", code.to_string()), ("duration_ms", record.duration_ms.to_string())];
+        Some(Report {
+            status,
+            started_at: record.started_at.to_string(),
+            ended_at: record.ended_at.to_string(),
+            metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            logs,
+            gate_failure,
+            ..Report::completed(expected, ended_at, Map::new())
+        })
     }
 
     /// Returns whether the agent exited by itself with 0, and what it wrote cannot have been lost since.

@@ -55,7 +55,7 @@ impl Launch {
     }
 
     fn write(&self, dir: &AttemptDir) -> io::Result<()> {
-        atomic_file::replace_file(&dir.launch(), &serde_json::to_vec_pretty(self)?)
+        atomic_file::replace_file(&dir.launch(), &serde_json::to_vec(self)?)
     }
 }
 

@@ -165,6 +165,18 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
 }
 
 #[test]
+fn a_command_that_prints_the_example_of_a_report_succeeds() {
+    let test_env = test_env();
+    let [.., log] = protocol::report::PLACEHOLDERS;
+    let adapter = format!("[adapters.show]\ncommand = ['echo', '{log}']\nreport = 'exit-code'\n");
+    test_env.write("callboard.toml", &adapter);
+    test_env.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: show, prompt: task.md}\n");
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(test_env.document("trial")["steps"]["a"]["logs"], serde_json::json!([log]));
+}
+
+#[test]
 fn a_command_can_be_a_gate() {
     let test_env = test_env();
     test_env.write(
