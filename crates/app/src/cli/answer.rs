@@ -103,7 +103,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let (store, run) = workspace.find_run(run).await?;
         let mut journal = workspace.load(&store, &run).await?;
-        control::refuse_agents_unrecorded(&format!("answer a question of run `{run}`"))?;
+        control::refuse_inside_attempt(&format!("answer a question of run `{run}`"))?;
         let step = present::step(&run, journal.machine(), item.step.as_str())?;
         if item.item.is_some() {
             return Err(not_answerable(&run, &item, journal.machine()));

@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     continue_branch: bool,
 
-    /// The offset of times in the files, such as +08:00
+    /// The offset of times in the files, such as +01:00. The default is the one of the original system
     #[arg(long, value_name = "OFFSET", default_value = "+08:00", value_parser = parse_offset, allow_hyphen_values = true)]
     utc_offset: i32,
 
@@ -98,7 +98,10 @@ fn parse_offset(text: &str) -> Result<i32, String> {
         Some(_) | None => return Err(wrong()),
     };
     let (hours, minutes) = rest.split_once(':').ok_or_else(wrong)?;
-    let number = |digits: &str, limit: i32| digits.parse().ok().filter(|number| (0..limit).contains(number));
+    let number = |digits: &str, limit: i32| {
+        let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|number| all_digits && (0..limit).contains(number))
+    };
     match (number(hours, 24), number(minutes, 60)) {
         (Some(hours), Some(minutes)) => Ok(sign * (hours * 60 + minutes)),
         _ => Err(wrong()),
@@ -213,13 +216,13 @@ mod tests {
     fn an_offset_has_a_sign_and_two_numbers() {
         assert_eq!(parse_offset("+08:00"), Ok(DEFAULT_UTC_OFFSET));
         assert_eq!(parse_offset("-03:30"), Ok(-210));
-        for wrong in ["8", "08:00", "+8", "+25:00", "+08:60", ""] {
+        for wrong in ["++8:+0", "+08:+0", "8", "08:00", "+8", "+25:00", "+08:60", ""] {
             assert!(parse_offset(wrong).is_err(), "{wrong} should be refused");
         }
     }
 
     #[test]
-    fn an_id_has_the_form_of_the_format() {
+    fn a_new_id_has_version_time_and_six_characters() {
         let id = new_id(480).unwrap();
         let parts: Vec<_> = id.as_str().split('-').collect();
         assert_eq!((parts[0], parts[1], parts[2].len(), parts[3].len()), ("cycle", "v1", 15, 6));

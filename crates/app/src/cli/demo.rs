@@ -51,7 +51,7 @@ const AGENT_PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // An agent that runs the demo would kill and adopt processes under the mark of its own attempt.
-    crate::control::refuse_agents_unrecorded("show the demo")?;
+    crate::control::refuse_inside_attempt("show the demo")?;
     // A closed stdout must not leave child processes and the folder behind.
     output::ignore_write_errors();
     let paced = !arguments.fast && std::io::stdout().is_terminal();

@@ -54,7 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             CycleRequest::Extend { text: arguments.text.clone(), max_iterations: arguments.max_iterations };
         let own = serde_json::to_value(&own).expect("BUG: a request is plain data");
         let request = Request::Protocol(own);
-        control::refuse_agents(&mut journal, "extend", &request).await?;
+        control::refuse_inside_attempt_and_record(&mut journal, "extend", &request).await?;
         let name = journal.kind().info().name;
         if name != Cycle::NAME {
             return Err(not_a_cycle(&run, name));

@@ -111,7 +111,7 @@ fn refuse_json(file: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_unrecorded("import a run")?;
+    control::refuse_inside_attempt("import a run")?;
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);

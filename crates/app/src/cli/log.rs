@@ -1,6 +1,6 @@
 //! `callboard log RUN`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use protocol::entry::Entry;
 use protocol::report::Expected;
@@ -21,8 +21,8 @@ use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: time, author, input and decision of every entry
 ///
-/// With --full, shows of each attempt its prompt, its report and the source of the report (or the last lines of its output if
-/// no report was accepted), and the decision.
+/// With --full, also shows for each attempt the prompt, the report with its source, and what was decided. If no report was
+/// accepted, the last lines of the output are shown instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "REV")]
     since: Option<u64>,
 
-    /// Only the last N entries
+    /// Only the last N entries, with --step those of the step
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "since")]
     last: Option<u64>,
 
@@ -67,8 +67,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let newest = handle.newest().await?;
         let after = match (arguments.since, arguments.last) {
             (Some(since), _) => Revision(handle.in_range(since, newest)?.0 - 1),
-            (None, Some(last)) => Revision(newest.0.saturating_sub(last)),
-            (None, None) => Revision(0),
+            (None, Some(last)) if arguments.step.is_none() => Revision(newest.0.saturating_sub(last)),
+            (None, _) => Revision(0),
         };
         if arguments.as_stored() && !arguments.follow {
             // Entries are not decoded, so the protocol may be unknown to this version.
@@ -79,8 +79,27 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Ok(Exit::Success);
         }
         let mut log = Log::new(&handle, &arguments).await?;
-        for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| log.entry(&stored))
-            .await?;
+        match arguments.last.filter(|_| arguments.step.is_some()) {
+            // The last entries of a step are known when all are read.
+            Some(count) => {
+                let mut last = VecDeque::new();
+                for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
+                    last.extend(log.of_step(&stored)?.map(|entry| (stored.revision, entry)));
+                    if last.len() as u64 > count {
+                        last.pop_front();
+                    }
+                    Ok::<_, Failure>(())
+                })
+                .await?;
+                last.iter().for_each(|(revision, entry)| log.show(*revision, entry));
+            }
+            None => {
+                for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
+                    log.entry(&stored)
+                })
+                .await?;
+            }
+        }
         if arguments.follow {
             let mut watch = handle.store.watch(&handle.run, newest).await?;
             loop {
@@ -153,26 +172,35 @@ impl<'a> Log<'a> {
         if self.json && self.step.is_none() && self.full.is_none() {
             return print_as_stored(stored);
         }
+        if let Some(entry) = self.of_step(stored)? {
+            self.show(stored.revision, &entry);
+        }
+        Ok(())
+    }
+
+    /// Returns the entry, or `None` if it is not about the step that was asked for.
+    fn of_step(&self, stored: &StoredEntry) -> Result<Option<Entry>, Failure> {
         let entry = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;
-        if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(self.kind, &entry, step)) {
-            return Ok(());
-        }
-        let ended = self.ended_attempt(&entry);
+        let asked = self.step.as_ref().is_none_or(|step| step_filter::concerns_step(self.kind, &entry, step));
+        Ok(asked.then_some(entry))
+    }
+
+    fn show(&mut self, revision: Revision, entry: &Entry) {
+        let ended = self.ended_attempt(entry);
         if self.json {
-            let mut line = json!({ "revision": stored.revision, "entry": entry });
+            let mut line = json!({ "revision": revision, "entry": entry });
             if let Some(ended) = ended {
                 line["attempt"] = json!(ended);
             }
             output::json(&line);
         } else {
-            self.print(stored.revision, &entry, ended.as_ref());
+            self.print(revision, entry, ended.as_ref());
         }
-        Ok(())
     }
 
     fn print(&self, revision: Revision, entry: &Entry, ended: Option<&AttemptIo>) {

@@ -28,8 +28,8 @@ use crate::workspace::{LocationArgs, Workspace};
 ///
 /// Refused while a run has an engine. Exits with 0 if nothing is lost, with 1 if something is.
 ///
-/// A store on NATS is repaired in place, while other runs continue: foreign messages are moved from the journal to objects,
-/// and a deleted bucket of documents is written again. A deleted journal or deleted blobs cannot be restored: the report
+/// A store on NATS is repaired in place, while other runs continue: messages that Callboard did not write are moved from the
+/// journal to the object store, and a deleted bucket of documents is written again. A deleted journal or deleted blobs cannot be restored: the report
 /// lists what they contained, and the exit code is 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -39,7 +39,7 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard recover cycle-v1-20260122T100000-abc123
   callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
-    /// Restore this cycle: its files if the store has the run, otherwise the run from its files
+    /// Restore this cycle. If the store has the run, its files are written again; otherwise the run is rebuilt from them
     #[arg(conflicts_with_all = ["from", "from_view", "dry_run", "json"])]
     cycle: Option<String>,
 
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    crate::control::refuse_agents_unrecorded("recover the store")?;
+    crate::control::refuse_inside_attempt("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
     let workspace = Workspace::find(&arguments.place, flags)?;
     if let Some(cycle) = &arguments.cycle {

@@ -120,7 +120,7 @@ pub(super) async fn resume(
         output::message(format_args!("run `{run}` has ended; there is nothing to resume"));
         return Ok(Exit::Success);
     }
-    control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+    control::refuse_inside_attempt_and_record(&mut journal, "resume", &Request::Resume).await?;
     engine::require_role_names_in(&engine_config, &journal)?;
     // The engine of a paused run may be alive. Then it only needs the request.
     let paused = journal.state.run.status == RunStatus::Paused;
@@ -252,7 +252,7 @@ async fn resume_in_background(
 ) -> Result<(), Failure> {
     restore::restore(workspace, store, engine_config, run).await?;
     let mut journal = workspace.load(store, run).await?;
-    control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+    control::refuse_inside_attempt_and_record(&mut journal, "resume", &Request::Resume).await?;
     engine::require_role_names_in(engine_config, &journal)
         .map_err(|failure| failure.while_doing(format_args!("cannot resume run `{run}`")))?;
     if control::engine_of(store, run).await?.is_none() {

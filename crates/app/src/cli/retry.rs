@@ -85,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let named = |step: &String| present::step(&run, journal.machine(), step);
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
-        control::refuse_agents(&mut journal, "retry", &request).await?;
+        control::refuse_inside_attempt_and_record(&mut journal, "retry", &request).await?;
         engine::require_role_names_in(&engine_config, &journal)?;
         let KindInfo { name, step: (step_noun, _), retries, .. } = journal.kind().info();
         if !retries {

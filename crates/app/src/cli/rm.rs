@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use protocol::RunId;
 use protocol::run::RunStatus;
 use runner::Journal;
-use store::{AnyStore, EngineLockError, LockPurpose};
+use store::{AnyStore, EngineLock, EngineLockError, LockPurpose};
 
 use super::block_on;
 use crate::config::Flags;
@@ -18,8 +19,8 @@ use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Remove a run with its journal, attempts and files
 ///
-/// Only a run that has ended or was stopped is removed. Its name can then be used again. Worktrees with changes that are found
-/// nowhere else stay, and so do branches and files that another program has changed. On a shared store, files on other machines
+/// Only a run that has ended or was stopped is removed. Its name can then be used again. Branches stay, and so do worktrees with
+/// changes that are found nowhere else, and files that another program has changed. On a shared store, files on other machines
 /// stay.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -35,7 +36,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_unrecorded("remove a run")?;
+    control::refuse_inside_attempt("remove a run")?;
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let store = workspace.store_with(&arguments.run).await?;
@@ -53,25 +54,28 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             }
             locked => locked?,
         };
-        let journal = workspace.load(&store, &run).await?;
-        if let Err(failure) = refuse_unfinished(&journal) {
-            lock.release().await;
-            return Err(failure.while_doing(action));
-        }
-        // Files first: if this is interrupted the run is still there, and can be removed again.
-        let removed = remove_files(&store, &journal).map_err(|failure| failure.while_doing(action));
-        let removed = match removed {
-            Ok(()) => store.remove_run(&lock, journal.position).await.map_err(Failure::from),
-            failed => failed,
-        };
+        let removed = remove(&workspace, &store, &run, &lock).await;
         lock.release().await;
-        removed?;
+        removed.map_err(|failure| failure.while_doing(action))?;
         output::message(format_args!("removed run `{run}`"));
         Ok(Exit::Success)
     })
 }
 
-/// Refuses a run that is alive, waits, or would continue with `resume`, unless it was stopped.
+async fn remove(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+    lock: &EngineLock,
+) -> Result<(), Failure> {
+    let journal = workspace.load(store, run).await?;
+    refuse_unfinished(&journal)?;
+    // Files first: if this is interrupted the run is still there, and can be removed again.
+    remove_files(store, &journal)?;
+    Ok(store.remove_run(lock, journal.position).await?)
+}
+
+/// Refuses a run that is neither stopped nor finished.
 pub(super) fn refuse_unfinished(journal: &Journal) -> Result<(), Failure> {
     let (run, state) = (&journal.run, &journal.state.run);
     let stop = format!("run `callboard stop {run}` first");
@@ -105,18 +109,20 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     let mut keeps_run_dir = false;
     for view in journal.document().views() {
         let path = Path::new(&view.path);
-        if fs::read_to_string(path).is_ok_and(|text| text != view.body) {
-            output::note(format_args!("kept `{}`: another program has changed it", path.display()));
-            keeps_run_dir |= path.starts_with(&run_dir);
-        } else {
-            removed(path, fs::remove_file(path))?;
+        match fs::read(path) {
+            Ok(found) if found == view.body.as_bytes() => expect_removed(path, fs::remove_file(path))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => {
+                output::note(format_args!("kept `{}`: another program has changed it", path.display()));
+                keeps_run_dir |= path.starts_with(&run_dir);
+            }
         }
     }
     if !keeps_run_dir {
-        removed(Path::new(&run_dir), fs::remove_dir_all(&run_dir))?;
+        expect_removed(Path::new(&run_dir), fs::remove_dir_all(&run_dir))?;
     }
     if let Some(trees) = options.trees() {
-        let left = trees.remove().map_err(|error| Failure::from_error(Exit::Usage, &error))?;
+        let left = trees.remove().map_err(|error| Failure::from_error(Exit::Store, &error))?;
         for tree in left {
             output::note(format_args!("kept the worktree `{}`: it has changes of its own", tree.display()));
         }
@@ -124,13 +130,13 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     let beside = store.local_dir_beside(Path::new(&options.location.repo_dir));
     let local_dir = beside.unwrap_or_else(|_| store.local_dir().clone());
     let log = local_dir.engines_dir().join(format!("{run}.log"));
-    removed(&log, fs::remove_file(&log))?;
+    expect_removed(&log, fs::remove_file(&log))?;
     let attempts = local_dir.attempts_dir().join(run.as_str());
-    removed(&attempts, fs::remove_dir_all(&attempts))
+    expect_removed(&attempts, fs::remove_dir_all(&attempts))
 }
 
 /// Fails if a path was not removed. One that was missing is no error.
-fn removed(path: &Path, result: io::Result<()>) -> Result<(), Failure> {
+fn expect_removed(path: &Path, result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Failure::new(Exit::Store, format!("cannot remove `{}`", path.display()))

@@ -8,7 +8,7 @@ use protocol::checks::CheckSpec;
 
 use super::detect;
 use super::file::{Reader, Value};
-use super::rows::{Row, bare, list, row, seconds};
+use super::rows::{Row, list, row, seconds, toml_key};
 use super::{Origin, Sourced};
 
 const KEYS: [&str; 2] = ["command", "timeout"];
@@ -16,10 +16,10 @@ const KEYS: [&str; 2] = ["command", "timeout"];
 /// The timeout of a check that sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// The checks that sources set, in the order of their files.
+/// The checks that sources set, in the order in which the files name them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Checks {
-    /// `None` if no source has `[checks]`: then they are detected. An empty table means that there are none.
+    /// `None` if no source has `[checks]`: then they are detected. An empty table only turns that off.
     set: Option<Vec<Sourced<CheckSpec>>>,
 }
 
@@ -47,7 +47,7 @@ impl Checks {
 
     pub(super) fn rows(&self, root: &Path) -> Vec<Row> {
         let rows = |Sourced { value, origin }: Sourced<CheckSpec>| {
-            let key = format!("checks.{}", bare(&value.name));
+            let key = format!("checks.{}", toml_key(&value.name));
             [
                 row(&format!("{key}.command"), list(&value.command), &origin),
                 row(&format!("{key}.timeout"), seconds(value.timeout), &origin),

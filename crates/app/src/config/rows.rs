@@ -60,7 +60,7 @@ impl Config {
         rows.extend(self.checks.rows(root));
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
-                rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
+                rows.push(row(&format!("adapters.{}.{key}", toml_key(name)), value, &adapter.origin));
             }
         }
         for (name, role) in &self.roles {
@@ -83,8 +83,8 @@ impl Config {
 }
 
 fn role_key(name: &RoleName) -> String {
-    let protocol = name.protocol.as_ref().map(|protocol| format!("{}.", bare(protocol)));
-    format!("roles.{}{}", protocol.unwrap_or_default(), bare(&name.name))
+    let protocol = name.protocol.as_ref().map(|protocol| format!("{}.", toml_key(protocol)));
+    format!("roles.{}{}", protocol.unwrap_or_default(), toml_key(&name.name))
 }
 
 pub(super) fn row(key: &str, value: String, origin: &Origin) -> Row {
@@ -144,7 +144,7 @@ pub(super) fn seconds(duration: Duration) -> String {
 }
 
 /// Quotes a name as a TOML key if necessary.
-pub(super) fn bare(name: &str) -> String {
+pub(super) fn toml_key(name: &str) -> String {
     let is_bare =
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     if is_bare { name.to_owned() } else { quoted(name) }

@@ -51,7 +51,7 @@ impl ControlRequest {
         run: &RunId,
     ) -> Result<HandledBy, Failure> {
         let mut journal = workspace.load(store, run).await?;
-        refuse_agents(&mut journal, &self.action, &self.request).await?;
+        refuse_inside_attempt_and_record(&mut journal, &self.action, &self.request).await?;
         match lock_engine(workspace, store, run, LockPurpose::OneShot, &mut ()).await? {
             LockOutcome::Acquired(engine) => {
                 let handled = engine.handle(self.engine_request()).await;
@@ -80,7 +80,7 @@ impl ControlRequest {
         run: &RunId,
     ) -> Result<(), Failure> {
         let mut journal = workspace.load(store, run).await?;
-        refuse_agents(&mut journal, &self.action, &self.request).await?;
+        refuse_inside_attempt_and_record(&mut journal, &self.action, &self.request).await?;
         let mut is_committed = false;
         loop {
             // The engine may have acted on the request and exited.
@@ -251,7 +251,7 @@ pub(crate) async fn refuse_repeat(store: &AnyStore, journal: &Journal, action: &
 }
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
-pub(crate) async fn refuse_agents(
+pub(crate) async fn refuse_inside_attempt_and_record(
     journal: &mut Journal,
     action: &str,
     request: &Request,
@@ -262,7 +262,7 @@ pub(crate) async fn refuse_agents(
 }
 
 /// Refuses a command from inside an attempt, without an entry in a journal.
-pub(crate) fn refuse_agents_unrecorded(action: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_inside_attempt(action: &str) -> Result<(), Failure> {
     match enclosing_attempt()? {
         None => Ok(()),
         Some(attempt) => Err(inside_attempt(action, &attempt)),

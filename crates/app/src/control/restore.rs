@@ -20,7 +20,7 @@ pub(crate) async fn restore(
 ) -> Result<bool, Failure> {
     match Journal::load(store, &workspace.clock, workspace.kinds, run).await {
         Err(LoadError::Corrupted { .. }) => {
-            control::refuse_agents_unrecorded("recover a run")?;
+            control::refuse_inside_attempt("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
             // To take the lock is to load the run, which restores its document.

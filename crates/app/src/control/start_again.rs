@@ -35,7 +35,7 @@ pub(crate) async fn start_again(
     let step = present::step(run, journal.machine(), step)?;
     let request = serde_json::to_value(steps::Request::StartAt(step)).expect("BUG: a request is plain data");
     let request = Request::Protocol(request);
-    control::refuse_agents(&mut journal, "start again", &request).await?;
+    control::refuse_inside_attempt_and_record(&mut journal, "start again", &request).await?;
     engine::require_role_names_in(&engine_config, &journal)?;
     engine::refuse_other_agents(&engine_config.overrides, &journal)?;
     if let Some(holder) = control::engine_of(store, run).await? {

@@ -70,7 +70,7 @@ impl StartArgs {
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         let lease = worktrees::lease(workspace, &store, kind, &spec.options).await?;
-        view_paths::claim(workspace, &store, kind, &spec, replace).await?;
+        view_paths::make_room(workspace, &store, kind, &spec, replace).await?;
         definition::exclude_views(&workspace.repo, kind.info())?;
         open(workspace, &store, kind, &run, spec).await?;
         drop(lease);

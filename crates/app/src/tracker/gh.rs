@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::issue::IssueData;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +18,10 @@ use super::{NewPullRequest, PullRequest, Tracker};
 /// How long one call of `gh` may take. A run must not wait for a server that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// `gh` in a repository. Texts are passed on standard input, never in a shell line.
+/// How long its output is read after it has ended: a process that it left behind may keep the pipes open.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// `gh` in a repository. Bodies are passed on standard input, titles as arguments; no shell sees them.
 #[derive(Debug)]
 pub(crate) struct Gh {
     repo: PathBuf,
@@ -44,7 +48,7 @@ impl Gh {
             communicate(child, input, self.timeout)
         };
         let output = run().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
+            io::ErrorKind::NotFound if self.repo.is_dir() => {
                 "the program `gh` is not on PATH; install it from https://cli.github.com and run `gh auth login`, or use \
                  `--tracker files`"
                     .to_owned()
@@ -71,10 +75,9 @@ impl Gh {
 fn communicate(mut child: Child, input: &str, timeout: Duration) -> io::Result<Output> {
     let (stdin, input) = (child.stdin.take(), input.to_owned());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    // A process that does not read its input has a reason, and its exit code tells it.
+    // Errors are ignored: a process that does not read its input says why with its exit code.
     thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-    let stdout = thread::spawn(move || read(stdout));
-    let stderr = thread::spawn(move || read(stderr));
+    let (stdout, stderr) = (read(stdout), read(stderr));
     let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let until = Timespec::try_from(timeout).map_err(io::Error::other)?;
     let wait = || poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&until));
@@ -84,14 +87,32 @@ fn communicate(mut child: Child, input: &str, timeout: Duration) -> io::Result<O
         return Err(io::ErrorKind::TimedOut.into());
     }
     let status = child.wait()?;
-    let [stdout, stderr] = [stdout, stderr].map(|output| output.join().unwrap_or_default());
+    let until = Instant::now() + LINGER_TIMEOUT;
+    let [stdout, stderr] = [stdout, stderr].map(|output| collect(&output, until));
     Ok(Output { status, stdout, stderr })
 }
 
-fn read(pipe: Option<impl Read>) -> Vec<u8> {
+/// Reads a pipe in a thread.
+fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let Some(mut pipe) = pipe else { return };
+        let mut buffer = [0; 8192];
+        while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// Returns what was read until the pipe was closed, or until that time.
+fn collect(output: &Receiver<Vec<u8>>, until: Instant) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What cannot be read is missing in a message.
-    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    while let Ok(more) = output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        bytes.extend(more);
+    }
     bytes
 }
 
@@ -100,7 +121,7 @@ impl Tracker for Gh {
         let number = number.to_string();
         let issue = self.json(&["issue", "view", &number, "--json", "number,title,body,labels,url"])?;
         serde_json::from_value(issue)
-            .map_err(|error| format!("`gh issue view` printed another form: {error}"))
+            .map_err(|error| format!("`gh issue view` printed something else: {error}"))
     }
 
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
@@ -124,11 +145,13 @@ impl Tracker for Gh {
             "--state",
             "open",
             "--json",
-            "url,body,headRefName",
+            "url,body,isCrossRepository",
         ])?;
-        let first = list.as_array().and_then(|list| list.first());
+        // The branch of a fork may have the same name.
+        let mut own =
+            list.as_array().into_iter().flatten().filter(|found| found["isCrossRepository"] != true);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(first.map(|request| PullRequest { url: text(&request["url"]), body: text(&request["body"]) }))
+        Ok(own.next().map(|request| PullRequest { url: text(&request["url"]), body: text(&request["body"]) }))
     }
 
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
@@ -168,5 +191,14 @@ mod tests {
         let gh = Gh { program: PathBuf::from("cat"), ..gh };
         let (gh, text) = (Gh { timeout: TIMEOUT, ..gh }, "x".repeat(200_000));
         assert_eq!(gh.run(&[], &text), Ok(text), "more than a pipe holds");
+    }
+
+    #[test]
+    fn a_process_that_keeps_the_pipes_open_is_not_waited_for() {
+        let (repo, program) = (PathBuf::from("/"), PathBuf::from("sh"));
+        let gh = Gh { repo, program, timeout: TIMEOUT };
+        let said = gh.run(&["-c", "sleep 1000 & echo $!"], "").unwrap();
+        let left = Pid::from_raw(said.parse().unwrap()).unwrap();
+        rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
     }
 }

@@ -12,9 +12,9 @@ use store::AnyStore;
 use super::Workspace;
 use crate::failure::{Exit, Failure};
 
-/// Makes sure that a new run may write its views: no unfinished run writes the same files, and the existing ones are those
-/// of a finished run. Files of other programs are refused, unless the engine shall move them aside.
-pub(crate) async fn claim(
+/// Makes room for the views of a new run: fails if an unfinished run writes the same files, and deletes those that a finished
+/// run has left. Fails if files were written or changed by other programs, unless the engine shall move them aside.
+pub(crate) async fn make_room(
     workspace: &Workspace,
     store: &AnyStore,
     kind: &'static dyn Kind,
@@ -31,24 +31,28 @@ pub(crate) async fn claim(
     let finished = refuse_if_in_use(workspace, store, kind, spec, &views).await?;
     let mut existing: Vec<&View> =
         views.iter().filter(|view| Path::new(&view.path).symlink_metadata().is_ok()).collect();
+    let mut outdated = Vec::new();
     for run in finished {
         if existing.is_empty() {
-            return Ok(());
+            break;
         }
         let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await? else {
             continue;
         };
         for old in run_at.machine().document().views() {
-            if existing.iter().any(|view| view.path == old.path) && has_content(&old)? {
-                fs::remove_file(&old.path).map_err(|error| cannot_replace(&old.path, &error))?;
+            if existing.iter().any(|view| view.path == old.path) && is_unchanged(&old)? {
                 existing.retain(|view| view.path != old.path);
+                outdated.push(old.path);
             }
         }
     }
-    match existing.first() {
-        Some(view) if !replace => Err(not_ours(&view.path)),
-        Some(_) | None => Ok(()),
+    if let Some(view) = existing.first().filter(|_| !replace) {
+        return Err(not_ours(&view.path));
     }
+    for path in outdated {
+        fs::remove_file(&path).map_err(|error| cannot_replace(&path, &error))?;
+    }
+    Ok(())
 }
 
 /// Fails if an unfinished run writes one of the views. Returns the finished runs of the protocol, newest first.
@@ -82,7 +86,8 @@ async fn refuse_if_in_use(
     Ok(finished.into_iter().map(|(_, run)| run).collect())
 }
 
-fn has_content(view: &View) -> Result<bool, Failure> {
+/// Whether the file is as the finished run has left it.
+fn is_unchanged(view: &View) -> Result<bool, Failure> {
     match fs::read(&view.path) {
         Ok(found) => Ok(found == view.body.as_bytes()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -101,7 +106,7 @@ fn in_use(run: &RunId, path: &str) -> Failure {
 }
 
 fn not_ours(path: &str) -> Failure {
-    Failure::new(Exit::Refused, format!("`{path}` exists and was not written by Callboard"))
+    Failure::new(Exit::Refused, format!("`{path}` exists, and another program has written or changed it"))
         .hint(format_args!("run `callboard import {path}` to continue what it describes"))
         .hint("add `--replace` to move it aside and start anew")
 }

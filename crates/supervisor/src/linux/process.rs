@@ -52,7 +52,7 @@ fn pid_namespace() -> io::Result<String> {
     once(&KNOWN, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
 }
 
-/// Reads a value that does not change while this process runs, until it was read successfully.
+/// Reads a value that does not change while this process runs. It is read again only if that failed.
 fn once(known: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
     match known.get() {
         Some(value) => Ok(value.clone()),
@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Sends a signal. Returns `false` if this user may not signal the process, and `true` if it has ended.
+    /// Sends a signal. Returns `false` if this user may not signal the process; `true` also if it has ended already.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         match rustix::process::pidfd_send_signal(&self.0, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(true),
@@ -162,10 +162,11 @@ pub(crate) fn kill_until_none(
     let mut dying = Vec::new();
     loop {
         for row in find()? {
-            let Some(process) = Process::open(row.pid, row.start_time)? else { continue };
-            if skipped.contains(&row.key()) {
+            // A process that does not die at once is found again.
+            if killed.contains(&row.key()) || skipped.contains(&row.key()) {
                 continue;
             }
+            let Some(process) = Process::open(row.pid, row.start_time)? else { continue };
             if process.signal(Signal::KILL)? {
                 killed.insert(row.key());
                 dying.push(process);

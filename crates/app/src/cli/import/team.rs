@@ -180,7 +180,7 @@ impl Import<'_> {
         }
         let spec = self.spec()?;
         if let Some(store) = store.as_ref().filter(|_| !dry_run) {
-            view_paths::claim(workspace, store, kind, &spec, true).await?;
+            view_paths::make_room(workspace, store, kind, &spec, true).await?;
             definition::exclude_views(&workspace.repo, kind.info())?;
         }
         let found = ViewImport {

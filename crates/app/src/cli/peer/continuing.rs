@@ -35,7 +35,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         let Some(continued) = found.failed.clone() else {
             return arguments.resume(workspace, &store, &found).await;
         };
-        control::refuse_agents_unrecorded("continue a cycle")?;
+        control::refuse_inside_attempt("continue a cycle")?;
         if found.is_ending {
             finish_stopping(workspace, &store, &found.run).await?;
             continue;

@@ -23,6 +23,15 @@ fn a_team_is_rehearsed_without_a_script() {
         assert_eq!(imported.code, 3, "{}", imported.transcript());
         assert!(imported.stderr.contains("the store has run `trial`"), "{}", imported.transcript());
     }
+    // Of the files that the run has left, a refused start deletes none.
+    test_env.write("coordination/orchestrator_state.json", "{}");
+    let start = ["team", "Try it again", "--run-id", "again", "--rehearse", "--exit-when-waiting"];
+    let refused = test_env.callboard(&start).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("another program has written or changed it"), "{}", refused.transcript());
+    assert_eq!(file(&test_env, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
+    let replaced = test_env.callboard(&[&start[..], &["--replace"]].concat()).run();
+    assert_eq!(replaced.code, 0, "{}", replaced.transcript());
 }
 
 #[test]

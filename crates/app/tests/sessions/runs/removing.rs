@@ -31,6 +31,18 @@ fn a_removed_run_is_gone_with_its_files_and_its_name_is_free() {
 }
 
 #[test]
+fn a_changed_view_that_is_not_text_is_kept() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    fs::write(test_env.view("trial"), b"\xff\xfe").unwrap();
+    let removed = test_env.callboard(&["rm", "trial"]).run();
+    assert_eq!(removed.code, 0, "{}", removed.transcript());
+    assert!(removed.stderr.contains("another program has changed it"), "{}", removed.transcript());
+    assert_eq!(fs::read(test_env.view("trial")).unwrap(), b"\xff\xfe");
+}
+
+#[test]
 fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
     let test_env = test_env();
     test_env.workflow(&["a"]);

@@ -168,6 +168,7 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
     assert_eq!(revisions(&["--last", "1"]), [6]);
     assert_eq!(revisions(&["--last", "100"]), [1, 2, 3, 4, 5, 6]);
     assert_eq!(revisions(&["--step", "a", "--since", "3"]), [3]);
+    assert_eq!(revisions(&["--step", "a", "--last", "2"]), [2, 3], "of the step, not of the run");
     assert_snapshot!(test_env.callboard(&["log", "trial", "--step", "c"]).run().transcript(), @"
     $ callboard log trial --step c
     error: run `trial` has no step `c`

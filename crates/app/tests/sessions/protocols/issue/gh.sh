@@ -22,10 +22,11 @@ case "$1 $2 $*" in
   ;;
 "pr list "*)
   if [ -f "$state/pr" ]; then
-    printf '[{"url":"https://github.com/o/r/pull/7","body":"%s","headRefName":"agent/issue-42"}]\n' "$(text "$state/pr")"
+    own=",{\"url\":\"https://github.com/o/r/pull/7\",\"body\":\"$(text "$state/pr")\",\"isCrossRepository\":false}"
   else
-    echo '[]'
+    own=
   fi
+  printf '[{"url":"https://github.com/fork/r/pull/6","body":"","isCrossRepository":true}%s]\n' "$own"
   ;;
 "pr create "*)
   if [ -f "$state/pr" ]; then
