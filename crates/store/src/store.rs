@@ -64,7 +64,7 @@ pub struct RunRow {
     pub summary: String,
 }
 
-/// The default of [`Store::race_timeout`].
+/// The default of [`Store::conflict_timeout`].
 pub(crate) const RACE_TIMEOUT: Duration = Duration::from_millis(1300);
 
 /// Durable storage of runs. Callers share it as `Arc<dyn Store>`.
@@ -77,7 +77,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn is_shared(&self) -> bool;
 
     /// How long a client retries a commit that keeps losing against other writers of the run.
-    fn race_timeout(&self) -> Duration {
+    fn conflict_timeout(&self) -> Duration {
         RACE_TIMEOUT
     }
 
@@ -88,7 +88,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// For a write of this store or a clone of it, `None` is final: it did not land and never will, so it may be
     /// repeated. For a write of another client, `None` means that it has not landed yet.
-    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError>;
+    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError>;
 
     /// Reads a run, or returns `None` if it does not exist.
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError>;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::wait::Watch;
 
-/// The longest time between two reads. Waiting for events alone would miss what is in the file between two of them.
+/// The longest time between two reads. An event says that the file has changed, and by then it may have changed again.
 const PACE: Duration = Duration::from_millis(1);
 
 /// What a reader has seen.

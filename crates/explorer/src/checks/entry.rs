@@ -7,9 +7,10 @@ use crate::{Explored, Model};
 
 const RULE: &str = "entries survive encoding";
 
-/// Returns the entry as the journal gives it back, and typed. Both must encode to the bytes that were stored.
+/// Returns the entry as it is read from the journal, and the same with the types of its protocol. Both must encode to the
+/// bytes that were stored.
 ///
-/// Entries that differ only in their time are checked once, because encoding takes as long as all other checks.
+/// Entries that differ only in their time are checked once: encoding takes as long as all other checks together.
 pub(crate) fn stored<P: Explored>(
     model: &Model<P>,
     entry: Entry,
@@ -18,7 +19,7 @@ pub(crate) fn stored<P: Explored>(
     let typed = entry.typed::<P>().map_err(|error| lost(&error))?;
     let Entry { input, changes, .. } = &entry;
     let content = match input {
-        // The evidence of a fact is always the same.
+        // The explorer gives the same evidence with every fact.
         Input::Fact { fact, .. } => serde_json::to_string(&(fact, changes)),
         input => serde_json::to_string(&(input, changes)),
     };

@@ -10,7 +10,7 @@ use super::layout;
 use super::report::form;
 use super::step::{Role, Step};
 use crate::brief::{Brief, PrivateCopy, Worktree};
-use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
 use crate::rules::StepKind;
 
 const PLACEHOLDERS: &[&str] =
@@ -131,7 +131,7 @@ fn feedback(document: &Document, role: Role) -> String {
     }
     let mut text = format!("## Feedback\n\n{UNTRUSTED}\n");
     for entry in mine {
-        let (kind, body) = (entry.kind.as_str(), fenced("text", &entry.content));
+        let (kind, body) = (entry.kind.as_str(), code_block("text", &entry.content));
         write!(text, "\nFrom {} ({kind}):\n\n{body}", entry.source).expect("BUG: a string takes all");
     }
     text.trim_end().to_owned()
@@ -147,11 +147,11 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
     if let Some(requirements) = &state.requirements {
         let edge_cases: String = requirements.edge_cases.iter().map(|case| format!("- {case}\n")).collect();
         let body = format!("{}\n\n{edge_cases}", requirements.specification.trim_end());
-        show(&format!("Requirements {}", requirements.version), fenced("markdown", &body));
+        show(&format!("Requirements {}", requirements.version), code_block("markdown", &body));
     }
     if let (Role::Ep | Role::Cd, Some(exploration)) = (role, &state.exploration) {
         let body = serde_json::to_string_pretty(exploration).unwrap_or_default();
-        show(&format!("Exploration {}", exploration.version), fenced("json", &body));
+        show(&format!("Exploration {}", exploration.version), code_block("json", &body));
     }
     if let (Role::Ep | Role::Cd | Role::Vas, Some(plan)) = (role, &state.plan) {
         let mut shown = plan.clone();
@@ -162,12 +162,12 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
             });
         }
         let body = serde_json::to_string_pretty(&shown).unwrap_or_default();
-        show(&format!("Plan {}", plan.version), fenced("json", &body));
+        show(&format!("Plan {}", plan.version), code_block("json", &body));
     }
     if let (Role::Vas, Some(changes)) = (role, &state.changes) {
         let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
         let body: String = recent.map(layout::change_line).collect();
-        show("Changes of this iteration", fenced("json", &body));
+        show("Changes of this iteration", code_block("json", &body));
     }
     text.trim_end().to_owned()
 }

@@ -17,7 +17,7 @@ use crate::StepId;
 use crate::brief::{Brief, TreeUse, Worktree};
 use crate::checks::CheckSpec;
 use crate::people::{AnswerOption, ItemKind, Question};
-use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
 use crate::report::{Form, ReportFields};
 use crate::rules::Effect;
 
@@ -62,7 +62,7 @@ pub(super) fn brief(
     let prompt = template.map(|template| {
         let text = definition.prompts.get(agent).map_or(template.text, String::as_str);
         fill(text, |name| match name {
-            "request" => Some(fenced("text", &definition.request)),
+            "request" => Some(code_block("text", &definition.request)),
             "task" => Some(task(definition, document, step)),
             "state" => Some(state(document, step)),
             "messages" => Some(messages(document, step)),
@@ -187,7 +187,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             .to_owned(),
         (Role::Qa, _) => {
             let resolved = group.blockers.last().and_then(|blocker| blocker.resolution.as_ref());
-            let hint = resolved.map(|text| format!("\n\nThe tech lead's last guidance:\n\n{}", fenced("text", text)));
+            let hint = resolved.map(|text| format!("\n\nThe tech lead's last guidance:\n\n{}", code_block("text", text)));
             format!(
                 "Test the group's branch. Report PASS, FAIL with the findings, BLOCKED if the environment does not let you, \
                  or FLAKY if tests pass at times only.{}",
@@ -200,7 +200,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
                 Blocked::Qa => "QA is blocked",
                 Blocked::Flaky => "QA is blocked, because tests pass at times only",
             };
-            let what = group.blockers.last().map(|blocker| fenced("text", &blocker.description));
+            let what = group.blockers.last().map(|blocker| code_block("text", &blocker.description));
             format!(
                 "{who}:\n\n{}\nFind a way out and report `unblocked` with your guidance in `feedback`.",
                 what.unwrap_or_default()
@@ -230,7 +230,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
                 [] => String::new(),
                 blockers => format!(
                     "\n\n`approved` says that these blockers are settled, too:\n\n{}",
-                    fenced("text", &blockers.join("\n"))
+                    code_block("text", &blockers.join("\n"))
                 ),
             };
             format!(
@@ -242,7 +242,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
 }
 
 fn state(document: &Document, step: &Step) -> String {
-    let pretty = |value: &Value| fenced("json", document::pretty(value).trim_end());
+    let pretty = |value: &Value| code_block("json", document::pretty(value).trim_end());
     match step {
         Step::Pm(_) => {
             let plan = copies::shown(document, &Step::PLAN);
@@ -275,7 +275,7 @@ fn messages(document: &Document, step: &Step) -> String {
         return "There are no new messages for you.".to_owned();
     }
     let shown = document::pretty(&received.into());
-    format!("# Messages for you\n\n{}", fenced("json", shown.trim_end()))
+    format!("# Messages for you\n\n{}", code_block("json", shown.trim_end()))
 }
 
 /// Returns the form of the step's report. Its example is a report of success, which rehearsals use.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::brief::Worktree;
 use protocol::checks::{CHECKS_FIELD, CheckResult};
-use protocol::prompt::fenced;
+use protocol::prompt::code_block;
 use protocol::{NOT_MERGED, StepId};
 use serde_json::{Map, Value, json};
 use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
@@ -130,7 +130,7 @@ fn conflicting(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map
         "conflict with `{branch}` in {}: run `git merge {branch}` in your worktree and resolve it",
         files.join(", ")
     );
-    let shown = format!("what git shows:\n\n{}", fenced("diff", evidence));
+    let shown = format!("what git shows:\n\n{}", code_block("diff", evidence));
     fields(json!({ "gate_failure": true, "files": files, "logs": [shown, summary] }))
 }
 
@@ -140,7 +140,7 @@ fn red(trees: &RunTrees, results: &[CheckResult]) -> Map<String, Value> {
     let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();
     let evidence = failed.iter().map(|result| {
         let command = result.command_line();
-        let output = fenced("text", result.output.trim_end());
+        let output = code_block("text", result.output.trim_end());
         format!("{}\ncommand: `{command}`\nend of its output:\n\n{output}", result.summary())
     });
     let names: Vec<_> = failed.iter().map(|result| format!("`{}`", result.name)).collect();

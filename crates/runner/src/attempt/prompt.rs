@@ -6,7 +6,7 @@ use std::path::Path;
 
 use protocol::brief::{Brief, Finding, StateLocation};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
-use protocol::prompt::{UNTRUSTED, fenced};
+use protocol::prompt::{UNTRUSTED, code_block};
 use protocol::report::{self, Expected};
 use protocol::run::Change;
 use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
@@ -98,7 +98,7 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
             "\nThis is attempt {} of {}. The previous one failed:\n\n{}",
             brief.counted_attempt,
             brief.max_attempts,
-            fenced("text", error)
+            code_block("text", error)
         )
         .expect("BUG: a string grows");
     }
@@ -122,7 +122,7 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
             text,
             "\n## Where the state is\n\nOne document holds the whole of `{document}`: store `{store}`, bucket `{bucket}`, \
              key `{key}`. `callboard state get {key}` shows it; read it whenever you like. You need not write it: \
-             your report is enough, and the engine enters it.\n"
+             your report is enough, and the engine writes it there.\n"
         )
         .expect("BUG: a string grows");
     }
@@ -150,7 +150,7 @@ fn handed_over(text: &mut String, artifacts: &[String], logs: &[String]) {
     }
     if !logs.is_empty() {
         let gap = if artifacts.is_empty() { "" } else { "\n" };
-        write!(text, "{gap}{}", fenced("text", &logs.join("\n"))).expect("BUG: a string grows");
+        write!(text, "{gap}{}", code_block("text", &logs.join("\n"))).expect("BUG: a string grows");
     }
     if artifacts.is_empty() && logs.is_empty() {
         text.push_str("No files and no log.\n");

@@ -95,7 +95,7 @@ pub async fn edit(
         journal.reload().await?;
     }
     let based_on = read_at(journal, expected).await?;
-    let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.race_timeout()), 0);
+    let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.conflict_timeout()), 0);
     loop {
         attempts += 1;
         let Some(found) = journal.document().sequence() else { return Err(EditRefusal::EngineOnly.into()) };

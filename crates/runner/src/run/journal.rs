@@ -283,7 +283,7 @@ impl Journal {
                 Err(CommitError::Unknown { write_id, source }) => (write_id, source),
                 result => return result,
             };
-            match self.store.settle(&self.run, write_id).await {
+            match self.store.resolve_write(&self.run, write_id).await {
                 Ok(Some(position)) => return Ok(position),
                 Ok(None) if retried => return Err(Unavailable::Lost { source }.into()),
                 Ok(None) => retried = true,

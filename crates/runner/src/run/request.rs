@@ -70,7 +70,7 @@ impl Journal {
         by: Author,
         mut decide: impl FnMut(&mut Self) -> Result<Option<(Input, Decision)>, E>,
     ) -> Result<(), E> {
-        let end = Instant::now() + self.store.race_timeout();
+        let end = Instant::now() + self.store.conflict_timeout();
         loop {
             let before = self.state.clone();
             let Some((input, decision)) = decide(self)? else { return Ok(()) };

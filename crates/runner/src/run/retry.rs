@@ -45,13 +45,13 @@ mod tests {
         let settings: NatsSettings = "nats://one".parse().unwrap();
         let store = NatsStore::new(settings.clone());
         assert_eq!(
-            waits(ConflictBackoff::within(store.race_timeout())),
+            waits(ConflictBackoff::within(store.conflict_timeout())),
             [100, 300, 900].map(Duration::from_millis)
         );
         let timeouts = Timeouts { conflict: Duration::from_secs(26), ..settings.timeouts };
         let patient = NatsStore::new(NatsSettings { timeouts, ..settings });
         assert_eq!(
-            waits(ConflictBackoff::within(patient.race_timeout())),
+            waits(ConflictBackoff::within(patient.conflict_timeout())),
             [2, 6, 18].map(Duration::from_secs)
         );
     }

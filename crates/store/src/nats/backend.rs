@@ -21,7 +21,7 @@ use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, RunWri
 /// How many blobs are written concurrently.
 const CONCURRENT_BLOBS: usize = 8;
 
-/// A store on NATS. It connects on first use and stays on the tokio runtime of that call.
+/// A store on NATS. It connects on first use; its tasks run on the tokio runtime of that call.
 #[derive(Debug, Clone)]
 pub struct NatsStore(Arc<Shared>);
 
@@ -51,7 +51,7 @@ impl NatsStore {
 
     /// Creates deleted document buckets again, empty, and returns their names.
     ///
-    /// Each run whose document was in such a bucket then finds it deleted and can restore it from the journal.
+    /// A run whose document was in such a bucket finds the document deleted, and can restore it from the journal.
     pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         self.session().await?.rebuild_buckets().await
     }
@@ -99,7 +99,7 @@ impl Store for NatsStore {
         true
     }
 
-    fn race_timeout(&self) -> Duration {
+    fn conflict_timeout(&self) -> Duration {
         self.0.settings.timeouts.conflict
     }
 
@@ -111,7 +111,7 @@ impl Store for NatsStore {
         self.session().await?.commit(commit).await
     }
 
-    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
         self.session().await?.resolve_write(run, write_id).await
     }
 

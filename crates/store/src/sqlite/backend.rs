@@ -83,8 +83,8 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Ok(self.read(|tx| read::settle(tx, run, write_id))?)
+    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        Ok(self.read(|tx| read::resolve_write(tx, run, write_id))?)
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {

@@ -293,15 +293,15 @@ pub(crate) async fn a_write_id_settles<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("settled"));
     let commit = change(&run, Position::absent(), "");
     let landed = commit.write_id;
-    assert_eq!(store.settle(&run, landed).await.unwrap(), None);
+    assert_eq!(store.resolve_write(&run, landed).await.unwrap(), None);
     let position = store.commit(commit).await.unwrap();
     let refused = change(&run, Position::absent(), "");
     let lost = refused.write_id;
     store.commit(refused).await.unwrap_err();
     store.commit(change(&run, position, "")).await.unwrap();
-    assert_eq!(store.settle(&run, landed).await.unwrap(), Some(position));
-    assert_eq!(store.settle(&run, lost).await.unwrap(), None);
-    assert_eq!(store.settle(&super::run("other"), landed).await.unwrap(), None);
+    assert_eq!(store.resolve_write(&run, landed).await.unwrap(), Some(position));
+    assert_eq!(store.resolve_write(&run, lost).await.unwrap(), None);
+    assert_eq!(store.resolve_write(&super::run("other"), landed).await.unwrap(), None);
 }
 
 pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: Backend>(backend: B) {
@@ -509,5 +509,5 @@ pub(crate) async fn a_cancelled_wait_loses_nothing<B: Backend>(backend: B) {
     assert!(nothing.is_none());
     store.commit(change(&run, position, "last")).await.unwrap();
     assert_eq!(bodies(&waiting.await.unwrap()), [(21, "last")]);
-    assert_eq!(store.settle(&run, WriteId::new()).await.unwrap(), None);
+    assert_eq!(store.resolve_write(&run, WriteId::new()).await.unwrap(), None);
 }

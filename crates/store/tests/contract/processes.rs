@@ -108,7 +108,7 @@ pub(crate) async fn expect_acknowledged(
     for line in acknowledged {
         let (revision, id) = line.split_once(' ').unwrap();
         let id: WriteId = serde_json::from_value(id.into()).unwrap();
-        let settled = store.settle(run, id).await.unwrap().expect("an acknowledged commit is there");
+        let settled = store.resolve_write(run, id).await.unwrap().expect("an acknowledged commit is there");
         assert_eq!(settled.revision.to_string(), revision);
         assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
     }

@@ -192,7 +192,7 @@ async fn commit(store: impl Store, run: &RunId, size: u64) {
         Ok(position) => print_line(format_args!("landed at {}", position.revision)),
         Err(CommitError::Unknown { write_id, .. }) => {
             assert_eq!(write_id, id);
-            print_line(format_args!("unknown, settled as {:?}", store.settle(run, id).await.unwrap()));
+            print_line(format_args!("unknown, settled as {:?}", store.resolve_write(run, id).await.unwrap()));
         }
         Err(error) => print_line(format_args!("{error:?}")),
     }

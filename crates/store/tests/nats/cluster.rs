@@ -125,7 +125,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
 
     for ((run, first), (id, error)) in runs.iter().zip(firsts).zip(outcomes) {
         let landed = loop {
-            match store.settle(run, id).await {
+            match store.resolve_write(run, id).await {
                 Ok(landed) => break landed,
                 Err(ReadError::Unavailable(_)) => {}
                 Err(error) => panic!("{error}"),

@@ -47,7 +47,7 @@ async fn an_unacknowledged_write_that_landed_is_found() {
     assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
     // The write is in the server's socket.
     server.release();
-    let settled = store.settle(&run, id).await.unwrap().unwrap();
+    let settled = store.resolve_write(&run, id).await.unwrap().unwrap();
     assert_eq!(settled.revision, Revision(2));
     store.commit(change(&run, settled, "3")).await.unwrap();
     let entries = store.entries(&run, Revision(0)).await.unwrap();

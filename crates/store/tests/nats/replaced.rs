@@ -93,7 +93,7 @@ async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() 
     let Err(CommitError::Unknown { write_id, source }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(write_id, id);
     assert!(is_other_store(source.downcast_ref().unwrap()), "{source:?}");
-    let error = store.settle(&run, id).await.unwrap_err();
+    let error = store.resolve_write(&run, id).await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
 }
 

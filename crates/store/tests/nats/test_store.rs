@@ -58,8 +58,8 @@ impl Store for TestStore {
         self.store.commit(Commit { document, ..commit }).await
     }
 
-    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        self.store.settle(run, write_id).await
+    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        self.store.resolve_write(run, write_id).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {

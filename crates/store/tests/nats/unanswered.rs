@@ -25,7 +25,7 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
     assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
     let lines = wire.cut();
     let settled = loop {
-        match store.settle(&run, id).await {
+        match store.resolve_write(&run, id).await {
             Ok(settled) => break settled,
             Err(ReadError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
@@ -104,7 +104,7 @@ async fn reads_go_to_the_leader_of_a_stream() {
             let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
             let (id, document) = (commit.write_id, document.clone());
             position = store.commit(Commit { document, ..commit }).await.unwrap();
-            assert_eq!(store.settle(run, id).await.unwrap(), Some(position));
+            assert_eq!(store.resolve_write(run, id).await.unwrap(), Some(position));
         }
         assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
         assert!(store.engine_holder(run).await.unwrap().is_some());

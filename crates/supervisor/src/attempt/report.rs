@@ -2,7 +2,8 @@
 //!
 //! In descending order of trust: what `callboard report` accepted, the report file in all its versions (see `kept`), the
 //! markers on standard output within the agent's own messages (see `transcript`). [`protocol::report`] merges them and
-//! judges the content. In doubt there is no valid report, which costs an attempt, and the files are kept as evidence.
+//! judges the content. If the sources contradict each other there is no valid report: the attempt fails, and
+//! the files are kept as evidence.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -46,7 +47,7 @@ pub enum SubmitError {
     Write { path: String, source: io::Error },
 }
 
-/// Checks a report and stores it for the engine. A later one replaces what it states.
+/// Checks a report and stores it for the engine. Of two, the later one counts in each field that both have.
 pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(), SubmitError> {
     if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(SubmitError::TooLarge { size: bytes.len() });
@@ -77,7 +78,7 @@ pub fn collect_as_stated(dir: &AttemptDir, expected: &Expected) -> Option<Map<St
 /// Returns what the sources said, in the order of time.
 fn statements(dir: &AttemptDir) -> Vec<Statement> {
     let kept = kept::kept(dir);
-    // The newest version may have escaped the shim, if it was written just before the end.
+    // The shim may have missed the newest version, if it was written just before the agent ended.
     let newest = [(Source::Submitted, dir.submitted()), (Source::File, dir.report())];
     let newest = newest.into_iter().filter_map(|(source, path)| {
         let content = read_report(&path).transpose()?;

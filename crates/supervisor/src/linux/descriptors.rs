@@ -2,7 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of this process to the maximum. Returns the previous limit, which agents get.
+/// Raises the limit of this process to the maximum. Returns the previous limit, which agents get again; `None` means
+/// unlimited.
 pub fn raise_descriptor_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // If that fails, the engine works with the limit it has.

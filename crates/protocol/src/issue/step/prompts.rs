@@ -8,7 +8,7 @@ use super::{Agent, Step};
 use crate::issue::definition::Definition;
 use crate::issue::document::Document;
 use crate::issue::rights::{Role, readable};
-use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
 
 /// The placeholders of all templates.
 const PLACEHOLDERS: &[&str] = &["number", "branch", "base", "attempt", "max_attempts", "context"];
@@ -61,7 +61,7 @@ fn context(definition: &Definition, document: &Document, step: Step, agent: Agen
     let role = Role::of(step).expect("BUG: an agent has a role");
     let mut text = format!("{UNTRUSTED}\n");
     let mut show = |title: &str, language: &str, body: &str| {
-        write!(text, "\n## {title}\n\n{}", fenced(language, body)).expect("BUG: a string grows");
+        write!(text, "\n## {title}\n\n{}", code_block(language, body)).expect("BUG: a string grows");
     };
     if let (Step::Answer(_), Some(id)) = (step, document.engine.pending.first()) {
         if let Some(question) = document.question(id) {

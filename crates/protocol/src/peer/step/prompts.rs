@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::peer::definition::Advice;
 use crate::peer::document::{Document, Phase, PhaseStatus};
 use crate::peer::names::Scope;
-use crate::prompt::{PromptTemplate, UNTRUSTED, fenced, fill};
+use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
 
 /// The placeholders of all four templates.
 const PLACEHOLDERS: &[&str] = &["cycle_id", "instruction", "scope", "user_requirements", "earlier"];
@@ -66,7 +66,7 @@ fn earlier(phase: Phase, document: &Document, advice: Option<&Advice>) -> String
     let mut text = String::new();
     let mut show = |title: String, output: &Value| {
         let output = serde_json::to_string_pretty(output).expect("BUG: an output cannot be serialized");
-        let output = fenced("json", &output);
+        let output = code_block("json", &output);
         write!(text, "## {title}\n\n{output}\n").expect("BUG: writing to a string fails");
     };
     if let Some(Advice { cycle, recommendations }) = advice {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::StepId;
-use crate::prompt::fenced;
+use crate::prompt::code_block;
 use crate::report::Report;
 use crate::rules::{Effect, ParsedReport};
 use crate::steps::definition::Definition;
@@ -66,7 +66,7 @@ pub(in crate::steps) fn prompt(definition: &Definition, document: &Document, id:
         None => prompt.to_owned(),
         Some((_, value, number, count)) => {
             let value = serde_json::to_string_pretty(value).unwrap_or_default();
-            format!("{}\n\n## Item {number} of {count}\n\n{}", prompt.trim_end(), fenced("json", &value))
+            format!("{}\n\n## Item {number} of {count}\n\n{}", prompt.trim_end(), code_block("json", &value))
         }
     }
 }

@@ -36,7 +36,7 @@ async fn a_lost_write_is_retried() {
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
 }
 
-/// Every refusal has an entry of its own, so a commit that is repeated shows.
+/// Every refusal is an entry, so a repeated commit would be seen as a second one.
 #[tokio::test]
 async fn a_commit_without_an_answer_is_not_repeated() {
     let (_temp_store, store, mut journal) = test_env().await;
@@ -66,7 +66,7 @@ async fn a_conflict_without_another_writer_is_an_outage() {
     assert!(unmoved, "{error:?}");
 }
 
-/// Makes the commit after a start meet a conflict, and counts the processes that are started.
+/// Lets the commit after a start fail with a conflict, and counts the processes that are started.
 struct ConflictAfterStart {
     store: Arc<FaultyStore>,
     processes: usize,

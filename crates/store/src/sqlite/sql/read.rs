@@ -187,7 +187,7 @@ pub(crate) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<E
     Ok(epoch.unwrap_or_default())
 }
 
-pub(crate) fn settle(
+pub(crate) fn resolve_write(
     tx: &Transaction<'_>,
     run: &RunId,
     write_id: WriteId,

@@ -70,7 +70,7 @@ async fn every_operation_writes_a_missing_copy() {
                 let late = another.commit(change(&run, first, "late")).await.unwrap_err();
                 assert!(matches!(late, CommitError::Conflict { found: Revision(2), .. }), "{late}");
             }
-            _ => assert_eq!(another.settle(&run, store::WriteId::new()).await.unwrap(), None),
+            _ => assert_eq!(another.resolve_write(&run, store::WriteId::new()).await.unwrap(), None),
         }
         assert_eq!(client.messages(&run).await, 2, "{reader} writes the copy");
         assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is failed by {reader}");
@@ -115,7 +115,7 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
     let failed = store.commit(commit).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
     wire.refuse(0);
-    let settled = store.settle(&run, id).await.unwrap().unwrap();
+    let settled = store.resolve_write(&run, id).await.unwrap().unwrap();
     store.commit(change(&run, settled, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
@@ -187,7 +187,7 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
         assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
         let lines = wire.cut();
         let settled = loop {
-            if let Ok(settled) = store.settle(&run, id).await {
+            if let Ok(settled) = store.resolve_write(&run, id).await {
                 break settled;
             }
         };
