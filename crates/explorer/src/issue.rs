@@ -281,7 +281,7 @@ fn document_differs(definition: &Definition, state: &State, document: &Document)
     };
     let mut differs = Vec::new();
     let shown = document.pipeline.status.as_ref().and_then(Field::known);
-    // A run that was stopped while it gave up shows its end again at the end.
+    // The document of a run that is stopped while it gives up says `failed` before the run has ended.
     if shown != Some(status) && !(gave_up && shown == Some(PipelineStatus::Failed)) {
         differs.push(format!("the status is {shown:?}, not {status:?}"));
     }

@@ -73,7 +73,7 @@ pub enum CommitError {
     /// Another client committed first. A request is decided again after a reload; a fact is retried until it lands.
     #[error("run `{run}` is at revision {found}, the change was made for revision {expected}")]
     Conflict { run: RunId, expected: Revision, found: Revision },
-    /// The write may or may not have landed. [`Store::settle`](crate::Store::settle) finds out.
+    /// The write may or may not have landed. [`Store::resolve_write`](crate::Store::resolve_write) finds out.
     #[error("whether write `{write_id}` landed is not known")]
     Unknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
     #[error(transparent)]

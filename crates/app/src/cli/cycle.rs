@@ -125,7 +125,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 integration: Some(format!("cycle/{run}")),
                 continue_branch: arguments.continue_branch,
                 no_commit: false,
-                name_flag: None,
+                rename_flag: None,
             };
             let options = worktrees::options(&workspace, &run, wanted);
             Some(options.map_err(|failure| failure.hint("add `--in-place` to work in the checkout"))?)

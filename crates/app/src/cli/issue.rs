@@ -197,7 +197,7 @@ pub(super) fn worktrees(
         integration: Some(branch.to_owned()),
         continue_branch: continues,
         no_commit: true,
-        name_flag: None,
+        rename_flag: None,
     };
     worktrees::options(workspace, run, wanted)
 }

@@ -1,6 +1,7 @@
 //! `callboard show RUN`.
 
 use protocol::present::{StatusKind, StepSummary};
+use protocol::rules::StepStatus;
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId, StepKind};
 use runner::RunAtRevision;
@@ -345,8 +346,13 @@ fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     let step = &last.attempt.step;
     let machine = run_at.machine();
     let has_recovered = machine.has_step(step) && machine.unblocks_dependents(step);
-    let (style, since) =
-        if has_recovered { (DIM, format!(" ({step} succeeded since)")) } else { (RED, String::new()) };
+    let (style, since) = match has_recovered {
+        true if machine.step_status(step) == StepStatus::Skipped => {
+            (DIM, format!(" ({step} was skipped since)"))
+        }
+        true => (DIM, format!(" ({step} succeeded since)")),
+        false => (RED, String::new()),
+    };
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),

@@ -29,7 +29,7 @@ pub(crate) struct TreesWanted {
     /// Do not commit what attempts leave: a step of the run does that.
     pub(crate) no_commit: bool,
     /// The flag that gives the branch another name, if it is not `--run-id`.
-    pub(crate) name_flag: Option<&'static str>,
+    pub(crate) rename_flag: Option<&'static str>,
 }
 
 /// Returns how the worktrees of a new run are made.
@@ -45,7 +45,7 @@ pub(crate) fn options(
     let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
     let settings = &workspace.config.worktree;
     let dir = dir(workspace)?;
-    let TreesWanted { no_merge, integration, continue_branch, no_commit, name_flag } = wanted;
+    let TreesWanted { no_merge, integration, continue_branch, no_commit, rename_flag } = wanted;
     let options = WorktreeOptions {
         dir: dir.join(run.as_str()),
         base,
@@ -62,7 +62,7 @@ pub(crate) fn options(
     let branch = trees.integration_branch();
     if !continue_branch && git::has_branch(&workspace.repo, &branch).map_err(cannot)? {
         return Err(Failure::new(Exit::Refused, format!("branch `{branch}` exists already"))
-            .hint(format_args!("choose another name with `{}`", name_flag.unwrap_or("--run-id")))
+            .hint(format_args!("choose another name with `{}`", rename_flag.unwrap_or("--run-id")))
             .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")));
     }
     if git::is_dirty(&workspace.repo).map_err(cannot)? {

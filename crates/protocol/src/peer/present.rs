@@ -253,7 +253,7 @@ impl Review {
         Some(Self {
             judgement: output::judge(&executed, reviewed),
             success: output::succeeded(&executed, reviewed, document.cycle_summary.as_ref()),
-            questions: document.insights.as_ref().map(output::questions).unwrap_or_default(),
+            questions: document.insights.as_ref().map(output::questions_for_user).unwrap_or_default(),
         })
     }
 }

@@ -271,7 +271,7 @@ impl Import<'_> {
             timeout: None,
             prompts: prompts::read(&workspace.repo, KindOf::<Team>::STATIC.info())?,
         };
-        let wanted = TreesWanted { name_flag: Some("--as"), ..TreesWanted::default() };
+        let wanted = TreesWanted { rename_flag: Some("--as"), ..TreesWanted::default() };
         let worktrees = worktrees::options(workspace, &self.run, wanted)?;
         let options = RunOptions {
             location: RunLocation {

@@ -47,7 +47,7 @@ impl GitWorktree {
     /// Returns how the worktree is made. It is ignored by git if it is inside of the repository.
     pub(super) fn options(self, workspace: &Workspace, run: &RunId) -> Result<WorktreeOptions, Failure> {
         let repo = &workspace.repo;
-        let name_flag = self.git_worktree_branch.is_some().then_some("--git-worktree-branch");
+        let rename_flag = self.git_worktree_branch.is_some().then_some("--git-worktree-branch");
         let branch = self.git_worktree_branch.unwrap_or_else(|| format!("agents/run-{run}"));
         let is_name = git::is_branch_name(repo, &branch)
             .map_err(|error| Failure::usage("cannot make a worktree").because(Some(&error)))?;
@@ -65,7 +65,7 @@ impl GitWorktree {
         });
         let checkout = root.join(branch.replace('/', "__"));
         let wanted =
-            TreesWanted { no_merge: true, integration: Some(branch), name_flag, ..TreesWanted::default() };
+            TreesWanted { no_merge: true, integration: Some(branch), rename_flag, ..TreesWanted::default() };
         let mut options = worktrees::options(workspace, run, wanted)?;
         if let Some(start) = start.transpose()? {
             options.start = start;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::document::Phase;
 use crate::check::{Findings, Location, Violation};
-pub use review::{Band, Judgement, Score, judge, questions, succeeded};
+pub use review::{Band, Judgement, Score, judge, questions_for_user, succeeded};
 use shape::Shape;
 
 /// The field of a report that holds the output of the phase.

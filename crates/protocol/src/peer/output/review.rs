@@ -115,7 +115,7 @@ pub fn succeeded(execute: &Value, review: &Value, summary: Option<&Value>) -> bo
 }
 
 /// Returns the questions to the user in the review's `insights`.
-pub fn questions(insights: &Value) -> Vec<String> {
+pub fn questions_for_user(insights: &Value) -> Vec<String> {
     let question = |value: &Value| match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Value::Object(fields) => match fields.get("question") {
@@ -187,8 +187,8 @@ mod tests {
             (json!([]), vec![]),
             (Value::Null, vec![]),
         ] {
-            assert_eq!(questions(&json!({ "questions_for_user": given })), found);
+            assert_eq!(questions_for_user(&json!({ "questions_for_user": given })), found);
         }
-        assert!(questions(&Value::Null).is_empty());
+        assert!(questions_for_user(&Value::Null).is_empty());
     }
 }
