@@ -12,7 +12,7 @@ use crate::report::Report;
 /// The field of a report that has the results of checks.
 pub const CHECKS_FIELD: &str = "checks";
 
-/// A command that checks a tree, as frozen with a run.
+/// A command that checks a tree, as stored with the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckSpec {
     /// `test`, `lint`, `types`, or any other name.

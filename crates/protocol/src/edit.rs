@@ -9,7 +9,7 @@ mod rights;
 use crate::StepId;
 use crate::check::Violation;
 pub use patch::{Patch, PatchError};
-pub use rights::{Cut, Rights};
+pub use rights::{FilteredPatch, Rights};
 
 /// Who makes an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]

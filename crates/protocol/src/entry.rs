@@ -1,7 +1,7 @@
 //! The journal: one entry per commit, with the input *and* the result of the decision.
 //!
-//! Folding an entry never calls `decide`, so a fix to a protocol's table does not rewrite history and a paused run
-//! survives an upgrade.
+//! Replaying an entry never calls `decide`, so a fix to a protocol's transitions does not change the past of a run, and
+//! a paused run survives an upgrade.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Author {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<T: Payload = Erased> {
-    /// The run was opened; `definition` is the digest of the frozen definition.
+    /// The run was opened; `definition` is the digest of its definition.
     Opened { definition: String },
     Fact {
         #[serde(flatten)]
@@ -162,7 +162,8 @@ impl std::fmt::Display for RecoverySource {
     }
 }
 
-/// How an attempt or a question ended, in detail. People and the document read it; `decide` does not.
+/// How an attempt or a question ended, in detail. Shown to people and recorded in the document; `decide` does not read
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Evidence {
     /// The class of the failure.
@@ -177,7 +178,7 @@ pub struct Evidence {
     /// The answer of a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// What the report or its edits said without the right to, in a sentence each. The report is without it.
+    /// A sentence for each field or edit that was removed from the report because the step had no right to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,7 +232,7 @@ pub struct Timer {
     /// The failed attempt after which the step backs off.
     pub attempt: AttemptId,
     pub fires_at: Stamp,
-    /// The length it was set for. A `fires_at` further ahead than this means that the clock was changed.
+    /// Its whole duration. If `fires_at` is further ahead than this, the clock was changed.
     pub length_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! People: what a run asks, how a person answers, and the ids of what waits.
+//! Questions of a run to people, their answers, and the ids of the items of the inbox.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub enum ItemKind {
     FailedRun,
     /// A step without progress for the configured time.
     Stalled,
-    /// A step waits until something outside of the run holds.
+    /// A step waits until a condition outside of the run is true.
     Condition,
 }
 
@@ -174,7 +174,7 @@ impl AnswerFile {
     }
 }
 
-/// Something that waits for a person although no step of a person does: a question in a report, for example.
+/// Something that waits for a person and is not a step of its own, such as a question in a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenItem<S = StepId> {
     /// The step that raised it.
@@ -186,7 +186,7 @@ pub struct OpenItem<S = StepId> {
     pub hint: String,
 }
 
-/// The id of what waits, inside its run: `STEP#TURN[:ITEM]`. The turn may be left out by people.
+/// The id, inside its run, of something that waits for a person: `STEP#TURN[:ITEM]`. People may leave out the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemId {
     pub step: StepId,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_stored_with_its_form() {
+    fn an_answer_is_stored_with_its_kind() {
         let answer = Answer::Reject { reason: "too dark".to_owned() };
         let json = serde_json::to_value(&answer).unwrap();
         assert_eq!(json, serde_json::json!({ "answer": "reject", "reason": "too dark" }));

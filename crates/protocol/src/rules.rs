@@ -133,7 +133,7 @@ impl<V> ParsedReport<V> {
     }
 }
 
-/// Where a run is located: all that a document contains of the outside world.
+/// Where a run is located: the only facts about the machine that a document contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct RunLocation {
     pub run: RunId,
@@ -222,7 +222,7 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 /// Steps may appear during a run: functions about a step take the state, too. The state contains ids and edges; names and
 /// prose are in the document.
 ///
-/// The default bodies suit a protocol that lacks what they are about.
+/// The default bodies are for protocols without the feature.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
@@ -233,7 +233,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     const CHECKS_WRITES: bool = false;
     /// Whether the store publishes the whole document for other clients, if it can.
     const SHOWS_DOCUMENT: bool = false;
-    /// Whether a request for what is already the case is a conflict. Otherwise it succeeds and changes nothing.
+    /// Whether a request that would change nothing, such as pausing a paused run, is refused. Otherwise it succeeds.
     const REFUSES_REPEATS: bool = false;
     /// Whether the engine replaces the first view at once if another program changes it, because agents read it.
     const GUARDS_VIEW: bool = false;
@@ -250,7 +250,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     type Document: Debug + Clone + PartialEq + Serialize + Send + Sync;
     /// A change of the document that does not change the run; [`Never`] if only the engine writes it.
     type Edit: EntryData;
-    /// What only this protocol can be asked; [`Never`] if there is nothing.
+    /// A request that only this protocol has; [`Never`] if it has none.
     type Request: EntryData;
 
     // Deciding.
@@ -321,12 +321,13 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
 
     // Steps and the outside world.
-    /// Reads what an attempt without any report has printed as the fields of one, if the format has a text form.
+    /// Reads the fields of a report from the standard output of an attempt that handed in none, if the format has a
+    /// text form.
     fn read_output(_step: &Self::Step, _stdout: &str) -> Option<Map<String, Value>> {
         None
     }
-    /// Removes from a report, and from the edits of private copies, what the step has no right to say. Returns what was
-    /// removed, in a sentence each.
+    /// Removes the fields and the edits of private copies that the step has no right to from a report. Returns a
+    /// sentence for each that was removed.
     fn restrict(
         _definition: &Self::Definition,
         _document: &Self::Document,
@@ -361,7 +362,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     fn conditions(_definition: &Self::Definition, _state: &Self::State, _step: &Self::Step) -> Vec<String> {
         Vec::new()
     }
-    /// Reads the answer of a person to a step's question. Fails with the reason why it is none.
+    /// Reads the answer of a person to a step's question. Fails with the reason why the question does not take it.
     fn parse_answer(
         _definition: &Self::Definition,
         _document: &Self::Document,

@@ -1,9 +1,9 @@
-//! A JSON text that is not whole: what of it can be read.
+//! Reads the beginning of a JSON text that is cut off or damaged.
 
 use serde_json::{Error, Value};
 
-/// Reads what is before the error, up to the last whole value at most `depth` levels deep, with all brackets closed. Returns
-/// `None` if there is no such value.
+/// Parses the text before `error`, up to the last complete value that is at most `depth` levels deep, and closes the
+/// open brackets. Returns `None` if there is no such value.
 pub(crate) fn beginning(text: &str, error: &Error, depth: usize) -> Option<Value> {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let readable = text.get(..before + error.column().saturating_sub(1)).filter(|_| !error.is_eof());

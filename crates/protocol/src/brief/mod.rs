@@ -11,7 +11,7 @@ use crate::StepId;
 use crate::checks::CheckSpec;
 use crate::report::{Form, Report};
 
-/// Shown as the agent of what the engine does itself.
+/// Shown as the agent of steps that the engine performs itself.
 pub const ENGINE: &str = "callboard";
 
 /// What an attempt is given.
@@ -21,7 +21,7 @@ pub struct Brief {
     pub workflow: String,
     /// The agent of the step; an adapter of this name may be configured.
     pub agent: String,
-    /// The prompt as frozen with the run.
+    /// The prompt as stored when the run was opened.
     pub prompt: String,
     pub model: Option<String>,
     #[serde(skip)]
@@ -54,12 +54,12 @@ pub struct Brief {
     /// The worktree of its own in which the attempt works; `None` if it works where the run does.
     #[serde(skip)]
     pub worktree: Option<Worktree>,
-    /// What the run's worktree is returned to before the attempt starts.
+    /// The git tree to which the run's worktree is reset before the attempt starts.
     #[serde(skip)]
     pub reset: Option<TreeReset>,
     #[serde(skip)]
     pub tree_use: TreeUse,
-    /// The engine adds the names of the branches below this one to the field `git` of the report, and this one if it exists.
+    /// A branch name. The engine lists the existing branches `NAME` and `NAME/*` in the field `git` of the report.
     #[serde(skip)]
     pub branches_below: Option<&'static str>,
     /// What a command step runs.
@@ -119,25 +119,25 @@ impl Brief {
 /// What an attempt does with its worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeUse {
-    /// What it leaves there is its work.
+    /// It changes the worktree. Its changes are kept.
     Changes,
-    /// What it leaves there, commits included, is gone when it has ended. Without commits of the engine, the files are gone when
-    /// an attempt that changes the worktree starts.
+    /// It only reads. Its changes, commits included, are removed when it ends. In a run in which the engine makes no
+    /// commits, its files are removed when the next attempt with [`Changes`](Self::Changes) starts.
     Reads,
 }
 
-/// A git tree that the run's worktree is returned to, once.
+/// A git tree to which the run's worktree is reset, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeReset {
     pub tree: String,
-    /// Differs from those of earlier resets.
+    /// Unique among the resets of the run, so that a repeated reset is recognised.
     pub number: usize,
 }
 
 /// A worktree that one or more steps of a run share, on a branch of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
-    /// Names it inside the run.
+    /// Its name, unique in the run.
     pub name: StepId,
     /// Its branch; `None` for one that is named after the run and the worktree.
     pub branch: Option<String>,

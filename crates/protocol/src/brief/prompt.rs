@@ -1,7 +1,7 @@
-//! Texts for agents: templates with named placeholders, and fences around text that is not ours.
+//! Texts for agents: templates with named placeholders, and fences around text from other sources.
 //!
-//! A template is filled in one pass, so a placeholder inside of a value is not filled. A value that agents or strangers wrote is
-//! [`code_block`], so that it cannot end its block and pass for an instruction.
+//! A template is filled in one pass, so a placeholder inside of a value is not filled. A value that agents or third
+//! parties wrote is put into a [`code_block`], so that it cannot end its block and be read as an instruction.
 
 use crate::closest;
 

@@ -1,13 +1,13 @@
-//! A value against a JSON Schema of draft 07, with the keywords that the schemas of the seeds have, and a few that the
-//! schema of a report needs.
+//! Checks a value against a JSON Schema (draft 07). Supports the keywords that the schemas of the seeds use, and a few
+//! that the schema of a report needs.
 
 use serde_json::{Map, Value};
 
 use super::{Violation, entry, kind, member, shortened};
 use crate::Stamp;
 
-/// What a schema may contain, inner schemas aside: the keywords that [`violations`] checks, and those that say nothing about
-/// a value. `format` is checked where it is `date-time`.
+/// The schema of one level of a schema, without its inner schemas: the keywords that [`violations`] checks, and
+/// annotations, which it ignores. `format` is checked where it is `date-time`.
 const KEYWORDS: &str = r#"{
     "type": ["object", "boolean"],
     "properties": {
@@ -52,7 +52,7 @@ fn problem_at(keywords: &Value, schema: &Value, at: &str) -> Option<Violation> {
     inner.find_map(|(inner, at)| problem_at(keywords, inner, &at))
 }
 
-/// Returns what of the value does not fit the schema.
+/// Returns every violation of the schema by the value.
 pub fn violations(schema: &Value, value: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     check(schema, value, String::new(), &mut found);
@@ -68,7 +68,7 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     }
     let expected = types(&schema["type"]);
     if !expected.is_empty() && !expected.iter().any(|expected| has_type(value, expected)) {
-        let expected = expected.into_iter().map(article).collect::<Vec<_>>().join(" or ");
+        let expected = expected.into_iter().map(with_article).collect::<Vec<_>>().join(" or ");
         let repair = if value.is_null() {
             "leave it out until it is known".to_owned()
         } else {
@@ -148,7 +148,8 @@ fn has_type(value: &Value, expected: &str) -> bool {
     }
 }
 
-fn article(expected: &str) -> String {
+/// Returns the name of a type for a message, with its article.
+fn with_article(expected: &str) -> String {
     match expected {
         "integer" => "a whole number".to_owned(),
         "array" => "a list".to_owned(),
@@ -195,7 +196,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_keyword_is_checked_where_it_stands() {
+    fn each_violation_has_the_pointer_of_its_value() {
         let schema = json!({
             "type": "object", "required": ["id"],
             "properties": {

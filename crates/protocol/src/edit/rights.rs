@@ -23,21 +23,21 @@ pub struct Rights {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Any,
-    Is(String),
+    Exact(String),
 }
 
-/// What is left of a change.
+/// The part of a change that a step has the right to make.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cut {
-    /// Operations that apply to the document, in its present form.
+pub struct FilteredPatch {
+    /// Operations that apply to the current document.
     pub patch: json_patch::Patch,
     /// A sentence for each refused change.
     pub refused: Vec<String>,
 }
 
 impl Rights {
-    /// Returns rights on the `allowed` members. Members that the engine derives from others (`derived`) keep their value,
-    /// and a change of them is not worth a word.
+    /// Returns rights on the `allowed` members. Members that the engine derives from others (`derived`) keep their
+    /// value; a change of them is dropped and not listed as refused.
     pub fn new<'a>(
         allowed: impl IntoIterator<Item = &'a str>,
         derived: impl IntoIterator<Item = &'a str>,
@@ -48,28 +48,31 @@ impl Rights {
         }
     }
 
-    /// Cuts a change of `document` to these rights. An operation that changes more than it may is reduced to what it may. A
-    /// change that does not apply to the document is refused as a whole.
-    pub fn cut(&self, document: &Value, patch: &json_patch::Patch) -> Cut {
+    /// Reduces a change of `document` to what these rights allow. A change that does not apply to the document is
+    /// refused as a whole.
+    pub fn filter(&self, document: &Value, patch: &json_patch::Patch) -> FilteredPatch {
         match Patch::Operations(patch.clone()).apply(document) {
-            Err(error) => Cut { patch: json_patch::Patch(Vec::new()), refused: vec![error.to_string()] },
+            Err(error) => {
+                FilteredPatch { patch: json_patch::Patch(Vec::new()), refused: vec![error.to_string()] }
+            }
             Ok(wanted) => {
                 let mut refused = Vec::new();
                 let granted = self.grant(&mut Vec::new(), Some(document), Some(&wanted), &mut refused);
                 let patch = json_patch::diff(document, &granted.unwrap_or_else(|| document.clone()));
-                Cut { patch, refused: sentences(&refused) }
+                FilteredPatch { patch, refused: sentences(&refused) }
             }
         }
     }
 
-    /// Cuts how a report edits the private copy of a JSON document. A copy that was deleted or cannot be read, and one of
-    /// which nothing is left, is removed from the report. Returns a sentence for each refused change.
+    /// Reduces the edit of a private copy in a report to what these rights allow. The edit is removed from the report
+    /// if nothing of it is allowed, or if the copy was deleted or cannot be read as JSON. Returns a sentence for each
+    /// refused change.
     pub fn restrict(&self, report: &mut Report, path: &str, document: &Value) -> Vec<String> {
         let named = |what: String| format!("`{path}`: {what}");
         let Some(edit) = report.copy_edits.remove(path) else { return Vec::new() };
         match edit {
             CopyEdit::Patch(patch) => {
-                let Cut { patch, refused } = self.cut(document, &patch);
+                let FilteredPatch { patch, refused } = self.filter(document, &patch);
                 if !patch.0.is_empty() {
                     report.copy_edits.insert(path.to_owned(), CopyEdit::Patch(patch));
                 }
@@ -81,7 +84,8 @@ impl Rights {
         }
     }
 
-    /// Returns the value at `at` after the allowed changes, `None` if there is none, and adds the pointers of the others.
+    /// Returns the value at `at` after the allowed changes; `None` if there is no value. Adds the pointers of all other
+    /// changes to `refused`.
     fn grant(
         &self,
         at: &mut Vec<String>,
@@ -93,13 +97,13 @@ impl Rights {
             return present.cloned();
         }
         if is_below(&self.allowed, at) {
-            return self.without_derived(at, present, wanted, refused);
+            return self.grant_without_derived(at, present, wanted, refused);
         }
         match (present, wanted) {
             (Some(Value::Object(present)), Some(Value::Object(wanted))) => {
                 Some(Value::Object(self.grant_members(at, present, wanted, refused)))
             }
-            // The object is made for what may be written into it, and for nothing else.
+            // A missing object is created only if an allowed member is written into it.
             (None | Some(Value::Null), Some(Value::Object(wanted))) if is_above(&self.allowed, at) => {
                 let granted = self.grant_members(at, &Map::new(), wanted, refused);
                 if granted.is_empty() { present.cloned() } else { Some(Value::Object(granted)) }
@@ -114,8 +118,8 @@ impl Rights {
         }
     }
 
-    /// Returns an allowed value, in which derived members keep what they have.
-    fn without_derived(
+    /// Returns the wanted value, in which derived members keep their present value.
+    fn grant_without_derived(
         &self,
         at: &mut Vec<String>,
         present: Option<&Value>,
@@ -159,7 +163,7 @@ impl Rights {
         for index in 0..present.len().max(wanted.len()) {
             at.push(index.to_string());
             match present.get(index) {
-                // A new entry is not made for the sake of its members.
+                // A new entry of a list is not created for its allowed members alone.
                 None if !is_below(&self.allowed, at) => {
                     refused.extend((!is_below(&self.derived, at)).then(|| pointer(at)));
                 }
@@ -175,7 +179,7 @@ fn tokens(pointer: &str) -> Vec<Pattern> {
     let tokens = pointer.strip_prefix('/').map(|rest| rest.split('/')).into_iter().flatten();
     let pattern = |token: &str| match token {
         "*" => Pattern::Any,
-        token => Pattern::Is(
+        token => Pattern::Exact(
             Token::from_encoded(token)
                 .map_or_else(|_| token.to_owned(), |token| token.decoded().into_owned()),
         ),
@@ -186,18 +190,18 @@ fn tokens(pointer: &str) -> Vec<Pattern> {
 fn matches(pattern: &Pattern, token: &str) -> bool {
     match pattern {
         Pattern::Any => true,
-        Pattern::Is(name) => name == token,
+        Pattern::Exact(name) => name == token,
     }
 }
 
-/// Returns whether one of the members is at `at`, or around it.
+/// Returns whether `at` is one of the members, or inside one.
 fn is_below(members: &[Vec<Pattern>], at: &[String]) -> bool {
     members.iter().any(|member| {
         member.len() <= at.len() && member.iter().zip(at).all(|(pattern, token)| matches(pattern, token))
     })
 }
 
-/// Returns whether one of the members is inside of `at`.
+/// Returns whether `at` contains one of the members.
 fn is_above(members: &[Vec<Pattern>], at: &[String]) -> bool {
     members.iter().any(|member| {
         member.len() > at.len() && member.iter().zip(at).all(|(pattern, token)| matches(pattern, token))

@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_given_twice_the_last_counts() {
+    fn the_last_of_two_equal_keys_counts() {
         let tree = Node::from_json("{\"a\": 1,\n\"a\": 2}").unwrap();
         assert_eq!(tree.find("/a"), SourcePos { line: 2, column: 6 });
     }
 
     #[test]
-    fn deep_nesting_ends_the_tree_and_not_the_program() {
+    fn values_nested_too_deep_are_left_out_of_the_tree() {
         let text = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let tree = Node::from_json(&text).unwrap();
         assert_eq!(tree.find(&"/0".repeat(1_000)), SourcePos { line: 1, column: MAX_DEPTH + 1 });

@@ -1,10 +1,10 @@
 //! YAML text → a tree of [`Node`]s.
 //!
-//! The tree is built from the parser's events: serde stops at the first error, and it has lost the pos of a key by
+//! The tree is built from the parser's events: serde stops at the first error, and it has lost the position of a key by
 //! the time the key turns out to be unknown.
 //!
-//! Aliases share the node they name. Their cost written out is counted before the tree is walked, so that a file of a
-//! few hundred bytes cannot expand to gigabytes ("billion laughs").
+//! Aliases share the node they name. What they would cost if written out is counted before the tree is walked, so that
+//! a file of a few hundred bytes cannot expand to gigabytes ("billion laughs").
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ impl Node {
         }
         let options = granit_parser::options! { emit_comments: false };
         let mut builder =
-            Builder { problems, open: vec![], anchors: BTreeMap::new(), aliased: 0, root: None };
+            Builder { problems, open: vec![], anchors: BTreeMap::new(), alias_cost: 0, root: None };
         for event in Parser::new_from_str_with_options(text, options) {
             let taken = match event {
                 Ok((event, span)) => builder.take(event, span),
@@ -93,7 +93,7 @@ impl From<&ScanError> for Fatal {
     }
 }
 
-/// A finished node, and what it would cost to write it out where an alias names it.
+/// A finished node, and what each alias of it would cost.
 #[derive(Clone)]
 struct Built {
     node: Rc<Node>,
@@ -136,9 +136,11 @@ struct Key {
 
 struct Builder<'a> {
     problems: &'a mut Problems,
+    /// From the outermost to the innermost.
     open: Vec<Open>,
     anchors: BTreeMap<usize, Built>,
-    aliased: usize,
+    /// The cost of all aliases so far.
+    alias_cost: usize,
     root: Option<Rc<Node>>,
 }
 
@@ -147,22 +149,22 @@ impl Builder<'_> {
         let pos = source_pos(span.start);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain && !self.is_text(tag.as_deref(), pos);
+                let plain = style == ScalarStyle::Plain && !self.check_tag(tag.as_deref(), pos);
                 let (cost, text) = (NODE_COST + text.len(), text.into_owned());
                 let value = if plain { Value::from_plain_scalar(text) } else { Value::Text(text) };
                 let node = Rc::new(Node { pos, value });
                 self.finish(Built { node, plain, depth: 1, cost }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                self.is_text(tag.as_deref(), pos);
+                self.check_tag(tag.as_deref(), pos);
                 self.begin(pos, anchor, Content::List(vec![]))
             }
             Event::MappingStart(_, anchor, tag) => {
-                self.is_text(tag.as_deref(), pos);
+                self.check_tag(tag.as_deref(), pos);
                 self.begin(pos, anchor, Content::Mapping(OpenMapping::default()))
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
-            Event::Alias(anchor) => self.follow(anchor, pos),
+            Event::Alias(anchor) => self.add_alias(anchor, pos),
             Event::DocumentStart(..) if self.root.is_some() => Err(Fatal::broken(
                 pos,
                 "a second document begins here; a file holds one",
@@ -180,8 +182,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns whether a tag makes its scalar a string. Reports tags that are not supported.
-    fn is_text(&mut self, tag: Option<&Tag>, pos: SourcePos) -> bool {
+    /// Reports a tag that is not supported. Returns whether the tag makes its scalar a string.
+    fn check_tag(&mut self, tag: Option<&Tag>, pos: SourcePos) -> bool {
         let Some(tag) = tag else { return false };
         if !tag.is_yaml_core_schema() {
             let message = format!("the tag `{tag}` is not supported");
@@ -209,13 +211,14 @@ impl Builder<'_> {
         self.finish(Built { node, plain: false, depth: open.depth, cost: open.cost }, open.anchor)
     }
 
-    fn follow(&mut self, anchor: usize, pos: SourcePos) -> Result<(), Fatal> {
+    /// Adds the node that an alias names.
+    fn add_alias(&mut self, anchor: usize, pos: SourcePos) -> Result<(), Fatal> {
         let Some(target) = self.anchors.get(&anchor).cloned() else {
             let hint = "write out what it stands for";
             return Err(Fatal::broken(pos, "this alias is inside what it names", hint));
         };
-        self.aliased = self.aliased.saturating_add(target.cost);
-        if self.aliased > MAX_ALIAS_COST {
+        self.alias_cost = self.alias_cost.saturating_add(target.cost);
+        if self.alias_cost > MAX_ALIAS_COST {
             let message = "the file grows beyond 64 MiB when its aliases are written out".to_owned();
             let hint = "use fewer aliases of aliases";
             return Err(Fatal { pos, rule: Rule::TooLarge, message, hint });

@@ -39,7 +39,7 @@ pub struct KindInfo {
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
     pub shows_document: bool,
-    /// Whether a request for what is already the case is a conflict.
+    /// Whether a request that would change nothing, such as pausing a paused run, is refused.
     pub refuses_repeats: bool,
     /// Whether the engine replaces the first view at once if another program changes it.
     pub guards_view: bool,

@@ -1,4 +1,4 @@
-//! How the edits of private copies are found, and when they stand in for a report.
+//! How the edits of private copies are found, and when they replace a report.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub enum CopyEdit {
     /// The whole text of a file that is not JSON.
     Text(String),
     Deleted,
-    /// Why the file cannot be read as what it was.
+    /// Why the file cannot be read: it is a symbolic link, is not UTF-8, or is no longer JSON.
     Unreadable(String),
 }
 
 impl CopyEdit {
-    /// Compares a file with the body it was given. `left` is its content, `None` if it is gone, or why it cannot be read.
-    /// Returns `None` if it says the same.
+    /// Compares a private copy with its original body. `left` is its content after the attempt, `None` if it was
+    /// deleted, or why it cannot be read. Returns `None` if nothing has changed.
     pub fn between(base: &str, left: Result<Option<&[u8]>, String>) -> Option<Self> {
         let bytes = match left {
             Ok(Some(bytes)) if bytes == base.as_bytes() => return None,
@@ -39,8 +39,8 @@ impl CopyEdit {
         }
     }
 
-    /// Returns the JSON document after the edit; `None` if the file was deleted, which says nothing. Fails with the reason why
-    /// the file cannot be read.
+    /// Returns the JSON document after the edit; `None` if the file was deleted, which does not count as an edit. Fails
+    /// with the reason why the file cannot be read.
     pub fn applied_to(&self, path: &str, document: &Value) -> Result<Option<Value>, String> {
         match self {
             Self::Patch(patch) => {
@@ -61,8 +61,9 @@ fn container(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
 }
 
-/// Returns whether the edits of an attempt without a report can stand in for one: something was written. A tool that cleans
-/// the tree deletes files, too, so deletions say nothing. Fails with the reason why a file cannot be read.
+/// Returns whether the edits of an attempt without a report can replace one: at least one file was written. Deletions
+/// do not count, because a tool that cleans the worktree deletes files, too. Fails with the reason why a file cannot be
+/// read.
 pub fn stand_for_report(edits: &BTreeMap<String, CopyEdit>) -> Result<bool, String> {
     let mut wrote = false;
     for (path, edit) in edits {
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_or_torn_says_so() {
+    fn a_deleted_file_and_an_unreadable_one_are_told_apart() {
         assert_eq!(CopyEdit::between("{}", Ok(None)), Some(CopyEdit::Deleted));
         let link = "it is a symbolic link".to_owned();
         assert_eq!(CopyEdit::between("{}", Err(link.clone())), Some(CopyEdit::Unreadable(link)));
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_written_stands_for_a_report() {
+    fn only_a_written_file_replaces_a_report() {
         let edits = |edits: &[CopyEdit]| {
             let edits = edits.iter().cloned().enumerate().map(|(n, edit)| (format!("{n}.json"), edit));
             stand_for_report(&edits.collect())

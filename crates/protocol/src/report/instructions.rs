@@ -16,7 +16,7 @@ const OUTPUT: &str = "<the object that was described above>";
 /// The placeholders of the example. A report that still contains one was copied and not filled in.
 pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
 
-/// What a step must report besides the fields of every report.
+/// What the report of a step must contain besides the fields of every report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// Nothing, except that a gate reports `gate_failure`.

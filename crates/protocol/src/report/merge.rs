@@ -1,4 +1,4 @@
-//! Merges the reports of one attempt by field: what a report does not say, it does not contradict.
+//! Merges the reports of one attempt field by field. A report without a field leaves that field to the other reports.
 
 use std::fmt;
 
@@ -63,59 +63,60 @@ pub enum MergeError {
 /// Fails if the last statement of the most trusted source is invalid: text in the output does not repair a broken file.
 /// Other invalid ones are ignored, because an agent that prints its instructions prints our example, too.
 pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Merged>, MergeError> {
-    let said = read_all(statements, expected);
-    let Some(fields) = merge_said(&said)? else { return Ok(None) };
+    let parsed = parse_all(statements, expected);
+    let Some(fields) = merge_parsed(&parsed)? else { return Ok(None) };
     let report = parse_object(fields, expected).expect("BUG: every field is from a valid report");
-    let sources =
-        Source::ALL.into_iter().filter(|source| said.iter().any(|said| said.is_valid_from(*source)));
+    let sources = Source::ALL
+        .into_iter()
+        .filter(|source| parsed.iter().any(|statement| statement.is_valid_from(*source)));
     Ok(Some(Merged { report, sources: sources.collect() }))
 }
 
-/// Merges statements, and returns their fields as they state them, for a schema that the user has for reports.
+/// Merges statements, and returns their fields unchanged, to be checked against the user's schema for reports.
 pub fn merge_as_stated(
     statements: &[Statement],
     expected: &Expected,
 ) -> Result<Option<Map<String, Value>>, MergeError> {
-    let said = read_all(statements, expected);
-    let mut merged = merge_said(&said)?;
+    let parsed = parse_all(statements, expected);
+    let mut merged = merge_parsed(&parsed)?;
     if let Some(fields) = &mut merged
-        && said.iter().all(|said| said.gate_failure().is_none())
+        && parsed.iter().all(|statement| statement.gate_failure().is_none())
     {
         fields.shift_remove("gate_failure");
     }
     Ok(merged)
 }
 
-fn read_all(statements: &[Statement], expected: &Expected) -> Vec<Said> {
-    statements.iter().map(|statement| Said::read(statement, expected)).collect()
+fn parse_all(statements: &[Statement], expected: &Expected) -> Vec<ParsedStatement> {
+    statements.iter().map(|statement| ParsedStatement::parse(statement, expected)).collect()
 }
 
-/// Returns the merged fields, or `None` if nothing was said.
-fn merge_said(said: &[Said]) -> Result<Option<Map<String, Value>>, MergeError> {
-    let last = |source| said.iter().rev().find(|said| said.source == source);
+/// Returns the merged fields, or `None` if there are no statements.
+fn merge_parsed(statements: &[ParsedStatement]) -> Result<Option<Map<String, Value>>, MergeError> {
+    let last = |source| statements.iter().rev().find(|statement| statement.source == source);
     match Source::ALL.into_iter().find_map(last) {
         None => return Ok(None),
-        Some(Said { source, report: Err(reason), .. }) => {
+        Some(ParsedStatement { source, report: Err(reason), .. }) => {
             return Err(MergeError::Invalid { from: *source, reason: reason.clone() });
         }
-        Some(Said { report: Ok(_), .. }) => {}
+        Some(ParsedStatement { report: Ok(_), .. }) => {}
     }
-    let status = agreed_status(said)?;
-    let mut fields = merged_fields(said);
+    let status = agreed_status(statements)?;
+    let mut fields = merged_fields(statements);
     fields.insert("status".to_owned(), status.to_string().into());
     Ok(Some(fields))
 }
 
-/// A statement, parsed.
-struct Said {
+/// A statement after parsing.
+struct ParsedStatement {
     source: Source,
     /// The fields that are not null; none if it is not a JSON object.
     fields: Map<String, Value>,
     report: Result<Report, String>,
 }
 
-impl Said {
-    fn read(statement: &Statement, expected: &Expected) -> Self {
+impl ParsedStatement {
+    fn parse(statement: &Statement, expected: &Expected) -> Self {
         let object =
             statement.content.clone().and_then(|bytes| object(&bytes).map_err(|error| error.to_string()));
         let (mut fields, report) = match object {
@@ -138,8 +139,8 @@ impl Said {
     }
 }
 
-/// Returns whether the value is an empty list or object. It replaces nothing: a wrapper that knows of no artifacts does not
-/// know better than its agent.
+/// Returns whether the value is an empty list or object. Such a value replaces nothing, because a wrapper without
+/// artifacts must not remove those that its agent reported.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -149,12 +150,12 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns the status that all sources state. `callboard report` and the markers may correct themselves, so their last
-/// word counts. Every version of the report file counts: an agent and its wrapper write the same file.
-fn agreed_status(said: &[Said]) -> Result<Status, MergeError> {
+/// statement counts. Every version of the report file counts: an agent and its wrapper write the same file.
+fn agreed_status(statements: &[ParsedStatement]) -> Result<Status, MergeError> {
     let mut stated: Vec<(String, Status)> = Vec::new();
     for source in Source::ALL {
-        let mut of_source = said.iter().rev().filter(|said| said.source == source);
-        let mut valid = of_source.by_ref().filter_map(|said| said.report.as_ref().ok());
+        let mut of_source = statements.iter().rev().filter(|statement| statement.source == source);
+        let mut valid = of_source.by_ref().filter_map(|statement| statement.report.as_ref().ok());
         stated.extend(valid.next().map(|report| (source.to_string(), report.status)));
         if source == Source::File {
             stated.extend(valid.map(|report| (format!("an earlier version of {source}"), report.status)));
@@ -168,14 +169,14 @@ fn agreed_status(said: &[Said]) -> Result<Status, MergeError> {
 }
 
 /// Merges the fields of all valid statements; a later one replaces what it states.
-fn merged_fields(said: &[Said]) -> Map<String, Value> {
+fn merged_fields(statements: &[ParsedStatement]) -> Map<String, Value> {
     let mut merged = Map::new();
     // The logs of the statement that failed the gate.
     let mut findings: Option<Vec<Value>> = None;
-    for statement in said {
+    for statement in statements {
         let gate_failure = statement.gate_failure();
         if statement.report.is_err() {
-            // Of a version of the report file that is invalid and was replaced, only this is believed.
+            // An invalid version of the report file that was replaced contributes only its gate failure.
             if gate_failure == Some(true) && statement.source == Source::File {
                 findings.get_or_insert_default();
             }
@@ -185,7 +186,8 @@ fn merged_fields(said: &[Said]) -> Map<String, Value> {
             let logs = statement.fields.get("logs").and_then(Value::as_array);
             findings = Some(logs.filter(|logs| !logs.is_empty()).cloned().or(findings).unwrap_or_default());
         }
-        // A wrapper that writes a report of its own does not know of the gate.
+        // `false` in the report file does not count: a wrapper that writes the file does not know the result of the
+        // gate.
         if gate_failure == Some(false) && statement.source != Source::File {
             findings = None;
         }

@@ -71,6 +71,7 @@ pub(super) fn parse_object(object: Map<String, Value>, expected: &Expected) -> R
     check_placeholders(&report).map(|()| report)
 }
 
+/// Reads a JSON object. Fails if the bytes are anything else, or nested too deep.
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, InvalidReport> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());

@@ -208,7 +208,7 @@ mod merging {
 
     /// Every order of the three sources, where one fails the gate and a later one says nothing, or `false`.
     #[test]
-    fn a_gate_failure_stands_unless_a_later_report_or_marker_takes_it_back() {
+    fn a_gate_failure_counts_unless_a_later_submitted_or_printed_report_withdraws_it() {
         for failed in Source::ALL {
             for later in Source::ALL {
                 let said = |later_says| {
@@ -222,7 +222,7 @@ mod merging {
                     "{failed} true, {later} false"
                 );
                 assert!(said(json!({"gate_failure": null})) && said(json!({"gate_failure": true})));
-                // What is said before does not take back anything.
+                // An earlier `false` does not withdraw a later failure.
                 let before =
                     [(later, json!({"gate_failure": false})), (failed, json!({"gate_failure": true}))];
                 assert!(merged(&before).unwrap().report.gate_failure, "{later} false, then {failed} true");
@@ -304,7 +304,7 @@ mod merging {
     }
 
     #[test]
-    fn of_a_replaced_invalid_file_only_its_gate_failure_is_believed() {
+    fn a_replaced_invalid_file_contributes_only_its_gate_failure() {
         let broken =
             json!({"agent": "another", "gate_failure": true, "logs": ["broken"], "status": "FAILED"});
         let report = merged(&[(File, broken.clone()), (File, json!({"logs": ["mine"]}))]).unwrap().report;

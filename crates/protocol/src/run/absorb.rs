@@ -184,8 +184,8 @@ fn outcome_is_known(status: RunStatus) -> bool {
 
 /// Lets the protocol decide about an event, and applies its move.
 pub(super) fn decide(run: &mut Run, event: Event, decision: &mut Decision) {
-    let then = run.machine.decide(event);
-    carry_out(run, then, decision);
+    let protocol_move = run.machine.decide(event);
+    carry_out(run, protocol_move, decision);
 }
 
 /// Applies a protocol's move to the run.

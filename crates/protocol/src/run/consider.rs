@@ -27,7 +27,7 @@ pub enum Request<R = Value> {
     Retry { step: Option<StepId> },
     /// Continue as if the step had succeeded.
     Skip { step: StepId },
-    /// What only this protocol can be asked.
+    /// A request that only this protocol has.
     Protocol(R),
 }
 
@@ -89,7 +89,7 @@ pub fn open(run: &mut Run) -> Decision {
 /// Moves a run to a state that was read from a document. `turns` is the number of turns that each step had at least.
 pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> Decision {
     let mut decision = Decision::nothing();
-    // Queueing and dequeueing a turn makes the next one a number that was never used.
+    // Queue and dequeue the last known turn, so that the next turn gets a number that was never used.
     for (step, turn) in turns {
         decision.apply(run, Change::Queued { step: step.clone(), turn });
         decision.apply(run, Change::Dequeued { step });
@@ -100,8 +100,8 @@ pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> D
 }
 
 /// Applies a move. A run whose outcome was known is running again if the move queues steps.
-fn carry_out_reopening(run: &mut Run, then: Move, decision: &mut Decision) {
-    match (run.status, &then.next) {
+fn carry_out_reopening(run: &mut Run, protocol_move: Move, decision: &mut Decision) {
+    match (run.status, &protocol_move.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
             Next::Queue(_) | Next::Requeue(_),
@@ -110,11 +110,11 @@ fn carry_out_reopening(run: &mut Run, then: Move, decision: &mut Decision) {
         }
         (_, Next::Queue(_) | Next::Requeue(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
-    carry_out(run, then, decision);
+    carry_out(run, protocol_move, decision);
 }
 
-/// Decides a request and applies the decision. A request for what is already the case changes nothing: it succeeds, or is
-/// refused if the protocol says so.
+/// Decides a request and applies the decision. A request that would change nothing, such as pausing a paused run,
+/// succeeds or, if the protocol says so, is refused.
 pub fn consider(run: &mut Run, request: &Request) -> Result<Decision, Refusal> {
     let mut decision = Decision::nothing();
     match request {
@@ -161,7 +161,7 @@ fn resume(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Stops the run. A protocol may take a stop for an end: then the run finishes and cannot be resumed.
+/// Stops the run. In some protocols a stop finishes the run, which then cannot be resumed.
 fn stop(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {}
@@ -272,8 +272,8 @@ fn consider_own(run: &mut Run, request: &Value, decision: &mut Decision) -> Resu
         RunStatus::Stopping(_) => return Err(Refusal::Stopped),
         RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
     };
-    let then = run.machine.consider(request, outcome)?;
-    carry_out_reopening(run, then, decision);
+    let protocol_move = run.machine.consider(request, outcome)?;
+    carry_out_reopening(run, protocol_move, decision);
     settle(run, decision);
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! * [`proceed()`] makes the protocol's deferred transition.
 //! * [`start_queued`] gives free slots to queued steps.
 //!
-//! Each moves the run by exactly the [changes](Change) it returns: folding the changes of an entry over the state before it
+//! Each applies exactly the [changes](Change) it returns: replaying the changes of an entry on the state before it
 //! gives the state after it. A run whose decision could not be committed is dropped and loaded again.
 
 mod absorb;

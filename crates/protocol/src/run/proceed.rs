@@ -7,8 +7,8 @@ use crate::rules::Deferred;
 
 /// Makes the protocol's deferred transition. Returns `None` if there is none, or if it has to wait.
 ///
-/// It depends on the run alone. A new engine calls it first, so a transition is made even if the engine before was killed
-/// between two commits.
+/// It depends on the run alone. A new engine calls it first, so a transition is made even if the previous engine was
+/// killed between two commits.
 pub fn proceed(run: &mut Run) -> Option<Decision> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {}

@@ -1,4 +1,4 @@
-//! What folding the journal yields: the run, its timers, the hosts of its attempts and its clock.
+//! The state after replaying the journal: the run, its timers, the hosts of its attempts and its clock.
 
 use std::collections::BTreeMap;
 

@@ -22,11 +22,11 @@ pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
     let taken =
         run.active_turns.iter().filter(|(step, active)| active.status.holds_slot() && !is_effect(step));
     let mut free = slots.saturating_sub(taken.count());
-    let held = run.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let must_not_start = run.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
     let queued = run
         .active_turns
         .iter()
-        .filter(|(step, active)| active.status == TurnStatus::Queued && !held.contains(step));
+        .filter(|(step, active)| active.status == TurnStatus::Queued && !must_not_start.contains(step));
     let mut queued: Vec<_> = queued
         .map(|(step, _)| (step, is_effect(step)))
         .filter(|(_, is_effect)| *is_effect || free > 0)

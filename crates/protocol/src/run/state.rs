@@ -81,7 +81,7 @@ pub enum TurnStatus {
     Queued,
     /// It waits for its back-off to elapse, and then for a slot.
     BackingOff,
-    /// It waits for the answer of a person.
+    /// It waits for the answer of a person, or until its conditions hold.
     Waiting,
     /// It has a slot: its attempt is starting or running.
     Running,

@@ -72,11 +72,12 @@ impl Fixture {
 
     fn absorb(&mut self, fact: Fact) -> Absorbed {
         let absorbed = absorb(&mut self.run, fact);
-        self.settle();
+        self.start_and_proceed();
         absorbed
     }
 
-    fn settle(&mut self) {
+    /// Starts queued steps and makes deferred transitions, until nothing changes.
+    fn start_and_proceed(&mut self) {
         self.start_queued();
         while proceed(&mut self.run).is_some() {
             self.start_queued();
@@ -85,7 +86,7 @@ impl Fixture {
 
     fn request(&mut self, request: Request) -> Result<Decision, Refusal> {
         let decision = consider(&mut self.run, &request);
-        self.settle();
+        self.start_and_proceed();
         decision
     }
 

@@ -24,14 +24,14 @@ pub fn check(document: &Value) -> Vec<Violation> {
     };
     let none = Map::new();
     let steps = fields.get("steps").and_then(Value::as_object).unwrap_or(&none);
-    check_fields(&at, fields, &HEAD, steps, &mut findings);
+    check_fields(&at, fields, &DOCUMENT_FIELDS, steps, &mut findings);
     for (id, step) in steps {
         let at = Location { pointer: member("/steps", id), name: format!("step `{id}`") };
         let Value::Object(fields) = step else {
             findings.wrong_type(&at, step, "an object", "give it the twelve fields of a step");
             continue;
         };
-        check_fields(&at, fields, &STEP, steps, &mut findings);
+        check_fields(&at, fields, &STEP_FIELDS, steps, &mut findings);
         check_status(&at, fields, &mut findings);
     }
     findings.0
@@ -67,18 +67,18 @@ struct Field {
     name: &'static str,
     kind: Kind,
     /// Whether it may be null. It must be present in any case.
-    null: bool,
+    nullable: bool,
 }
 
 const fn field(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, null: false }
+    Field { name, kind, nullable: false }
 }
 
-const fn or_null(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, null: true }
+const fn nullable_field(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, nullable: true }
 }
 
-const HEAD: [Field; 8] = [
+const DOCUMENT_FIELDS: [Field; 8] = [
     field("run_id", Kind::Text),
     field("workflow_name", Kind::Text),
     field("repo_dir", Kind::Path),
@@ -89,19 +89,19 @@ const HEAD: [Field; 8] = [
     field("steps", Kind::Steps),
 ];
 
-const STEP: [Field; 12] = [
+const STEP_FIELDS: [Field; 12] = [
     field("status", Kind::Status),
     field("attempts", Kind::Count),
     field("iteration_count", Kind::Count),
-    or_null("report_path", Kind::Path),
-    or_null("started_at", Kind::Time),
-    or_null("ended_at", Kind::Time),
-    or_null("last_error", Kind::Text),
+    nullable_field("report_path", Kind::Path),
+    nullable_field("started_at", Kind::Time),
+    nullable_field("ended_at", Kind::Time),
+    nullable_field("last_error", Kind::Text),
     field("artifacts", Kind::Artifacts),
     field("metrics", Kind::Metrics),
     field("logs", Kind::Logs),
-    or_null("manual_input_path", Kind::Path),
-    or_null("blocked_by_loop", Kind::Step),
+    nullable_field("manual_input_path", Kind::Path),
+    nullable_field("blocked_by_loop", Kind::Step),
 ];
 
 type Fields = Map<String, Value>;
@@ -110,7 +110,7 @@ fn check_fields(at: &Location, fields: &Fields, known: &[Field], steps: &Fields,
     for field in known {
         match fields.get(field.name) {
             None => missing(at, fields, field, known, findings),
-            Some(Value::Null) if field.null => {}
+            Some(Value::Null) if field.nullable => {}
             Some(value) => check_value(&at.field(field.name), field, value, steps, findings),
         }
     }
@@ -122,7 +122,7 @@ fn missing(at: &Location, fields: &Fields, field: &Field, known: &[Field], findi
     let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
     let repair = match closest(name, unknown) {
         Some(misspelt) => format!("rename `{misspelt}` to `{name}`"),
-        None if field.null => format!("add `\"{name}\": null`"),
+        None if field.nullable => format!("add `\"{name}\": null`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
     findings.add("missing-field", at, format!("{} has no `{name}`", at.name), repair);
@@ -142,7 +142,7 @@ fn example(kind: Kind) -> &'static str {
 
 fn check_value(at: &Location, field: &Field, value: &Value, steps: &Fields, findings: &mut Findings) {
     let wrong = |expected: &str, findings: &mut Findings| {
-        let expected = if field.null { format!("{expected} or null") } else { expected.to_owned() };
+        let expected = if field.nullable { format!("{expected} or null") } else { expected.to_owned() };
         findings.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
     };
     match field.kind {

@@ -12,7 +12,7 @@ use super::step::Verdict;
 use crate::StepId;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
 
-/// What only a `steps` run can be asked.
+/// The requests that only a `steps` run has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -48,19 +48,19 @@ pub(super) fn consider(
     }
 }
 
-/// Returns a step that would start again without its items, and the step that reads them: an import does not know the items of
-/// a step that is done.
+/// Returns a step that a restart at `from` would repeat without its items, and the step that reads these items. This
+/// happens after an import, which does not know the items of a step that is done.
 fn lost_items<'d>(definition: &'d Definition, state: &State, from: &StepId) -> Option<(StepId, &'d StepId)> {
     if !definition.has_loops() {
         return None;
     }
-    let again = definition.downstream([from.clone()]);
-    again.iter().find_map(|id| {
+    let repeated = definition.downstream([from.clone()]);
+    repeated.iter().find_map(|id| {
         let leader = &definition.leader(definition.step(id))?.id;
         let is_lost = state.done.contains(leader)
             && !state.skipped.contains(leader)
             && !state.loops.contains_key(leader)
-            && !again.contains(leader);
+            && !repeated.contains(leader);
         is_lost.then(|| (id.clone(), leader))
     })
 }
@@ -72,14 +72,14 @@ fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Ch
     } else {
         ResetSet { steps: definition.downstream([from.clone()]), ..ResetSet::default() }
     };
-    // A run with failed steps would end at once.
-    let elsewhere = |step: &&StepId| !steps.contains(step) && !items.contains(step);
-    let failed: Vec<_> = state.failed.iter().filter(elsewhere).cloned().collect();
+    // Failed steps outside of the reset set are reset, too: a run with failed steps would finish at once.
+    let outside = |step: &&StepId| !steps.contains(step) && !items.contains(step);
+    let failed: Vec<_> = state.failed.iter().filter(outside).cloned().collect();
     steps.extend(failed);
     steps.sort_by_key(|step| definition.position(step));
     let quiet = steps.iter().chain(&items).cloned().collect();
     let changes = vec![Change::Restarted { from: from.clone(), steps, items }];
-    let restarted = after(state, &changes);
+    let restarted = state_after(state, &changes);
     if definition.has_loops() {
         return Deferred { quiet, then: done_with_loops(definition, changes, restarted) };
     }
@@ -92,16 +92,18 @@ pub(super) fn decide(
     state: &State,
     event: Event<StepId, Verdict>,
 ) -> Move<Change, StepId> {
-    let mut then = consider_event(definition, state, event);
-    match then.next {
-        // Nothing is deferred any more, and an approved step does not stay without an end.
-        Next::Finish(_) | Next::Drain(_) => then.changes.extend(state.answered().cloned().map(Change::Done)),
+    let mut decided = decide_event(definition, state, event);
+    match decided.next {
+        // A run that ends makes no deferred transition, so approved steps are completed here.
+        Next::Finish(_) | Next::Drain(_) => {
+            decided.changes.extend(state.answered().cloned().map(Change::Done));
+        }
         Next::Queue(_) | Next::Requeue(_) => {}
     }
-    then
+    decided
 }
 
-fn consider_event(
+fn decide_event(
     definition: &Definition,
     state: &State,
     event: Event<StepId, Verdict>,
@@ -119,7 +121,7 @@ fn consider_event(
         Event::Exhausted { step } => failed(definition, state, step),
         Event::Retried { steps } => {
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
-            let state = after(state, &changes);
+            let state = state_after(state, &changes);
             let next = Next::Requeue(startable(definition, &state));
             Move { changes, next }
         }
@@ -128,7 +130,7 @@ fn consider_event(
                 return skipped_with_loops(definition, state, step);
             }
             let change = Change::Skipped(step);
-            let state = after(state, std::slice::from_ref(&change));
+            let state = state_after(state, std::slice::from_ref(&change));
             let next = if all_done(definition, &state) {
                 Next::Finish(Outcome::Succeeded)
             } else if !state.failed.is_empty() && !can_continue(definition, &state) {
@@ -141,13 +143,13 @@ fn consider_event(
     }
 }
 
-/// Skips a step or an item. With a step, its items are skipped that have failed or whose loop-back is pending.
+/// Skips a step or an item. Items of a skipped step that have failed or whose loop-back is pending are skipped, too.
 fn skipped_with_loops(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     let ended = state.failed.iter().chain(&state.looping);
     let items = ended.filter(|item| definition.item_of(item).is_some_and(|(of, _)| *of == step));
     let mut changes: Vec<_> = items.cloned().map(Change::Skipped).collect();
     changes.push(Change::Skipped(step));
-    let state = after(state, &changes);
+    let state = state_after(state, &changes);
     done_with_loops(definition, changes, state)
 }
 
@@ -191,7 +193,7 @@ fn done(definition: &Definition, state: &State, change: Change) -> Move<Change, 
         | Change::RestartRequested(_)
         | Change::Restarted { .. } => {
             let changes = vec![change];
-            let state = after(state, &changes);
+            let state = state_after(state, &changes);
             done_with_loops(definition, changes, state)
         }
     }
@@ -240,7 +242,7 @@ fn step_done(definition: &Definition, state: &State, change: Change, step: &Step
         let ready: Vec<_> = ready.map(|dependent| dependent.id.clone()).collect();
         if ready.is_empty()
             && !state.failed.is_empty()
-            && !can_continue(definition, &after(state, std::slice::from_ref(&change)))
+            && !can_continue(definition, &state_after(state, std::slice::from_ref(&change)))
         {
             Next::Finish(Outcome::Failed)
         } else {
@@ -258,7 +260,7 @@ fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Cha
     Move { changes: vec![Change::GateFailed(gate)], next: Next::Queue(Vec::new()) }
 }
 
-/// Starts the agent again after red checks, or fails the step if its attempts are used up.
+/// Starts the agent again after failed checks, or fails the step if its attempts are used up.
 fn checks_failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     if state.failed_checks(&step) + 1 >= definition.max_attempts(&step).get() {
         return failed(definition, state, step);
@@ -271,9 +273,9 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
     let next = match definition.on_failure() {
         OnFailure::Stop => Next::Finish(Outcome::Failed),
         OnFailure::Drain => Next::Drain(Outcome::Failed),
-        OnFailure::Continue if can_continue(definition, &after(state, &changes)) => {
+        OnFailure::Continue if can_continue(definition, &state_after(state, &changes)) => {
             // The items after a failed one can start.
-            let ready = definition.has_loops().then(|| startable(definition, &after(state, &changes)));
+            let ready = definition.has_loops().then(|| startable(definition, &state_after(state, &changes)));
             Next::Requeue(ready.unwrap_or_default())
         }
         OnFailure::Continue => Next::Finish(Outcome::Failed),
@@ -308,7 +310,7 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
         gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
     let steps = definition.downstream(all_targets.iter().cloned());
     let quiet: BTreeSet<_> = steps.iter().cloned().collect();
-    // Of nested targets the most upstream one wins.
+    // Of two targets on one path only the most upstream one is used.
     let is_nested = |target: &StepId| {
         let others = all_targets.iter().filter(|other| *other != target);
         definition.downstream(others.cloned()).contains(target)
@@ -320,7 +322,7 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
         .collect();
     let (items, reopened) = (Vec::new(), Vec::new());
     let changes = vec![Change::Reset { gates, targets: targets.clone(), steps, items, reopened }];
-    let reset = after(state, &changes);
+    let reset = state_after(state, &changes);
     // A target that had been skipped may have needs that are not done. It waits for them.
     let next = if !reset.failed.is_empty() && !can_continue(definition, &reset) {
         Next::Finish(Outcome::Failed)
@@ -347,12 +349,12 @@ fn loop_back_with_loops(
     };
     let targets = all.iter().filter(|target| !is_nested(target)).cloned().collect();
     let changes = vec![Change::Reset { gates, targets, steps, items, reopened }];
-    let reset = after(state, &changes);
+    let reset = state_after(state, &changes);
     Deferred { quiet, then: done_with_loops(definition, changes, reset) }
 }
 
-/// Returns what is next in an imported state.
-pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
+/// Returns what an imported run does next.
+pub(super) fn next_after_import(definition: &Definition, state: &State) -> Next<StepId> {
     if all_done(definition, state) {
         return Next::Finish(Outcome::Succeeded);
     }
@@ -379,7 +381,7 @@ pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
 }
 
 /// Returns the state after some changes.
-fn after(state: &State, changes: &[Change]) -> State {
+fn state_after(state: &State, changes: &[Change]) -> State {
     let mut state = state.clone();
     changes.iter().for_each(|change| state.apply(change));
     state

@@ -70,7 +70,7 @@ impl From<Definition> for DefinitionSource {
     }
 }
 
-/// A definition that was deserialized and not checked: it may come from a foreign archive.
+/// A definition that was deserialized and not checked: it may come from an archive of another host.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Unchecked(DefinitionSource);
@@ -86,8 +86,8 @@ impl TryFrom<Unchecked> for Definition {
                 ItemsSource::Step(from) | ItemsSource::With(from) => Some(from),
                 ItemsSource::Items(_) | ItemsSource::Artifact(_) => None,
             });
-            let asked = step.when.iter().filter_map(When::step);
-            step.needs.iter().chain(&step.loop_back_to).chain(source).chain(asked)
+            let in_when = step.when.iter().filter_map(When::step);
+            step.needs.iter().chain(&step.loop_back_to).chain(source).chain(in_when)
         });
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),

@@ -27,7 +27,7 @@ pub struct Document {
     /// The gate failures that caused the loop-back to a step, until it is done. They are not shown in the file.
     #[serde(skip)]
     pub findings: BTreeMap<String, Vec<Finding>>,
-    /// What the engine knows about a step beside the fields of the file. It is not shown there.
+    /// What the engine knows about a step besides the fields of the file. It is not shown there.
     #[serde(skip)]
     pub progress: BTreeMap<String, StepProgress>,
     /// The items of steps with data loops, each like a step. They are not shown in the file.
@@ -35,7 +35,7 @@ pub struct Document {
     pub items: BTreeMap<String, StepDocument>,
 }
 
-/// What the engine knows about a step beside the fields of the file.
+/// What the engine knows about a step besides the fields of the file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepProgress {
     /// As in the state: `None` in the first phase, and for finished steps.

@@ -21,7 +21,7 @@ use crate::{Stamp, StepId};
 /// How `record` begins the error of a failed gate.
 pub(super) const GATE_FAILURE: &str = "Gate failure";
 
-/// Each iteration becomes a change, so that an absurd count would exhaust the memory.
+/// The largest `iteration_count` that is accepted. Each iteration becomes a change in memory.
 const MAX_ITERATIONS: u32 = 10_000;
 
 pub(super) fn import(
@@ -53,11 +53,12 @@ pub(super) fn import(
     let changes = changes(definition, &document);
     let mut state = State::default();
     changes.iter().for_each(|change| state.apply(change));
-    Ok(Move { next: decide::next(definition, &state), changes })
+    Ok(Move { next: decide::next_after_import(definition, &state), changes })
 }
 
-/// Returns whether a run can be made of the document all the same. Other programs store metrics and artifacts as reported,
-/// leave out the microseconds of a time if there are none, and leave fields empty that a status requires.
+/// Returns whether a document with this violation can be imported nevertheless. Other programs store metrics and
+/// artifacts as reported, leave out the microseconds of a time if there are none, and leave fields empty that a status
+/// requires.
 fn is_harmless(document: &Value, found: &Violation) -> bool {
     match found.rule {
         "bad-time" => {
@@ -82,8 +83,8 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     let iterations = steps().map(|(_, step)| step.iteration_count).max().unwrap_or(0);
     let mut changes: Vec<_> = (1..=iterations)
         .map(|iteration| {
-            let sent_back = steps().filter(|(_, step)| step.iteration_count >= iteration);
-            let steps = sent_back.map(|(id, _)| id.clone()).collect();
+            let reset_steps = steps().filter(|(_, step)| step.iteration_count >= iteration);
+            let steps = reset_steps.map(|(id, _)| id.clone()).collect();
             let (gates, targets, items, reopened) = Default::default();
             Change::Reset { gates, targets, steps, items, reopened }
         })
@@ -107,8 +108,8 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
     changes
 }
 
-/// Returns the steps with data loops of which another one that works on the same items is not done. The document does not say
-/// how many items there are, so that all of them start again.
+/// Returns the steps of every data loop in which a step is not done. The document does not say how many items there
+/// are, so the whole loop starts again.
 fn incomplete_loops(definition: &Definition, document: &Document) -> BTreeSet<StepId> {
     let is_done = |step: &StepSpec| match document.steps.get(step.id.as_str()).map(|step| step.status) {
         Some(Status::Completed | Status::Skipped) => true,
@@ -128,7 +129,8 @@ fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) 
     failed && definition.step(id).loop_back_to.is_some()
 }
 
-/// Copies the steps of a found document. Running steps become pending, except those for which the run asks a person. The paths of the document stay as they are.
+/// Copies the steps of the imported document `found`. Running steps become pending, except those for which the run asks
+/// a person. The paths of `document` stay as they are.
 pub(super) fn copy_steps(definition: &Definition, document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
     let incomplete = incomplete_loops(definition, &found);
@@ -233,7 +235,7 @@ steps:
     }
 
     #[test]
-    fn times_that_are_none_are_refused() {
+    fn invalid_times_are_refused() {
         let mut document = document(["PENDING"; 3]);
         document["created_at"] = "yesterday".into();
         assert!(matches!(import(&definition(), &document), Err(ImportRefusal::Invalid(_))));

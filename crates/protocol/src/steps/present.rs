@@ -188,9 +188,9 @@ impl Present for Steps {
     fn retry_command(definition: &Definition, run: &RunId, document: &Document) -> String {
         let target = definition.step_ids().find_map(|id| {
             let step = document.steps.get(id.as_str())?;
-            let is_refused = step.status == Status::Failed
+            let is_failed_gate = step.status == Status::Failed
                 && step.last_error.as_deref().is_some_and(|error| error.starts_with(GATE_FAILURE));
-            definition.step(id).loop_back_to.as_ref().filter(|_| is_refused)
+            definition.step(id).loop_back_to.as_ref().filter(|_| is_failed_gate)
         });
         match target {
             Some(target) => format!("callboard retry {run} --from {target}"),

@@ -30,18 +30,18 @@ pub struct Completed {
 pub type Reports = BTreeMap<StepId, (String, Report)>;
 
 /// The depth of the steps: members of `steps`, which is a member of the document.
-const STEPS: usize = 2;
+const STEP_DEPTH: usize = 2;
 
 /// Returns the fields and the whole steps before the place where the text stops being JSON. Of a text that is JSON, returns
 /// everything.
 pub fn salvage(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => torn::beginning(text, &error, STEPS).unwrap_or_else(|| json!({})),
+        Err(error) => torn::beginning(text, &error, STEP_DEPTH).unwrap_or_else(|| json!({})),
     }
 }
 
-/// Adds what a document lacks: fields above the steps as in a new run, and steps as their reports say, or else as pending.
+/// Adds what a document lacks: fields above the steps as in a new run; steps from their reports, or else as pending.
 pub fn complete(
     definition: &Definition,
     location: &RunLocation,
@@ -71,25 +71,25 @@ pub fn complete(
             let (path, report) = reports.get(*id)?;
             Some((*id, reported(definition, steps, id, path, report)?))
         }) {
-            steps.insert(id.to_string(), plain(&step));
+            steps.insert(id.to_string(), to_json(&step));
             from_reports.push(id.clone());
             missing.retain(|other| *other != id);
         }
         for id in missing {
             lost.push(format!("step `{id}`"));
-            steps.insert(id.to_string(), plain(&StepDocument::pending()));
+            steps.insert(id.to_string(), to_json(&StepDocument::pending()));
         }
     }
     lost.retain(|what| what != "`steps`");
     Completed { document: Value::Object(found), lost, from_reports }
 }
 
-fn plain(step: &StepDocument) -> Value {
+fn to_json(step: &StepDocument) -> Value {
     serde_json::to_value(step).expect("BUG: a step is plain data")
 }
 
-/// Returns a step as its report says. Returns `None` if the step does not end with it: the report is of an earlier iteration,
-/// which the steps that it needs show, or the attempt failed.
+/// Rebuilds a step from its report. Returns `None` if the attempt failed, or if a needed step is not done or ended
+/// after the report, which is then of an earlier iteration. A step with a data loop cannot be rebuilt.
 fn reported(
     definition: &Definition,
     steps: &Map<String, Value>,
@@ -199,7 +199,7 @@ steps:
     }
 
     #[test]
-    fn a_lost_step_is_as_its_report_says_if_the_report_is_of_the_present_iteration() {
+    fn a_lost_step_is_rebuilt_from_its_report_if_the_report_is_of_the_current_iteration() {
         let plan = json!({"status": "COMPLETED", "ended_at": "2025-01-15T14:30:00Z"});
         let found = json!({"steps": {"plan": plan}});
         let status = |completed: &Completed, step: &str| completed.document["steps"][step]["status"].clone();
@@ -220,7 +220,7 @@ steps:
     }
 
     #[test]
-    fn foreign_bytes_end_what_can_be_read() {
+    fn only_the_text_before_invalid_bytes_is_read() {
         let code = WHOLE.find("\"code\"").unwrap();
         let torn = format!("{}\0\0\0{}", &WHOLE[..code], &WHOLE[code..]);
         let found = salvage(&torn);

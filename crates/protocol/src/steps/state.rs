@@ -32,9 +32,9 @@ pub struct State {
     /// How many items each step with a data loop has, once they are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loops: BTreeMap<StepId, u32>,
-    /// Items that had failed and are to be worked on after all, in this order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub taken_up: Vec<StepId>,
+    /// Items that had failed and are worked on again, in the order in which they were retried.
+    #[serde(rename = "taken_up", default, skip_serializing_if = "Vec::is_empty")]
+    pub retried_items: Vec<StepId>,
 }
 
 /// One transition of the state.
@@ -57,7 +57,7 @@ pub enum Change {
         gates: Vec<StepId>,
         targets: Vec<StepId>,
         steps: Vec<StepId>,
-        /// Items that vanish, because their list is read again.
+        /// Items to be removed, because their list is read again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         items: Vec<StepId>,
         /// Steps with data loops of which only some items are to be done again.
@@ -77,7 +77,7 @@ pub enum Change {
     Restarted {
         from: StepId,
         steps: Vec<StepId>,
-        /// Items that vanish, because their list is read again.
+        /// Items to be removed, because their list is read again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         items: Vec<StepId>,
     },
@@ -86,7 +86,7 @@ pub enum Change {
 impl Change {
     /// Returns every step that the change names.
     pub(super) fn steps(&self) -> impl Iterator<Item = &StepId> {
-        let (one, many): (Option<&StepId>, [&[StepId]; 5]) = match self {
+        let (single, lists): (Option<&StepId>, [&[StepId]; 5]) = match self {
             Self::Done(step)
             | Self::Failed(step)
             | Self::GateFailed(step)
@@ -101,7 +101,7 @@ impl Change {
                 (None, [gates, targets, steps, items, reopened])
             }
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        single.into_iter().chain(lists.into_iter().flatten())
     }
 }
 
@@ -125,43 +125,43 @@ impl State {
         self.failed_checks.get(step).copied().unwrap_or(0)
     }
 
-    /// Ends the phases of a step.
-    fn leave(&mut self, step: &StepId) {
+    /// Removes the phase and the failed checks of a step.
+    fn clear_phase(&mut self, step: &StepId) {
         self.phases.remove(step);
         self.failed_checks.remove(step);
     }
 
-    /// Ends the failure of a step. An item is then behind the items that are worked on.
-    fn take_up(&mut self, step: &StepId) {
+    /// Makes a failed step unfinished again. An item is then ordered behind the items in progress.
+    fn clear_failure(&mut self, step: &StepId) {
         if self.failed.remove(step) && !self.loops.is_empty() {
-            self.taken_up.retain(|other| other != step);
-            self.taken_up.push(step.clone());
+            self.retried_items.retain(|other| other != step);
+            self.retried_items.push(step.clone());
         }
     }
 
-    /// Makes a step as in a new run, except for its iterations.
-    fn undo(&mut self, step: &StepId) {
-        self.take_up(step);
+    /// Resets a step to its state in a new run, except for its iterations.
+    fn reset(&mut self, step: &StepId) {
+        self.clear_failure(step);
         for set in [&mut self.done, &mut self.skipped, &mut self.looping] {
             set.remove(step);
         }
         self.loops.remove(step);
-        self.leave(step);
+        self.clear_phase(step);
     }
 
     /// Removes items whose list is read again.
     fn forget_items(&mut self, items: &[StepId]) {
         for item in items {
-            self.undo(item);
+            self.reset(item);
             self.iterations.remove(item);
         }
-        self.taken_up.retain(|step| !items.contains(step));
+        self.retried_items.retain(|step| !items.contains(step));
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Done(step) => {
-                self.leave(step);
+                self.clear_phase(step);
                 self.done.insert(step.clone());
             }
             Change::Entered { step, phase } => {
@@ -172,11 +172,11 @@ impl State {
                 *self.failed_checks.entry(step.clone()).or_insert(0) += 1;
             }
             Change::Failed(step) => {
-                self.leave(step);
+                self.clear_phase(step);
                 self.failed.insert(step.clone());
             }
             Change::GateFailed(step) => {
-                self.leave(step);
+                self.clear_phase(step);
                 self.looping.insert(step.clone());
             }
             Change::Items { step, count } => {
@@ -191,14 +191,14 @@ impl State {
                 }
                 self.forget_items(items);
                 for step in steps {
-                    self.undo(step);
+                    self.reset(step);
                     *self.iterations.entry(step.clone()).or_insert(0) += 1;
                 }
             }
-            Change::Retried(step) => self.take_up(step),
+            Change::Retried(step) => self.clear_failure(step),
             Change::Skipped(step) => {
-                self.leave(step);
-                self.take_up(step);
+                self.clear_phase(step);
+                self.clear_failure(step);
                 self.looping.remove(step);
                 self.done.insert(step.clone());
                 self.skipped.insert(step.clone());
@@ -208,7 +208,7 @@ impl State {
                 self.restarting = None;
                 self.forget_items(items);
                 for step in steps {
-                    self.undo(step);
+                    self.reset(step);
                     self.iterations.remove(step);
                 }
             }

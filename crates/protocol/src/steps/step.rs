@@ -25,11 +25,11 @@ pub enum Verdict {
     GateFailed,
     /// A person rejected what was done, and the step is not a gate.
     Rejected,
-    /// A check is red, and the step is not a gate.
+    /// A check failed, and the step is not a gate.
     ChecksFailed,
-    /// The data loop has so many items.
+    /// The number of items of the data loop.
     Items(u32),
-    /// What `when` asks for is not so: the step is skipped.
+    /// A condition of `when` does not hold: the step is skipped.
     Skip,
 }
 
@@ -65,8 +65,8 @@ fn parse_work(definition: &Definition, step: &StepId, report: &Report) -> Parsed
     ParsedReport::of(report, || Ok(if has_failed { Verdict::GateFailed } else { Verdict::Done }))
 }
 
-/// Returns the steps whose results a step needs. Those of a merged step are its own, not those of the merge.
-pub(super) fn worked_on<'d>(
+/// Returns the steps that a step needs. A merge is replaced by the step whose branch it merges, which has the results.
+pub(super) fn needed_steps<'d>(
     definition: &'d Definition,
     step: &'d StepSpec,
 ) -> impl Iterator<Item = &'d StepId> {
@@ -86,7 +86,7 @@ pub(super) fn brief(
     let step_document = document.step(id.as_str());
     let number = definition.item_of(id).map(|(_, number)| number);
     let needs = || {
-        worked_on(definition, step).map(|need| match number {
+        needed_steps(definition, step).map(|need| match number {
             // An item builds on the same item of a step that its loop is paired with.
             Some(number) if are_paired(definition, step, definition.step(need)) => item_id(need, number),
             Some(_) | None => need.clone(),

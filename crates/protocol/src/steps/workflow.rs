@@ -38,8 +38,8 @@ pub const PERSON: &str = "person";
 impl Workflow {
     /// Removes the approvals of `human_in_the_loop`. Returns the steps that had one.
     pub fn remove_approvals(&mut self) -> Vec<StepId> {
-        let asked = self.steps.iter_mut().filter(|step| step.human_in_the_loop);
-        asked
+        let with_approval = self.steps.iter_mut().filter(|step| step.human_in_the_loop);
+        with_approval
             .map(|step| {
                 step.human_in_the_loop = false;
                 step.id.clone()

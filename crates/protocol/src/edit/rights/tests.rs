@@ -1,4 +1,4 @@
-//! What stays of an edit, and what is refused.
+//! Which changes of an edit are allowed, and which are refused.
 
 use serde_json::{Value, json};
 
@@ -19,11 +19,11 @@ fn operations(operations: Value) -> json_patch::Patch {
     serde_json::from_value(operations).unwrap()
 }
 
-/// Cuts the operations, and returns the document that results and the pointers that were refused.
+/// Applies the allowed part of the operations. Returns the resulting document, and a sentence for each refused change.
 #[track_caller]
-fn cut(allowed: &[&str], derived: &[&str], patch: Value) -> (Value, Vec<String>) {
+fn apply_allowed(allowed: &[&str], derived: &[&str], patch: Value) -> (Value, Vec<String>) {
     let rights = Rights::new(allowed.iter().copied(), derived.iter().copied());
-    let Cut { patch, refused } = rights.cut(&document(), &operations(patch));
+    let FilteredPatch { patch, refused } = rights.filter(&document(), &operations(patch));
     let mut patched = document();
     json_patch::patch(&mut patched, &patch).expect("what may stay applies to the document");
     (patched, refused)
@@ -44,7 +44,7 @@ fn allowed_changes_stay_and_others_are_named() {
         { "op": "remove", "path": "/notes" },
         { "op": "add", "path": "/a~1b", "value": 1 },
     ]);
-    let (patched, refused) = cut(&["/review/feedback_for_writer"], &[], patch);
+    let (patched, refused) = apply_allowed(&["/review/feedback_for_writer"], &[], patch);
     assert_eq!(patched, with("/review/feedback_for_writer", json!("shorter")));
     let expected = ["/title", "/notes", "/a~1b"].map(|at| format!("the step may not change `{at}`"));
     assert_eq!(refused, expected);
@@ -55,7 +55,7 @@ fn a_replacement_above_an_allowed_member_is_reduced_to_it() {
     let value = json!({ "feedback_for_writer": "shorter", "score": 9, "by": "me" });
     for op in ["add", "replace"] {
         let patch = json!([{ "op": op, "path": "/review", "value": value }]);
-        let (patched, refused) = cut(&["/review/feedback_for_writer"], &[], patch);
+        let (patched, refused) = apply_allowed(&["/review/feedback_for_writer"], &[], patch);
         assert_eq!(patched, with("/review/feedback_for_writer", json!("shorter")), "{op}");
         assert_eq!(
             refused,
@@ -63,30 +63,30 @@ fn a_replacement_above_an_allowed_member_is_reduced_to_it() {
         );
     }
     let (patched, refused) =
-        cut(&["/review/feedback_for_writer"], &[], json!([{ "op": "remove", "path": "/review" }]));
+        apply_allowed(&["/review/feedback_for_writer"], &[], json!([{ "op": "remove", "path": "/review" }]));
     assert_eq!((patched, refused), (document(), vec!["the step may not change `/review`".to_owned()]));
 }
 
 #[test]
 fn an_object_is_made_for_allowed_members_only() {
     let patch = json!([{ "op": "replace", "path": "/plan", "value": { "steps": [1], "owner": "me" } }]);
-    let (patched, refused) = cut(&["/plan/steps"], &[], patch.clone());
+    let (patched, refused) = apply_allowed(&["/plan/steps"], &[], patch.clone());
     assert_eq!(patched, with("/plan", json!({ "steps": [1] })));
     assert_eq!(refused, ["the step may not change `/plan/owner`"]);
-    let (patched, refused) = cut(&["/plan/other"], &[], patch.clone());
+    let (patched, refused) = apply_allowed(&["/plan/other"], &[], patch.clone());
     assert_eq!((patched, refused.len()), (document(), 2));
-    let (patched, refused) = cut(&["/title"], &[], patch);
+    let (patched, refused) = apply_allowed(&["/title"], &[], patch);
     assert_eq!((patched, refused), (document(), vec!["the step may not change `/plan`".to_owned()]));
 }
 
 #[test]
-fn derived_members_keep_their_value_without_a_word() {
+fn derived_members_keep_their_value_and_are_not_listed_as_refused() {
     let patch = json!([
         { "op": "replace", "path": "/status", "value": "done" },
         { "op": "replace", "path": "/review/score", "value": 9 },
         { "op": "replace", "path": "/review/feedback_for_writer", "value": "shorter" },
     ]);
-    let (patched, refused) = cut(&["/review"], &["/status", "/review/score"], patch);
+    let (patched, refused) = apply_allowed(&["/review"], &["/status", "/review/score"], patch);
     assert_eq!(patched, with("/review/feedback_for_writer", json!("shorter")));
     assert!(refused.is_empty(), "{refused:?}");
 }
@@ -98,26 +98,26 @@ fn a_star_stands_for_one_token() {
         { "op": "replace", "path": "/tasks/1/name", "value": "2" },
         { "op": "add", "path": "/tasks/-", "value": { "name": "three", "done": true } },
     ]);
-    let (patched, refused) = cut(&["/tasks/*/done"], &[], patch.clone());
+    let (patched, refused) = apply_allowed(&["/tasks/*/done"], &[], patch.clone());
     assert_eq!(patched, with("/tasks/0/done", json!(true)), "no entry is made for its allowed member");
     assert_eq!(refused, ["the step may not change `/tasks/1/name`", "the step may not change `/tasks/2`"]);
-    let (patched, refused) = cut(&["/tasks/*"], &[], patch);
+    let (patched, refused) = apply_allowed(&["/tasks/*"], &[], patch);
     assert_eq!((patched["tasks"].as_array().unwrap().len(), refused.len()), (3, 0));
-    let (patched, refused) = cut(&["/*"], &[], json!([{ "op": "remove", "path": "/notes" }]));
+    let (patched, refused) = apply_allowed(&["/*"], &[], json!([{ "op": "remove", "path": "/notes" }]));
     assert_eq!((patched.get("notes"), refused.len()), (None, 0));
 }
 
 #[test]
 fn moves_copies_and_the_whole_document_are_judged_by_what_they_change() {
     let moved = json!([{ "op": "move", "from": "/title", "path": "/review/feedback_for_writer" }]);
-    let (patched, refused) = cut(&["/review"], &[], moved);
+    let (patched, refused) = apply_allowed(&["/review"], &[], moved);
     assert_eq!(patched, with("/review/feedback_for_writer", json!("a lamp")));
     assert_eq!(refused, ["the step may not change `/title`"]);
     let copied = json!([{ "op": "copy", "from": "/title", "path": "/review/feedback_for_writer" }]);
-    assert_eq!(cut(&["/review"], &[], copied).1, Vec::<String>::new());
+    assert_eq!(apply_allowed(&["/review"], &[], copied).1, Vec::<String>::new());
     let whole = json!([{ "op": "replace", "path": "", "value": [] }]);
-    assert_eq!(cut(&["/review"], &[], whole.clone()).1, ["the step may not replace the document"]);
-    assert_eq!(cut(&[""], &[], whole).0, json!([]));
+    assert_eq!(apply_allowed(&["/review"], &[], whole.clone()).1, ["the step may not replace the document"]);
+    assert_eq!(apply_allowed(&[""], &[], whole).0, json!([]));
 }
 
 #[test]
@@ -126,21 +126,21 @@ fn a_change_that_does_not_apply_is_refused_as_a_whole() {
         { "op": "replace", "path": "/title", "value": "mine" },
         { "op": "remove", "path": "/absent" },
     ]);
-    let (patched, refused) = cut(&["/title"], &[], patch);
+    let (patched, refused) = apply_allowed(&["/title"], &[], patch);
     assert_eq!((patched, refused.len()), (document(), 1));
     assert!(refused[0].contains("/absent"), "{refused:?}");
 }
 
 #[test]
-fn a_flood_of_changes_is_counted() {
-    let many: Vec<_> =
+fn refused_changes_beyond_the_limit_are_counted() {
+    let additions: Vec<_> =
         (0..30).map(|n| json!({ "op": "add", "path": format!("/m{n}"), "value": n })).collect();
-    let (_, refused) = cut(&[], &[], Value::Array(many));
+    let (_, refused) = apply_allowed(&[], &[], Value::Array(additions));
     assert_eq!((refused.len(), refused[20].as_str()), (21, "the step may not make 10 more changes"));
 }
 
 #[test]
-fn of_a_report_only_the_allowed_edits_are_left() {
+fn a_report_keeps_only_its_allowed_edits() {
     let expected = crate::report::Expected {
         run_id: crate::RunId::new("r").unwrap(),
         step_id: crate::StepId::new("s").unwrap(),

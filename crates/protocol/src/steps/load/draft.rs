@@ -18,7 +18,8 @@ use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
 /// Keys that are about attempts, which a person does not make.
 pub(super) const ATTEMPT_KEYS: [&str; 4] = ["model", "timeout", "max_attempts", "checks"];
 
-/// Keys of the specified format that are refused, and what says the same. The format has no rule for when they hold.
+/// Keys of the specified format that are refused, because the format does not say when they hold, and what to use
+/// instead.
 const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
     ("until_condition", "use a gate with `loop_back_to`, which repeats until its report passes"),
     ("merge_conditions", "use `checks`, which judge the step before it is merged, or `gates`"),
@@ -154,6 +155,7 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
     })
 }
 
+/// The mapping to which keys belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Workflow,

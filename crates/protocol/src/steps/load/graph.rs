@@ -62,7 +62,7 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
     let mut resolver = Resolver { indices, guesses: 0, problems, warnings };
     let resolved = steps.iter().enumerate().map(|(index, step)| {
         let before = resolver.problems.count();
-        let mut needs = resolver.list("needs", &step.needs);
+        let mut needs = resolver.resolve_all("needs", &step.needs);
         let needs_incomplete = step.needs_incomplete || resolver.problems.count() > before;
         needs.retain(|need| {
             if need.value == index {
@@ -72,14 +72,15 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
             }
             need.value != index
         });
-        let next_on_success = resolver.list("next_on_success", &step.next_on_success);
-        let loop_back_to = resolver.list("loop_back_to", step.loop_back_to.as_slice()).pop();
+        let next_on_success = resolver.resolve_all("next_on_success", &step.next_on_success);
+        let loop_back_to = resolver.resolve_all("loop_back_to", step.loop_back_to.as_slice()).pop();
         let source = step.data_loop.as_ref().and_then(|data_loop| data_loop.step());
-        let loop_source = source.and_then(|(key, step)| resolver.list(key, std::slice::from_ref(step)).pop());
+        let loop_source =
+            source.and_then(|(key, step)| resolver.resolve_all(key, std::slice::from_ref(step)).pop());
         let when = step
             .when
             .iter()
-            .map(|when| resolver.list("when", when.step().map_or(&[], std::slice::from_ref)).pop());
+            .map(|when| resolver.resolve_all("when", when.step().map_or(&[], std::slice::from_ref)).pop());
         let when = when.collect();
         Edges { needs, needs_incomplete, next_on_success, loop_back_to, loop_source, when }
     });
@@ -94,7 +95,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn list(&mut self, key: &str, references: &[Located<String>]) -> Vec<Located<usize>> {
+    fn resolve_all(&mut self, key: &str, references: &[Located<String>]) -> Vec<Located<usize>> {
         let mut seen = BTreeMap::new();
         let mut found = vec![];
         for Located { value: id, pos } in references {
@@ -125,7 +126,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Warns about `next_on_success` references that no `needs` backs.
+/// Warns about `next_on_success` references to steps that do not need this one.
 pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &mut Problems) {
     for (index, edge) in edges.iter().enumerate() {
         for next in &edge.next_on_success {

@@ -144,7 +144,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
 }
 
 fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -> Option<StepSpec> {
-    let named = |references: &[Located<usize>]| {
+    let ids_of = |references: &[Located<usize>]| {
         references.iter().map(|reference| ids[reference.value].clone()).collect::<Option<Vec<_>>>()
     };
     let is_for_person = step.agent.as_deref() == Some(PERSON);
@@ -156,9 +156,9 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
             None if is_for_person => String::new(),
             None => return None,
         },
-        needs: named(&edges.needs)?,
-        next_on_success: named(&edges.next_on_success)?,
-        loop_back_to: named(edges.loop_back_to.as_slice())?.pop(),
+        needs: ids_of(&edges.needs)?,
+        next_on_success: ids_of(&edges.next_on_success)?,
+        loop_back_to: ids_of(edges.loop_back_to.as_slice())?.pop(),
         metadata: step.metadata,
         model: step.model,
         timeout: step.timeout,
@@ -176,7 +176,7 @@ fn build(index: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -
         data_loop: match step.data_loop {
             None => None,
             Some(draft) => {
-                let from = named(edges.loop_source.as_slice())?.pop();
+                let from = ids_of(edges.loop_source.as_slice())?.pop();
                 Some(draft.build(from)?)
             }
         },

@@ -84,7 +84,7 @@ steps:
 }
 
 #[test]
-fn the_example_of_the_readme_loads_without_a_warning() {
+fn the_hello_example_loads_without_a_warning() {
     let loaded = accepted(include_str!("../../../../../examples/hello/workflow.yaml"));
     assert_eq!((loaded.workflow.steps.len(), loaded.warnings), (4, vec![]));
 }
@@ -442,7 +442,7 @@ fn steps_that_wait_for_each_other_are_refused() {
     );
     refused(&graph(&[("a", &["b"]), ("b", &["a"])]), &cycle("2:19", "a → b → a"));
     // One problem for each group, with its shortest cycle. `z` waits for a cycle and is in none.
-    let knots = graph(&[
+    let two_cycles = graph(&[
         ("z", &["c"]),
         ("a", &["z0", "b"]),
         ("b", &["c", "a"]),
@@ -451,7 +451,7 @@ fn steps_that_wait_for_each_other_are_refused() {
         ("e", &["d"]),
         ("z0", &[]),
     ]);
-    refused(&knots, &[cycle("3:23", "a → b → a"), cycle("6:19", "d → e → d")].join("\n"));
+    refused(&two_cycles, &[cycle("3:23", "a → b → a"), cycle("6:19", "d → e → d")].join("\n"));
 }
 
 /// Returns a chain in which every step needs the next one in the file, so that the search goes as deep as possible.

@@ -40,13 +40,14 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) {
 
 /// Adds the merges and the fast-forward. Steps that need a step with a worktree need its merge instead.
 pub fn add_effects(steps: Vec<StepSpec>) -> Vec<StepSpec> {
-    let separate: Vec<_> = steps.iter().filter(|step| step.worktree).map(|step| step.id.clone()).collect();
-    // An id that is none has been reported.
+    let with_worktree: Vec<_> =
+        steps.iter().filter(|step| step.worktree).map(|step| step.id.clone()).collect();
+    // An invalid id has been reported.
     let merge_of = |step: &StepId| StepId::new(merge_id(step.as_str())).unwrap_or_else(|_| step.clone());
     let mut all = Vec::new();
     for mut step in steps {
         for need in &mut step.needs {
-            if separate.contains(need) {
+            if with_worktree.contains(need) {
                 *need = merge_of(need);
             }
         }
@@ -59,7 +60,7 @@ pub fn add_effects(steps: Vec<StepSpec>) -> Vec<StepSpec> {
         all.push(step);
         all.extend(merge);
     }
-    if !separate.is_empty() {
+    if !with_worktree.is_empty() {
         let is_needed = |id: &StepId| all.iter().any(|step| step.needs.contains(id));
         let last: Vec<_> = all.iter().map(|step| step.id.clone()).filter(|id| !is_needed(id)).collect();
         all.push(StepSpec {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_added_steps_are_taken() {
+    fn a_step_with_the_id_of_an_added_step_is_refused() {
         for taken in ["api.merge", "fast-forward"] {
             let problems = load(&FEATURES.replace("docs", taken)).unwrap_err();
             assert_eq!(problems.len(), 1, "{problems:?}");

@@ -29,7 +29,7 @@ pub(in crate::steps) fn effect(document: &Document, step: &StepSpec) -> Option<E
 }
 
 pub(in crate::steps) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
-    match listed(step, report) {
+    match reported_items(step, report) {
         Some(items) => match u32::try_from(items.len()) {
             Ok(count) => ParsedReport::Verdict(Verdict::Items(count)),
             Err(_) => ParsedReport::Invalid("there are too many items".to_owned()),
@@ -39,11 +39,11 @@ pub(in crate::steps) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<
 }
 
 /// Returns the items of a report, cut to `max_iterations`.
-pub(in crate::steps) fn listed(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
+pub(in crate::steps) fn reported_items(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
     let items = report.others.get(ITEMS)?.as_array()?;
-    let most = step.data_loop.as_ref().and_then(|data_loop| data_loop.max_iterations);
-    let most = most.map_or(usize::MAX, |most| most.get() as usize);
-    Some(items.iter().take(most).cloned().collect())
+    let limit = step.data_loop.as_ref().and_then(|data_loop| data_loop.max_iterations);
+    let limit = limit.map_or(usize::MAX, |limit| limit.get() as usize);
+    Some(items.iter().take(limit).cloned().collect())
 }
 
 /// Returns the data loop, the item, its number and how many there are, if the id is that of an item.

@@ -18,7 +18,7 @@ use crate::steps::workflow::StepSpec;
 pub(in crate::steps) struct ResetSet {
     /// To be done again, in workflow order.
     pub(in crate::steps) steps: Vec<StepId>,
-    /// Items that vanish, because their list is read again.
+    /// Items to be removed, because their list is read again.
     pub(in crate::steps) items: Vec<StepId>,
     /// Steps of which only some items are done again.
     pub(in crate::steps) reopened: Vec<StepId>,
@@ -108,8 +108,8 @@ pub(in crate::steps) fn startable(definition: &Definition, state: &State) -> Vec
 
 /// Returns the numbers of the items that are worked on: the first `parallel` ones that are open.
 ///
-/// If the run continues after a failure, later items have begun instead of a failed one. When it is taken up, it waits
-/// for its turn behind the others.
+/// With [`OnFailure::Continue`], later items start in place of a failed one. When the failed item is retried, it comes
+/// after the items in progress.
 fn open_items(definition: &Definition, state: &State, leader: &StepSpec) -> Vec<u32> {
     let last = state.loops.get(&leader.id).copied().unwrap_or(0);
     let parallel = leader.data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
@@ -118,7 +118,7 @@ fn open_items(definition: &Definition, state: &State, leader: &StepSpec) -> Vec<
         OnFailure::Stop | OnFailure::Drain => {}
         OnFailure::Continue => open.sort_by_key(|number| {
             let ids = definition.paired(leader).map(|step| item_id(&step.id, *number));
-            ids.filter_map(|id| state.taken_up.iter().position(|other| *other == id)).max()
+            ids.filter_map(|id| state.retried_items.iter().position(|other| *other == id)).max()
         }),
     }
     open.truncate(parallel as usize);
@@ -133,14 +133,14 @@ fn is_open(definition: &Definition, state: &State, leader: &StepSpec, number: u3
         .filter(|id| !state.done.contains(id))
         .partition(|id| state.failed.contains(id));
     loop {
-        let (more, rest): (Vec<_>, Vec<_>) = others
+        let (newly_stuck, remaining): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|id| needs(definition, state, id).iter().any(|need| stuck.contains(need)));
-        others = rest;
-        if more.is_empty() {
+        others = remaining;
+        if newly_stuck.is_empty() {
             return !others.is_empty();
         }
-        stuck.extend(more);
+        stuck.extend(newly_stuck);
     }
 }
 
@@ -186,7 +186,7 @@ pub(in crate::steps) fn can_continue(definition: &Definition, state: &State) -> 
         || ids.iter().any(|id| is_unfinished(state, id) && !blocked.contains(id) && !is_container(id))
 }
 
-/// Returns the target of a gate. A gate of an item goes back to the same item, if the target is paired with it.
+/// Returns the target of a gate. A gate of an item loops back to the same item, if the target is paired with it.
 pub(in crate::steps) fn target(definition: &Definition, gate: &StepId) -> Option<StepId> {
     let step = definition.step(gate);
     let target = step.loop_back_to.clone()?;

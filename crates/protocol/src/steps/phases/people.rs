@@ -8,7 +8,7 @@ use crate::people::{Answer, AnswerFile, ItemKind, Question};
 use crate::steps::definition::Definition;
 use crate::steps::document::Document;
 use crate::steps::layout;
-use crate::steps::step::{Verdict, worked_on};
+use crate::steps::step::{Verdict, needed_steps};
 use crate::steps::workflow::StepSpec;
 
 /// What a step waits for outside of the run.
@@ -49,7 +49,7 @@ pub(in crate::steps) fn question(
 /// Returns the question of a step with `agent: person`: its prompt, if it has one.
 fn person_text(definition: &Definition, step: &StepSpec) -> String {
     let id = &step.id;
-    let needs: Vec<_> = worked_on(definition, step).map(|need| format!("`{need}`")).collect();
+    let needs: Vec<_> = needed_steps(definition, step).map(|need| format!("`{need}`")).collect();
     match (definition.prompt(id).trim(), &needs[..]) {
         ("", []) => format!("May the run go on after `{id}`?"),
         ("", needs) => format!("Do you approve what {} did?", needs.join(" and ")),
@@ -151,11 +151,13 @@ fn manual_input(file: &Value) -> Result<Answer, String> {
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(_) => Err(format!("its field `{name}` is not a string")),
     };
-    let said: Vec<_> = [text("reason")?, text("text")?].into_iter().flatten().collect();
-    let said = (!said.is_empty()).then(|| said.join("\n"));
-    Ok(match (approved, said) {
+    let texts: Vec<_> = [text("reason")?, text("text")?].into_iter().flatten().collect();
+    let joined = (!texts.is_empty()).then(|| texts.join("\n"));
+    Ok(match (approved, joined) {
         (true, text) => Answer::Approve { text },
-        (false, said) => Answer::Reject { reason: said.unwrap_or_else(|| "no reason was given".to_owned()) },
+        (false, reason) => {
+            Answer::Reject { reason: reason.unwrap_or_else(|| "no reason was given".to_owned()) }
+        }
     })
 }
 

@@ -14,8 +14,8 @@ use crate::steps::workflow::ENGINE;
 use crate::steps::{Steps, Verdict};
 use crate::{RunId, Stamp, StepId};
 
-/// Records that a check is red and the agent works again, with the output of the check in its prompt.
-pub(super) fn record_red_checks(
+/// Records that a check failed and the agent works again, with the output of the check in its prompt.
+pub(super) fn record_failed_checks(
     document: &mut Document,
     id: &StepId,
     entry: &Entry<Steps>,
@@ -30,29 +30,29 @@ pub(super) fn record_red_checks(
     parts.touch(findings_part(id.as_str()));
     let step = step(document, id, parts);
     step.status = Status::Pending;
-    step.last_error = Some(red_checks(evidence));
+    step.last_error = Some(failed_checks_text(evidence));
 }
 
-/// Returns the red checks in one line: `test failed: exit code 101`.
-pub(super) fn red_checks(evidence: Option<&Evidence>) -> String {
-    let summaries: Vec<_> = red_results(evidence).iter().map(CheckResult::summary).collect();
+/// Returns the failed checks in one line: `test failed: exit code 101`.
+pub(super) fn failed_checks_text(evidence: Option<&Evidence>) -> String {
+    let summaries: Vec<_> = failed_results(evidence).iter().map(CheckResult::summary).collect();
     if summaries.is_empty() { "a check failed".to_owned() } else { summaries.join("; ") }
 }
 
-fn red_results(evidence: Option<&Evidence>) -> Vec<CheckResult> {
+fn failed_results(evidence: Option<&Evidence>) -> Vec<CheckResult> {
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
     let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
     results.into_iter().filter(|result| !result.passed()).collect()
 }
 
-/// Returns the red checks as a finding, with the end of their output.
+/// Returns the failed checks as a finding, with the end of their output.
 pub(super) fn check_finding(
     document: &Document,
     id: &StepId,
     entry: &Entry<Steps>,
     evidence: Option<&Evidence>,
 ) -> Option<Finding> {
-    let results = red_results(evidence);
+    let results = failed_results(evidence);
     if results.is_empty() {
         return None;
     }
@@ -73,8 +73,14 @@ pub(super) fn check_finding(
     Some(Finding { from: id.to_string(), report_path: String::new(), report })
 }
 
-/// Records the end of something that the engine did for a step. The results of the agent stay, and its log grows.
-pub(super) fn record_own_end(step: &mut StepDocument, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
+/// Records the end of an attempt of the engine itself (`when`, items, checks). The results of the agent stay; its log
+/// grows.
+pub(super) fn record_engine_attempt_end(
+    step: &mut StepDocument,
+    exit: Exit,
+    evidence: Option<&Evidence>,
+    at: Stamp,
+) {
     step.ended_at = Some(at.into());
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
@@ -99,8 +105,8 @@ pub(super) fn record_own_end(step: &mut StepDocument, exit: Exit, evidence: Opti
     }
 }
 
-/// Whether the entry has red checks of a step that is not a gate.
-pub(super) fn is_red(entry: &Entry<Steps>) -> bool {
+/// Whether the entry reports failed checks of a step that is not a gate.
+pub(super) fn has_failed_checks(entry: &Entry<Steps>) -> bool {
     matches!(
         &entry.input,
         Input::Fact { fact: Fact::Ended { ending: Ending::Reported(Verdict::ChecksFailed), .. }, .. }

@@ -1,4 +1,4 @@
-//! The items of data loops. The file shows their step, the parts of the document have each of them.
+//! The items of data loops. `run_state.json` shows only their step; each item is a part of the document.
 
 use super::{Parts, progress, step};
 use crate::brief::Finding;
@@ -26,10 +26,10 @@ pub(super) fn record_items(
 ) {
     let leader = definition.step(id);
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
-    let listed = report.and_then(|report| items::listed(leader, report)).unwrap_or_default();
+    let reported_items = report.and_then(|report| items::reported_items(leader, report)).unwrap_or_default();
     let progress = progress(document, id, parts);
     progress.phase = Some(Phase::Each);
-    progress.items = listed;
+    progress.items = reported_items;
     restore_findings(document, id, parts);
     for paired in definition.paired(leader) {
         for number in 1..=count {
@@ -78,7 +78,7 @@ pub(super) fn collect_results(
     step.status = Status::Running;
 }
 
-/// Shows in the step of each item that the entry is about what its items do.
+/// Updates the step of each item that the entry changes: its status follows from those of its items.
 pub(super) fn record_parents(
     definition: &Definition,
     document: &mut Document,
@@ -100,8 +100,8 @@ pub(super) fn record_parents(
             Change::Protocol { transition } => transition.steps().collect(),
             Change::Status { .. } | Change::Queued { .. } | Change::BackoffElapsed { .. } => Vec::new(),
         };
-        let of = ids.into_iter().filter_map(|id| definition.item_of(id)).map(|(step, _)| step);
-        for parent in of {
+        let changed = ids.into_iter().filter_map(|id| definition.item_of(id)).map(|(step, _)| step);
+        for parent in changed {
             if !parents.contains(&parent) {
                 parents.push(parent);
             }
@@ -113,8 +113,8 @@ pub(super) fn record_parents(
 }
 
 fn record_parent(document: &mut Document, id: &StepId, at: Stamp, parts: &mut Parts) {
-    let is_over = |status| matches!(status, Status::Completed | Status::Skipped);
-    if document.steps.get(id.as_str()).is_none_or(|step| is_over(step.status)) {
+    let is_done = |status| matches!(status, Status::Completed | Status::Skipped);
+    if document.steps.get(id.as_str()).is_none_or(|step| is_done(step.status)) {
         return;
     }
     let first = |status: Status| items_of(document, id).find(|item| item.status == status);
@@ -140,7 +140,8 @@ fn items_of<'a>(document: &'a Document, id: &'a StepId) -> impl Iterator<Item = 
     (1..).map_while(move |number| document.items.get(item_id(id, number).as_str()))
 }
 
-/// Keeps what was found about items whose list is read again, and gives steps outside of the data loop what is for them.
+/// Stores the findings about items whose list is read again, and moves findings for steps outside of the data loop to
+/// them.
 pub(super) fn keep_findings(
     definition: &Definition,
     document: &mut Document,
@@ -157,7 +158,7 @@ pub(super) fn keep_findings(
         for (target, findings) in own.into_iter().chain(of_gate) {
             parts.touch(findings_part(id.as_str()));
             match definition.item_of(&target) {
-                Some((step, number)) => keep(definition, document, step, number, findings, parts),
+                Some((step, number)) => keep_for_item(definition, document, step, number, findings, parts),
                 None if restarted.contains(&target) => {
                     document.findings.entry(target.to_string()).or_default().extend(findings);
                     parts.touch(findings_part(target.as_str()));
@@ -168,7 +169,8 @@ pub(super) fn keep_findings(
     }
 }
 
-fn keep(
+/// Stores findings about an item until the list of items has been read again.
+fn keep_for_item(
     definition: &Definition,
     document: &mut Document,
     step: &StepId,
@@ -183,16 +185,17 @@ fn keep(
     }
 }
 
-/// Gives the items that are in the list again what was found about them.
+/// Gives stored findings back to the items that are also in the new list.
 fn restore_findings(document: &mut Document, id: &StepId, parts: &mut Parts) {
     let progress = progress(document, id, parts);
     let (items, found) = (progress.items.clone(), std::mem::take(&mut progress.found));
     for ItemFindings { item, number, step, findings } in found {
-        let mut same = (1..).zip(&items).filter(|(_, other)| **other == item).map(|(number, _)| number);
-        let first = same.next();
-        let now = if same.any(|other| other == number) { Some(number) } else { first };
-        if let Some(now) = now {
-            let id = item_id(&step, now);
+        let mut equal_items =
+            (1..).zip(&items).filter(|(_, other)| **other == item).map(|(number, _)| number);
+        let first = equal_items.next();
+        let new_number = if equal_items.any(|other| other == number) { Some(number) } else { first };
+        if let Some(new_number) = new_number {
+            let id = item_id(&step, new_number);
             parts.touch(findings_part(id.as_str()));
             document.findings.entry(id.to_string()).or_default().extend(findings);
         }
@@ -217,7 +220,7 @@ pub(super) fn forget_items(document: &mut Document, ids: &[StepId], parts: &mut 
     }
 }
 
-/// Opens steps again of which some items are done again.
+/// Reopens steps of which some items are repeated.
 pub(super) fn reopen(document: &mut Document, ids: &[StepId], parts: &mut Parts) {
     for id in ids {
         progress(document, id, parts).phase = Some(Phase::Each);

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use self::answers::{answer_line, forget_answer, is_rejected, record_answer, record_wait, rejection};
-use self::checks::{check_finding, is_red, record_own_end, record_red_checks, red_checks};
+use self::checks::{
+    check_finding, failed_checks_text, has_failed_checks, record_engine_attempt_end, record_failed_checks,
+};
 use super::definition::Definition;
 use super::document::{
     Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
@@ -67,7 +69,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Started { attempt, counted_attempt, .. } => {
                 let id = &attempt.step;
                 match document.phase(definition, id) {
-                    // It has not started.
+                    // The step itself has not started: `when` decides whether it does.
                     Phase::When => continue,
                     Phase::Checks => {
                         step(document, id, &mut parts).status = Status::Running;
@@ -91,7 +93,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 match phase {
                     Phase::When if *exit != Exit::Exhausted => {}
                     Phase::When | Phase::Items | Phase::Checks => {
-                        record_own_end(step, *exit, evidence, entry.at);
+                        record_engine_attempt_end(step, *exit, evidence, entry.at);
                     }
                     Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
                         record_end(step, path, *exit, evidence, entry.at);
@@ -140,6 +142,7 @@ impl Parts {
     }
 }
 
+/// Returns a step or an item to be changed, and marks its part as changed.
 fn step<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a mut StepDocument {
     let found = if document.items.contains_key(id.as_str()) {
         parts.touch(item_part(id.as_str()));
@@ -182,6 +185,7 @@ fn record_phase(document: &mut Document, id: &StepId, phase: Option<Phase>, part
     }
 }
 
+/// Returns the progress of a step to be changed, and marks its part as changed.
 fn progress<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a mut StepProgress {
     parts.touch(progress_part(id.as_str()));
     document.progress.entry(id.to_string()).or_default()
@@ -209,7 +213,7 @@ fn record_transition(
         ProtocolChange::Items { step: id, count } => {
             items::record_items(definition, document, id, *count, entry.at, evidence, parts);
         }
-        ProtocolChange::ChecksFailed(id) => record_red_checks(document, id, entry, evidence, parts),
+        ProtocolChange::ChecksFailed(id) => record_failed_checks(document, id, entry, evidence, parts),
         ProtocolChange::Done(id) => {
             record_phase(document, id, None, parts);
             items::collect_results(definition, document, id, entry.at, parts);
@@ -247,8 +251,8 @@ fn record_transition(
                     step.last_error = answer_line(entry, evidence);
                     return;
                 }
-                if is_red(entry) {
-                    step.last_error = Some(red_checks(evidence));
+                if has_failed_checks(entry) {
+                    step.last_error = Some(failed_checks_text(evidence));
                     return;
                 }
                 let executions = step.iteration_count + 1;
@@ -259,8 +263,8 @@ fn record_transition(
         ProtocolChange::Reset { gates, targets, steps, items, reopened } => {
             items::forget_items(document, items, parts);
             items::reopen(document, reopened, parts);
-            let shown = gates.first().map(|gate| definition.step(gate).id.clone());
-            reset(document, gates, shown.as_ref(), targets, steps, parts);
+            let blocked_by = gates.first().map(|gate| definition.step(gate).id.clone());
+            reset(document, gates, blocked_by.as_ref(), targets, steps, parts);
         }
         ProtocolChange::Retried(id) => {
             let step = step(document, id, parts);
@@ -303,7 +307,7 @@ fn record_transition(
                 *step =
                     StepDocument { unknown: std::mem::take(&mut step.unknown), ..StepDocument::pending() };
             }
-            // What a failed gate has found is for the target of its loop-back, if that is done again.
+            // The finding of a failed gate goes to the target of its loop-back, if the target is reset, too.
             for gate in steps {
                 let Some(finding) = take_gate_finding(document, gate, parts) else { continue };
                 if let Some(target) = loops::target(definition, gate).filter(|target| steps.contains(target))
@@ -316,7 +320,7 @@ fn record_transition(
     }
 }
 
-/// Records what a gate has found, for the target of its loop-back.
+/// Records the finding of a failed gate, for the target of its loop-back.
 fn record_gate_finding(
     document: &mut Document,
     id: &StepId,
@@ -338,14 +342,14 @@ fn record_gate_finding(
     }
 }
 
-/// Removes what a gate has found, and returns it.
+/// Removes the finding of a gate, and returns it.
 fn take_gate_finding(document: &mut Document, id: &StepId, parts: &mut Parts) -> Option<Finding> {
     let finding = document.gates.remove(id.as_str())?;
     parts.touch(gate_part(id.as_str()));
     Some(finding)
 }
 
-/// Whether the entry is the failure of a gate.
+/// Whether the entry is the failure of a gate: by its report, its checks or a person.
 fn is_gate_failure(entry: &Entry<Steps>) -> bool {
     let Input::Fact { fact, .. } = &entry.input else { return false };
     match fact {
@@ -357,7 +361,8 @@ fn is_gate_failure(entry: &Entry<Steps>) -> bool {
     }
 }
 
-/// Completes a step that runs, though no attempt of it does: a person has answered.
+/// Completes a step that is still running after its last attempt has ended: one that a person answered, or whose items
+/// are done.
 fn complete(step: &mut StepDocument, at: Stamp) {
     if step.status == Status::Running {
         step.status = Status::Completed;
@@ -368,7 +373,7 @@ fn complete(step: &mut StepDocument, at: Stamp) {
 /// Says why a gate failed. A report of checks counts in their phase only: a merge reports checks of its own.
 fn gate_failure(phase: Phase, evidence: Option<&Evidence>) -> String {
     if phase == Phase::Checks {
-        return format!("Gate failure: {}", red_checks(evidence));
+        return format!("Gate failure: {}", failed_checks_text(evidence));
     }
     let reported =
         evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
