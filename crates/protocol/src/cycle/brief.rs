@@ -1,6 +1,6 @@
 //! What each attempt is given: its prompt, the form of its report, its worktree and its checks.
 //!
-//! What others found, answered or decided reaches a prompt as entries of `feedback_log`, and in no other way.
+//! Findings, answers and decisions reach a prompt only as entries of `feedback_log`.
 
 use std::fmt::Write as _;
 
@@ -47,23 +47,23 @@ pub(super) fn brief(
     }
 }
 
-/// Returns the worktree of a task; other steps work where the run does.
+/// Returns the worktree of a task; `None` for other steps, which work in the directory of the run.
 fn worktree(definition: &Definition, step: &Step) -> Option<Worktree> {
     let task = step.task().filter(|_| definition.merge_mode != MergeMode::InPlace)?;
-    Some(Worktree { name: step_name(task.as_str()), branch: None })
+    Some(Worktree { name: worktree_name(task.as_str()), branch: None })
 }
 
 /// Returns the name of a task's worktree.
-pub(super) fn step_name(task: &str) -> crate::StepId {
+pub(super) fn worktree_name(task: &str) -> crate::StepId {
     crate::StepId::new(format!("cd.{task}")).expect("BUG: the id of a task fits into the id of a step")
 }
 
-/// Returns the files that the agent may write instead of fields of its report. In the user's checkout there are none.
+/// Returns the private copies that the agent may edit instead of reporting fields; none in the user's checkout.
 fn copies(definition: &Definition, document: &Document, step: &Step) -> Vec<PrivateCopy> {
-    let has_tree = definition.merge_mode != MergeMode::InPlace;
-    let files: &[&str] = if has_tree && *step == Step::Phase(Role::Ra) {
+    let uses_worktree = definition.merge_mode != MergeMode::InPlace;
+    let files: &[&str] = if uses_worktree && *step == Step::Phase(Role::Ra) {
         &[layout::REQUIREMENTS]
-    } else if has_tree && *step == Step::Phase(Role::Ep) {
+    } else if uses_worktree && *step == Step::Phase(Role::Ep) {
         &[layout::EXPLORATION, layout::ARCHITECTURE, layout::PLAN]
     } else {
         &[]

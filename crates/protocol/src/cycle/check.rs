@@ -16,8 +16,8 @@ use crate::present::{CheckedFile, FileFormat};
 pub(super) const FORMATS: &[FileFormat] = &[FileFormat { name: "cycle", matches, check: check_file }];
 
 fn matches(name: &str, value: &Value) -> bool {
-    let is_named = name.contains(super::layout::DIRECTORY) || name.starts_with("cycle-");
-    value.get("cycle_id").is_some() && (is_named || value.get("current_iteration").is_some())
+    let has_cycle_name = name.contains(super::layout::DIRECTORY) || name.starts_with("cycle-");
+    value.get("cycle_id").is_some() && (has_cycle_name || value.get("current_iteration").is_some())
 }
 
 fn check_file(value: &Value) -> CheckedFile {
@@ -34,7 +34,7 @@ fn check_file(value: &Value) -> CheckedFile {
     CheckedFile { violations, warnings: Vec::new(), summary }
 }
 
-/// Returns the rules that the document violates. Missing fields are none: examples and old files are partial.
+/// Returns the rules that the document violates. A missing field is no violation: examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings::default();
     let root = Location::document();
@@ -43,8 +43,8 @@ pub fn check(document: &Value) -> Vec<Violation> {
         return findings.0;
     }
     let mut rules = Rules { findings };
-    rules.word::<Status>(document, &root, "status");
-    rules.word::<Phase>(document, &root, "current_phase");
+    rules.check_enum::<Status>(document, &root, "status");
+    rules.check_enum::<Phase>(document, &root, "current_phase");
     rules.agents(document, &root);
     rules.iterations(document, &root);
     rules.plan(document, &root);
@@ -54,7 +54,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
     let entries =
         document["changes"].get("changes").or(document.get("changes").filter(|value| value.is_array()));
     for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
-        rules.word::<FileAction>(entry, &changes.entry(index), "action");
+        rules.check_enum::<FileAction>(entry, &changes.entry(index), "action");
     }
     if document["status"] == "failed" && document["failure_reason"].as_str().is_none_or(str::is_empty) {
         let message = "the cycle has failed and has no `failure_reason`".to_owned();
@@ -74,13 +74,13 @@ struct Rules {
 }
 
 impl Rules {
-    /// Checks that a field, if it is there, has a word of its enum.
-    fn word<T: DeserializeOwned>(&mut self, object: &Value, at: &Location, field: &str) {
+    /// Checks that a field, if it is there, has a value of the enum `T`.
+    fn check_enum<T: DeserializeOwned>(&mut self, object: &Value, at: &Location, field: &str) {
         let Some(value) = object.get(field) else { return };
         let Err(error) = serde_json::from_value::<T>(value.clone()) else { return };
         let at = at.field(field);
         let message = format!("{} is {}", at.name, shortened(value));
-        // The error lists the words: "unknown variant `x`, expected one of `a`, `b`".
+        // The error lists the permitted values: "unknown variant `x`, expected one of `a`, `b`".
         let error = error.to_string();
         let words = error.split_once("expected ").map_or("a word of the format", |(_, words)| words);
         self.findings.add("unknown-word", &at, message, format!("use {}", words.replace('`', "")));
@@ -89,7 +89,7 @@ impl Rules {
     fn agents(&mut self, document: &Value, root: &Location) {
         let at = root.field("agents");
         for (name, agent) in document["agents"].as_object().into_iter().flatten() {
-            self.word::<AgentStatus>(agent, &at.inside(name), "status");
+            self.check_enum::<AgentStatus>(agent, &at.inside(name), "status");
         }
         let phases = document["completed_phases"].as_array().into_iter().flatten();
         let mut seen = BTreeSet::new();
@@ -151,7 +151,8 @@ impl Rules {
         }
     }
 
-    fn ids(&mut self, list: &Value, at: &Location) -> BTreeSet<String> {
+    /// Checks that every entry of a list has an id of its own. Returns the ids.
+    fn check_ids(&mut self, list: &Value, at: &Location) -> BTreeSet<String> {
         let mut seen = BTreeSet::new();
         for (index, entry) in list.as_array().into_iter().flatten().enumerate() {
             let at = at.entry(index);
@@ -182,11 +183,11 @@ impl Rules {
     fn plan(&mut self, document: &Value, root: &Location) {
         let at = root.field("plan").field("tasks");
         let tasks = &document["plan"]["tasks"];
-        let ids = self.ids(tasks, &at);
+        let ids = self.check_ids(tasks, &at);
         for (index, task) in tasks.as_array().into_iter().flatten().enumerate() {
             let at = at.entry(index);
-            self.word::<Effort>(task, &at, "effort");
-            self.word::<TaskStatus>(task, &at, "status");
+            self.check_enum::<Effort>(task, &at, "effort");
+            self.check_enum::<TaskStatus>(task, &at, "status");
             let dependencies = task["depends_on"].as_array().into_iter().flatten();
             for (index, dependency) in dependencies.enumerate() {
                 if !dependency.as_str().is_some_and(|id| ids.contains(id)) {
@@ -215,14 +216,14 @@ impl Rules {
         for (list, check) in [
             (
                 "feedback_log",
-                (|rules, entry, at| rules.word::<FeedbackKind>(entry, at, "type")) as EntryCheck,
+                (|rules, entry, at| rules.check_enum::<FeedbackKind>(entry, at, "type")) as EntryCheck,
             ),
-            ("pending_decisions", |rules, entry, at| rules.word::<DecisionStatus>(entry, at, "status")),
-            ("blockers", |rules, entry, at| rules.word::<BlockerStatus>(entry, at, "status")),
+            ("pending_decisions", |rules, entry, at| rules.check_enum::<DecisionStatus>(entry, at, "status")),
+            ("blockers", |rules, entry, at| rules.check_enum::<BlockerStatus>(entry, at, "status")),
         ] {
             let at = at.field(list);
             if list != "feedback_log" {
-                self.ids(&section[list], &at);
+                self.check_ids(&section[list], &at);
             }
             for (index, entry) in section[list].as_array().into_iter().flatten().enumerate() {
                 check(self, entry, &at.entry(index));

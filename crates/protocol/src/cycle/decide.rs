@@ -12,7 +12,7 @@ use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "transition")]
 pub enum Change {
-    /// An iteration begins. `extension` says that it takes up the oldest queued extension.
+    /// An iteration begins. `extension`: it works on the oldest queued extension. `has_bugs`: `cd` has bugs to fix.
     IterationOpened {
         number: u32,
         extension: bool,
@@ -40,7 +40,7 @@ pub enum Change {
     PhaseDone {
         stage: Stage,
     },
-    /// A step beside the phases has ended.
+    /// A step that runs in parallel with a phase has ended: `ep.explore` or `vas.baseline`.
     AsideDone {
         step: Step,
     },
@@ -62,7 +62,7 @@ pub enum Change {
     TaskMerged {
         task: StepId,
     },
-    /// The merge of the task failed.
+    /// The merge of the task failed; the task may be coded again.
     TaskRejected {
         task: StepId,
     },
@@ -73,6 +73,7 @@ pub enum Change {
     IterationClosed {
         resolved: bool,
     },
+    /// Nothing is open: the base branch is fast-forwarded next.
     FastForwarding,
     Completed,
     Failed {
@@ -92,7 +93,7 @@ pub enum AnsweredBy {
     Auto,
 }
 
-/// What only a cycle can be asked: another iteration with more requirements.
+/// The request that only a cycle knows: another iteration with more requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "request")]
 pub enum Request {
@@ -112,7 +113,7 @@ pub(super) fn fast_forwards(definition: &Definition) -> bool {
     }
 }
 
-/// Collects changes and applies each at once, so that later ones depend on the state after it.
+/// Builds a move. Each change is applied to a copy of the state, so that the next one depends on it.
 struct Draft<'a> {
     definition: &'a Definition,
     state: State,
@@ -124,16 +125,18 @@ impl<'a> Draft<'a> {
         Self { definition, state: state.clone(), changes: Vec::new() }
     }
 
-    fn make(&mut self, change: Change) {
+    /// Adds a change to the move and applies it to the copy of the state.
+    fn apply(&mut self, change: Change) {
         self.state.apply(&change);
         self.changes.push(change);
     }
 
-    fn find(&mut self, finding: Finding, problems: Problems) {
+    /// Adds a finding if there are problems; each finding once per iteration.
+    fn add_finding(&mut self, finding: Finding, problems: Problems) {
         match problems {
             Problems::None => {}
             Problems::Some if self.state.findings.contains(&finding) => {}
-            Problems::Some => self.make(Change::Found { finding }),
+            Problems::Some => self.apply(Change::Found { finding }),
         }
     }
 
@@ -141,63 +144,63 @@ impl<'a> Draft<'a> {
     fn raise(&mut self, raised: Vec<Raised>) {
         for raised in raised {
             let item = self.state.next_item(raised);
-            self.make(Change::Raised { item, needed_by: raised.needed_by });
+            self.apply(Change::Raised { item, needed_by: raised.needed_by });
             if raised.kind == RaisedKind::Decision && self.definition.decisions == DecisionMode::Auto {
-                self.make(Change::Answered { item, by: AnsweredBy::Auto });
+                self.apply(Change::Answered { item, by: AnsweredBy::Auto });
             }
         }
     }
 
-    /// Returns whether the step is asked again because it needs an answer itself. That happens once per iteration.
-    fn repeats(&mut self, step: &Step, role: Role, raised: &[Raised]) -> bool {
+    /// Asks the step again if it needs an answer itself, at most once per iteration. Returns whether it is asked again.
+    fn repeat_if_waiting(&mut self, step: &Step, role: Role, raised: &[Raised]) -> bool {
         let needs_answer = raised.iter().any(|raised| raised.needed_by == role);
-        let repeats = needs_answer && !self.state.repeated.contains(step);
-        if repeats {
-            self.make(Change::Repeated { step: step.clone() });
+        let is_repeated = needs_answer && !self.state.repeated.contains(step);
+        if is_repeated {
+            self.apply(Change::Repeated { step: step.clone() });
         }
-        repeats
+        is_repeated
     }
 
-    /// Ends a phase. What was answered for it is implemented.
+    /// Ends a phase. The decisions and blockers that were answered for it become implemented.
     fn end_phase(&mut self, role: Role, next: Stage) {
-        let is_taken_up =
+        let is_answered =
             |state: &super::state::ItemState| state.needed_by == role && state.status == ItemStatus::Answered;
         let implemented: Vec<_> =
-            self.state.items.iter().filter(|(_, state)| is_taken_up(state)).map(|(item, _)| *item).collect();
+            self.state.items.iter().filter(|(_, state)| is_answered(state)).map(|(item, _)| *item).collect();
         for item in implemented {
-            self.make(Change::Implemented { item });
+            self.apply(Change::Implemented { item });
         }
-        self.make(Change::PhaseDone { stage: next });
+        self.apply(Change::PhaseDone { stage: next });
     }
 
     fn end_coding(&mut self) {
         self.end_phase(Role::Cd, Stage::after_code(self.definition));
     }
 
-    /// Ends the phase of the tasks, if none is busy and none can be asked.
+    /// Ends the coding if no task is in a turn and none can get one.
     fn end_tasks_if_done(&mut self) {
-        let is_quiet = !self.state.tasks.values().any(|task| task.status.is_busy());
-        let waits = self.state.is_blocked(Role::Cd);
-        if !is_quiet || waits || !self.state.askable(self.definition).is_empty() {
+        let is_busy = self.state.tasks.values().any(|task| task.status.is_busy());
+        let is_blocked = self.state.is_blocked(Role::Cd);
+        if is_busy || is_blocked || !self.state.ready_tasks(self.definition).is_empty() {
             return;
         }
         let is_complete = self.state.tasks.values().all(|task| task.status == TaskStatus::Merged);
-        self.find(Finding::IncompletePlan, Problems::any(!is_complete));
+        self.add_finding(Finding::IncompletePlan, Problems::some_if(!is_complete));
         self.end_coding();
     }
 
     fn open_iteration(&mut self) {
         let number = self.state.iteration + 1;
-        // Bugs that no `cd` has taken up, because the iteration failed before, stay.
+        // Bugs stay open if the iteration failed before the end of its `cd`.
         let has_old_bugs = self.state.has_bugs && self.state.stage <= Stage::Cd;
         let has_bugs = has_old_bugs || self.state.findings.contains(&Finding::FailingTests);
-        self.make(Change::IterationOpened { number, extension: self.state.extensions > 0, has_bugs });
+        self.apply(Change::IterationOpened { number, extension: self.state.extensions > 0, has_bugs });
     }
 
-    /// Returns the move: the steps of the frontier get a turn, or the run finishes.
-    fn done(mut self) -> Move<Change, Step> {
-        for task in self.state.askable(self.definition) {
-            self.make(Change::TaskAsked { task });
+    /// Returns the move: ready tasks and the steps of the frontier get a turn, or the run finishes.
+    fn into_move(mut self) -> Move<Change, Step> {
+        for task in self.state.ready_tasks(self.definition) {
+            self.apply(Change::TaskAsked { task });
         }
         let next = if self.state.end.is_some() {
             Next::Finish(Outcome::Failed)
@@ -223,84 +226,90 @@ pub(super) fn decide(
         Event::Opened => {}
         Event::Reported { step, verdict } => reported(&mut draft, step, verdict),
         Event::Exhausted { step: step @ (Step::Explore | Step::Baseline) } => {
-            draft.make(Change::AsideDone { step });
+            draft.apply(Change::AsideDone { step });
         }
-        Event::Exhausted { step } => draft.make(Change::Failed { step }),
-        Event::Retried { .. } => draft.make(Change::Reopened),
+        Event::Exhausted { step } => draft.apply(Change::Failed { step }),
+        Event::Retried { .. } => draft.apply(Change::Reopened),
         // The run layer refuses to skip.
         Event::Skipped { .. } => {}
     }
-    draft.done()
+    draft.into_move()
 }
 
 fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
     match (step, verdict) {
         (step @ Step::Phase(role), Verdict::Specified { raised }) => {
-            let repeats = draft.repeats(&step, role, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
-            if !repeats {
+            if !is_repeated {
                 draft.end_phase(role, Stage::Ep);
             }
         }
         (step, Verdict::Blocked { raised }) => {
             draft.raise(raised);
-            draft.make(Change::Repeated { step });
+            draft.apply(Change::Repeated { step });
         }
         (step, Verdict::Explored { raised }) => {
             draft.raise(raised);
-            draft.make(Change::AsideDone { step });
+            draft.apply(Change::AsideDone { step });
         }
-        (step, Verdict::Measured) => draft.make(Change::AsideDone { step }),
+        (step, Verdict::Measured) => draft.apply(Change::AsideDone { step }),
         (step @ Step::Phase(role), Verdict::Planned { tasks, completeness, raised }) => {
-            let repeats = draft.repeats(&step, role, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
-            if !repeats {
-                draft.find(Finding::IncompletePlan, Problems::any(completeness == Completeness::Incomplete));
+            if !is_repeated {
+                draft.add_finding(
+                    Finding::IncompletePlan,
+                    Problems::some_if(completeness == Completeness::Incomplete),
+                );
                 if draft.definition.parallel > 1 && tasks.len() > 1 && !draft.state.has_bugs {
-                    draft.make(Change::TasksPlanned { tasks });
+                    draft.apply(Change::TasksPlanned { tasks });
                 }
                 draft.end_phase(role, Stage::Cd);
             }
         }
         (step @ Step::Phase(role), Verdict::Coded { completeness, problems, raised }) => {
-            let repeats = draft.repeats(&step, role, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
-            if !repeats {
-                draft.find(Finding::IncompletePlan, Problems::any(completeness == Completeness::Incomplete));
-                draft.find(Finding::OpenIssues, problems);
+            if !is_repeated {
+                draft.add_finding(
+                    Finding::IncompletePlan,
+                    Problems::some_if(completeness == Completeness::Incomplete),
+                );
+                draft.add_finding(Finding::OpenIssues, problems);
                 draft.end_coding();
             }
         }
         (step @ Step::Task(_), Verdict::Coded { completeness, problems, raised }) => {
-            let repeats = draft.repeats(&step, Role::Cd, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, Role::Cd, &raised);
             draft.raise(raised);
-            if let (Step::Task(task), false) = (step, repeats) {
-                draft.find(Finding::OpenIssues, problems);
-                draft.make(Change::TaskCoded { task, complete: completeness == Completeness::Complete });
+            if let (Step::Task(task), false) = (step, is_repeated) {
+                draft.add_finding(Finding::OpenIssues, problems);
+                draft.apply(Change::TaskCoded { task, complete: completeness == Completeness::Complete });
             }
         }
         (Step::Merge(task), Verdict::Merged) => {
-            draft.make(Change::TaskMerged { task });
+            draft.apply(Change::TaskMerged { task });
             draft.end_tasks_if_done();
         }
         (Step::Merge(task), Verdict::Conflict) => {
-            draft.make(Change::TaskRejected { task });
+            draft.apply(Change::TaskRejected { task });
             draft.end_tasks_if_done();
         }
         (Step::Test, Verdict::Tested { problems }) => {
-            draft.find(Finding::FailingTests, problems);
-            draft.make(Change::Tested);
+            draft.add_finding(Finding::FailingTests, problems);
+            draft.apply(Change::Tested);
         }
         (step @ Step::Phase(role), Verdict::Validated { problems, raised }) => {
-            let repeats = draft.repeats(&step, role, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
-            if !repeats {
-                draft.find(Finding::FailingTests, problems);
+            if !is_repeated {
+                draft.add_finding(Finding::FailingTests, problems);
                 draft.end_phase(role, Stage::Aggregation);
             }
         }
         (Step::Answer(item), Verdict::Answered) => {
-            draft.make(Change::Answered { item, by: AnsweredBy::Person });
+            draft.apply(Change::Answered { item, by: AnsweredBy::Person });
             if draft.state.stage == Stage::Cd && !draft.state.tasks.is_empty() {
                 draft.end_tasks_if_done();
             }
@@ -310,7 +319,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
         {
             draft.open_iteration();
         }
-        (Step::FastForward, Verdict::FastForwarded) => draft.make(Change::Completed),
+        (Step::FastForward, Verdict::FastForwarded) => draft.apply(Change::Completed),
         (step, verdict) => panic!("BUG: `{step}` cannot report {verdict:?}"),
     }
 }
@@ -334,24 +343,25 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
             return None;
         }
     }
-    Some(Deferred { quiet: std::collections::BTreeSet::new(), then: draft.done() })
+    Some(Deferred { quiet: std::collections::BTreeSet::new(), then: draft.into_move() })
 }
 
-/// Evaluates an iteration: the next one, or the end.
+/// Closes the iteration, then opens the next one, fast-forwards or completes the cycle.
 fn aggregate(draft: &mut Draft<'_>) {
     let has_problems = draft.state.has_problems();
     let has_more = has_problems || draft.state.extensions > 0;
-    draft.make(Change::IterationClosed { resolved: !has_problems });
+    draft.apply(Change::IterationClosed { resolved: !has_problems });
     if has_more && draft.state.iteration < draft.state.max_iterations {
         draft.open_iteration();
     } else if !has_problems && fast_forwards(draft.definition) {
-        draft.make(Change::FastForwarding);
+        draft.apply(Change::FastForwarding);
     } else {
-        draft.make(Change::Completed);
+        draft.apply(Change::Completed);
     }
 }
 
-/// Decides about an extension. A finished cycle is reopened; otherwise it waits for the end of the iteration.
+/// Decides about an extension. A finished cycle is reopened; otherwise the extension waits for the end of the
+/// iteration.
 pub(super) fn consider(
     definition: &Definition,
     state: &State,
@@ -373,35 +383,35 @@ pub(super) fn consider(
             );
         }
         if to > state.max_iterations {
-            draft.make(Change::LimitRaised { to });
+            draft.apply(Change::LimitRaised { to });
         }
     }
-    draft.make(Change::Extended);
+    draft.apply(Change::Extended);
     let limit = draft.state.max_iterations;
     if draft.state.iteration + draft.state.extensions > limit {
         return refused("iteration_limit", format!("it has used its limit of {limit} iterations"));
     }
     if outcome.is_some() {
-        // An iteration that a failure or a stop has left open.
+        // Close the iteration that a failure or a stop has left open.
         if state.stage < Stage::FastForward && state.iteration > 0 {
-            draft.make(Change::IterationClosed { resolved: false });
+            draft.apply(Change::IterationClosed { resolved: false });
         }
         draft.open_iteration();
-        return Ok(draft.done());
+        return Ok(draft.into_move());
     }
     Ok(Move { changes: draft.changes, next: Next::Requeue(Vec::new()) })
 }
 
-/// A stop ends the cycle as failed.
+/// Returns the move after a stop, which ends the cycle as failed.
 pub(super) fn on_stop(definition: &Definition, state: &State) -> Move<Change, Step> {
     let mut draft = Draft::new(definition, state);
-    draft.make(Change::Stopped);
-    draft.done()
+    draft.apply(Change::Stopped);
+    draft.into_move()
 }
 
-/// Returns the move that leads to an imported position, and what is next there.
+/// Returns the move that applies the changes of an import and queues the steps that follow.
 pub(super) fn decide_imported(definition: &Definition, changes: Vec<Change>) -> Move<Change, Step> {
     let mut draft = Draft::new(definition, &State::new(definition));
-    changes.into_iter().for_each(|change| draft.make(change));
-    draft.done()
+    changes.into_iter().for_each(|change| draft.apply(change));
+    draft.into_move()
 }

@@ -34,7 +34,7 @@ pub struct Definition {
     pub decisions: DecisionMode,
     #[serde(default)]
     pub merge_mode: MergeMode,
-    /// The commands that test the tree after coding; without any, the figures of the agent are all there is.
+    /// The commands that test the tree after coding; without any, the figures of the agent count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
     /// The offset of the times in the document, in minutes east of UTC.
@@ -54,7 +54,7 @@ pub struct Definition {
 pub enum Overlap {
     #[default]
     Off,
-    /// `ep.explore` beside `ra`, `vas.baseline` beside `ep`.
+    /// `ep.explore` runs in parallel with `ra`, `vas.baseline` with `ep`.
     On,
 }
 

@@ -1,4 +1,4 @@
-//! A foreign document → a run: the position in the cycle that its master file describes.
+//! A foreign document → a run, in the state that its master file describes.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::StepId;
 use crate::check::artifact_path_problem;
 use crate::rules::{ImportRefusal, Move};
 
-/// The member of a document to import that has the files under `.progress/`, by path. It never reaches the master file.
+/// The key of a document to import that has the files under `.progress/`, by path. The master file never has it.
 pub const FOUND_FILES: &str = "found_files";
 
-/// An absurd count would exhaust the memory: each iteration becomes a change.
+/// The most iterations of an imported document. Each becomes a change, so an absurd number would exhaust the memory.
 const MAX_ITERATIONS: u32 = 10_000;
 
 pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
@@ -41,7 +41,7 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
     Ok(decide_imported(definition, changes(definition, &found)))
 }
 
-/// Returns the changes that lead to the position of the document.
+/// Returns the changes that lead from a new cycle to the state that the document describes.
 fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
     let mut changes = Vec::new();
     if found.max_iterations > 0 && found.max_iterations != definition.max_iterations {
@@ -53,12 +53,12 @@ fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
     for (number, decision) in (1..).zip(&found.coordination.pending_decisions) {
         let item = Item::Decision(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&decision.unknown) });
-        settle(&mut changes, item, decision.status == DecisionStatus::Pending);
+        answer_unless_open(&mut changes, item, decision.status == DecisionStatus::Pending);
     }
     for (number, blocker) in (1..).zip(&found.coordination.blockers) {
         let item = Item::Blocker(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&blocker.unknown) });
-        settle(&mut changes, item, blocker.status == BlockerStatus::Open);
+        answer_unless_open(&mut changes, item, blocker.status == BlockerStatus::Open);
     }
     let is_done = |role: Role| found.completed_phases.iter().any(|phase| phase == role.as_str());
     let after = [
@@ -96,26 +96,27 @@ fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
     changes
 }
 
-fn settle(changes: &mut Vec<Change>, item: Item, is_open: bool) {
+/// Marks a decision or blocker as answered and implemented, unless it is open.
+fn answer_unless_open(changes: &mut Vec<Change>, item: Item, is_open: bool) {
     if !is_open {
         changes.push(Change::Answered { item, by: AnsweredBy::Person });
         changes.push(Change::Implemented { item });
     }
 }
 
-/// Replaces the state of the document by a found one. Agents that seemed to run are due again, decisions and blockers get the
-/// ids of the engine, and the files are written from the sections.
-pub(super) fn copy(document: &mut Document, found: &Value) {
+/// Replaces the state of the document by an imported one. Agents that seemed to run wait for a new attempt, decisions
+/// and blockers get the ids of the engine, and missing files are written from the sections.
+pub(super) fn replace_state(document: &mut Document, found: &Value) {
     let Ok(mut state) = serde_json::from_value::<CycleState>(found.clone()) else { return };
     state.cycle_id.clone_from(&document.state.cycle_id);
     state.updated_at.clone_from(&document.state.updated_at);
     if state.max_iterations == 0 {
         state.max_iterations = document.state.max_iterations;
     }
-    // The entry says whether the run is paused.
-    let is_held = document.state.status == Status::Paused;
+    // Whether the run is paused follows from its own entry, not from the imported document.
+    let is_paused = document.state.status == Status::Paused;
     if state.status == Status::Created && state.current_iteration > 0
-        || state.status == Status::Paused && !is_held
+        || state.status == Status::Paused && !is_paused
     {
         state.status = Status::Running;
     }
@@ -132,14 +133,14 @@ pub(super) fn copy(document: &mut Document, found: &Value) {
         rename(&mut blocker.id, Item::Blocker(number), &mut blocker.unknown);
     }
     for role in Role::ALL {
-        let is_due = document.engine.steps.iter().any(|(id, record)| {
+        let is_queued = document.engine.steps.iter().any(|(id, record)| {
             record.status == StepRecordStatus::Pending
                 && *id == StepId::new(role.as_str()).expect("BUG: a safe name")
         });
         let agent = state.agents.of_mut(role);
         match agent.status {
             AgentStatus::Running | AgentStatus::Waiting | AgentStatus::Idle | AgentStatus::Failed
-                if is_due =>
+                if is_queued =>
             {
                 agent.status = AgentStatus::Waiting;
             }
@@ -150,21 +151,21 @@ pub(super) fn copy(document: &mut Document, found: &Value) {
     if let Some(created) = times::parse(&state.created_at) {
         document.engine.created_at = created;
     }
-    // The changes that lead to the position have written some.
+    // Drops the files that the changes of the import have written.
     document.files.clear();
     document.logs.clear();
     if let Some(Value::Object(found)) = state.unknown.shift_remove(FOUND_FILES) {
-        take_files(document, found);
+        copy_files(document, found);
     }
     document.state = state;
-    write_files(document);
+    write_missing_files(document);
 }
 
-/// Takes over the files that were found under `.progress/`, so that none is written differently or lost.
-fn take_files(document: &mut Document, found: serde_json::Map<String, Value>) {
+/// Copies the files that were found under `.progress/` unchanged.
+fn copy_files(document: &mut Document, found: serde_json::Map<String, Value>) {
     for (path, text) in found {
         let Value::String(text) = text else { continue };
-        // The feedback is shown from the log of the state.
+        // `feedback.md` is written from `feedback_log`.
         if artifact_path_problem(&path).is_some() || path == layout::FEEDBACK {
             continue;
         }
@@ -176,8 +177,8 @@ fn take_files(document: &mut Document, found: serde_json::Map<String, Value>) {
     }
 }
 
-/// Writes the files of the sections that the state has and no file shows.
-fn write_files(document: &mut Document) {
+/// Writes the files that are missing for the sections of the state.
+fn write_missing_files(document: &mut Document) {
     let state = &document.state;
     let iteration = state.current_iteration;
     let page = |title, version, updated, body: &str| {

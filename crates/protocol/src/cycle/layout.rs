@@ -46,7 +46,7 @@ pub(super) fn history_path(file: &str, version: &str) -> String {
     format!("{folder}/history/{stem}-v{version}.{extension}")
 }
 
-/// Returns all files that show the document.
+/// Returns all files that show the document: the master file, and those under `.progress/`.
 pub(super) fn views(document: &Document) -> Vec<View> {
     let (repo, cycle) = (&document.engine.repo_dir, &document.state.cycle_id);
     let view = |path: String, body: String| View { path: format!("{repo}/{path}"), body };
@@ -62,7 +62,7 @@ pub(super) fn views(document: &Document) -> Vec<View> {
     std::iter::once(master).chain(files).chain(logs).chain(feedback).collect()
 }
 
-/// Returns the master file: JSON with an indentation of two spaces.
+/// Returns the body of the master file, `CYCLE.json`.
 pub(super) fn master(state: &CycleState) -> String {
     serde_json::to_string_pretty(state).expect("BUG: a document is plain data") + "\n"
 }
@@ -73,7 +73,7 @@ fn feedback_notes(log: &[Feedback]) -> String {
         format!("[{timestamp}] {source} → {target} ({}{iteration}): {content}", kind.as_str())
     };
     let mut text = "# Feedback\n\n".to_owned();
-    list(&mut text, &log.iter().map(entry).collect::<Vec<_>>());
+    push_list(&mut text, &log.iter().map(entry).collect::<Vec<_>>());
     text
 }
 
@@ -95,30 +95,30 @@ pub(super) fn parse_feedback(text: &str) -> Vec<Feedback> {
             ..Feedback::default()
         })
     };
-    items(text).into_iter().filter_map(parse).collect()
+    parse_list(text).into_iter().filter_map(parse).collect()
 }
 
 /// Returns the task that the first iteration of a `timeline.md` names.
 pub(super) fn parse_task(timeline: &str) -> Option<String> {
-    let said = items(timeline).into_iter().find(|item| item.contains("] user: "))?;
-    said.split_once("] user: ").map(|(_, task)| task.to_owned())
+    let line = parse_list(timeline).into_iter().find(|item| item.contains("] user: "))?;
+    line.split_once("] user: ").map(|(_, task)| task.to_owned())
 }
 
 /// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved.
 pub(super) fn parse_iteration(timeline: &str, number: u32) -> (Vec<String>, bool) {
     let sections = timeline.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
     let section = sections.filter(|(heading, _)| *heading == number.to_string()).last();
-    let lines = section.map(|(_, body)| items(body)).unwrap_or_default();
+    let lines = section.map(|(_, body)| parse_list(body)).unwrap_or_default();
     let is_resolved = lines.iter().any(|line| line.ends_with("] engine: iteration completed"));
     (lines.iter().filter_map(|line| line.strip_prefix("open: ").map(str::to_owned)).collect(), is_resolved)
 }
 
-/// Returns what the final report says in a line: `- Ended: TIME`.
+/// Returns the value of a field of the final report: `TIME` for the field `Ended` in the line `- Ended: TIME`.
 pub(super) fn summary_value<'a>(summary: &'a str, field: &str) -> Option<&'a str> {
     summary.lines().find_map(|line| line.strip_prefix("- ")?.strip_prefix(field)?.strip_prefix(": "))
 }
 
-/// What a Markdown file says about its version.
+/// The title of a Markdown file, and what it says about its version.
 pub(super) struct Heading<'a> {
     pub(super) title: &'a str,
     pub(super) version: &'a str,
@@ -148,13 +148,13 @@ fn cell(text: &str) -> String {
 const EDGE_CASES: &str = "\n<!-- edge cases -->\n\n## Edge Cases\n\n";
 const VERSIONS: &str = "\n<!-- version history -->\n\n## Version History\n\n";
 
-/// Returns the body of `requirements.md`. `log` is that of the agent's documents, which has a line per version.
+/// Returns the body of `requirements.md`. `log` is the text of `ra/changes.log`, which has a line per version.
 pub(super) fn requirements(requirements: &Requirements, log: &str) -> String {
     let mut text = requirements.specification.trim_end().to_owned();
     text.push('\n');
     if !requirements.edge_cases.is_empty() {
         text.push_str(EDGE_CASES);
-        list(&mut text, &requirements.edge_cases);
+        push_list(&mut text, &requirements.edge_cases);
     }
     let versions = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let row = |line: Value| {
@@ -170,12 +170,12 @@ pub(super) fn requirements(requirements: &Requirements, log: &str) -> String {
     text
 }
 
-/// Reads a `requirements.md` back, as far as it says the fields of the state.
+/// Reads a `requirements.md` back.
 pub(super) fn parse_requirements(text: &str) -> Requirements {
     let (heading, body) = split_heading(text);
     let body = body.rsplit_once(VERSIONS).map_or(body, |(body, _)| body);
     let (specification, edge_cases) = match body.rsplit_once(EDGE_CASES) {
-        Some((specification, edge_cases)) => (specification, items(edge_cases)),
+        Some((specification, edge_cases)) => (specification, parse_list(edge_cases)),
         None => (body, Vec::new()),
     };
     Requirements {
@@ -194,10 +194,10 @@ const RISKS: &str = "\n\n## Identified Risks\n\n";
 pub(super) fn exploration(exploration: &Exploration) -> String {
     let mut text = exploration.architecture_summary.trim_end().to_owned();
     text.push_str(INTEGRATION);
-    list(&mut text, &exploration.integration_points);
+    push_list(&mut text, &exploration.integration_points);
     text.truncate(text.trim_end().len());
     text.push_str(RISKS);
-    list(&mut text, &exploration.identified_risks);
+    push_list(&mut text, &exploration.identified_risks);
     text
 }
 
@@ -209,25 +209,27 @@ pub(super) fn parse_exploration(text: &str) -> Exploration {
     Exploration {
         version: heading_value(heading, "Version").unwrap_or_default(),
         architecture_summary: summary.trim_end().to_owned(),
-        integration_points: items(points),
-        identified_risks: items(risks),
+        integration_points: parse_list(points),
+        identified_risks: parse_list(risks),
         last_updated: heading_value(heading, "Updated").unwrap_or_default(),
         ..Exploration::default()
     }
 }
 
-/// Returns what a Markdown file says below its heading.
+/// Returns the text of a Markdown file below its heading.
 pub(super) fn body_of(text: &str) -> &str {
     split_heading(text).1.trim_end()
 }
 
-pub(super) fn list(text: &mut String, items: &[String]) {
+/// Appends a Markdown list.
+pub(super) fn push_list(text: &mut String, items: &[String]) {
     for item in items {
         writeln!(text, "- {}", item.replace('\n', "\n  ")).expect("BUG: a string takes all");
     }
 }
 
-pub(super) fn items(text: &str) -> Vec<String> {
+/// Returns the items of a Markdown list; other lines are ignored.
+pub(super) fn parse_list(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("- "), line.strip_prefix("  "), items.last_mut()) {
@@ -242,7 +244,7 @@ pub(super) fn items(text: &str) -> Vec<String> {
     items
 }
 
-/// Returns the table at the top and what follows it.
+/// Splits a Markdown file into its heading, with the table, and its body.
 fn split_heading(text: &str) -> (&str, &str) {
     let table_end = text
         .find("| Updated |")
@@ -350,7 +352,7 @@ pub(super) fn test_results(
     format!("{file:#}\n")
 }
 
-/// Reads a `test-results.json` back, by the mapping of its figures to those of the state.
+/// Reads a `test-results.json` back. Its `total` includes skipped tests; `total_tests` of the state does not.
 pub(super) fn parse_test_results(text: &str) -> Result<TestResults, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let summary = &file["summary"];
@@ -359,13 +361,13 @@ pub(super) fn parse_test_results(text: &str) -> Result<TestResults, String> {
     let total = number(&summary["total"]).saturating_sub(skipped);
     let coverage = &file["coverage"];
     let lines = coverage.as_number().or_else(|| coverage["lines"].as_number());
-    let named = |value: &Value| value.as_str().map(str::to_owned);
-    let listed = file["failed_tests"].as_array().map(|tests| tests.iter().filter_map(named).collect());
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let listed = file["failed_tests"].as_array().map(|tests| tests.iter().filter_map(string).collect());
     let from_suites = || {
         let suites = file["by_suite"].as_array().into_iter().flatten();
         let cases = suites.flat_map(|suite| suite["tests"].as_array().into_iter().flatten());
         let failed = cases.filter(|case| case["status"] == "failed");
-        failed.filter_map(|case| named(&case["name"])).collect()
+        failed.filter_map(|case| string(&case["name"])).collect()
     };
     let mut unknown = Map::new();
     for (field, source) in [("source", file.get("source")), ("coverage_source", coverage.get("source"))] {

@@ -1,4 +1,4 @@
-//! The `cycle` protocol: requirements, exploration, code and validation, again and again.
+//! The `cycle` protocol: iterations of requirements, exploration, code and validation.
 //!
 //! An iteration has four phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates. What
 //! fails feeds the next iteration, until nothing is open or the limit is reached. A user may extend a cycle, which opens
@@ -209,7 +209,7 @@ impl Protocol for Cycle {
         match step {
             Step::Merge(task) => Some(Effect {
                 name: "merge",
-                arguments: json!({ "worktree": brief::step_name(task.as_str()) }),
+                arguments: json!({ "worktree": brief::worktree_name(task.as_str()) }),
             }),
             Step::FastForward => Some(Effect { name: "fast-forward", arguments: json!({}) }),
             Step::Phase(_)

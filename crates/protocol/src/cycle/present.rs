@@ -44,7 +44,7 @@ impl Present for Cycle {
     fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
         let overlaps = state.steps(definition).contains(&Step::Explore);
         let if_overlapping = |step: Step| overlaps.then_some(step);
-        let coded: Vec<_> = match state.tasks.is_empty() {
+        let last_coding_steps: Vec<_> = match state.tasks.is_empty() {
             true => vec![Step::Phase(Role::Cd)],
             false => state.tasks.keys().map(|task| Step::Merge(task.clone())).collect(),
         };
@@ -64,8 +64,8 @@ impl Present for Cycle {
                 needs
             }
             Step::Merge(task) => vec![Step::Task(task.clone())],
-            Step::Test => coded,
-            Step::Phase(Role::Vas) if definition.checks.is_empty() => coded,
+            Step::Test => last_coding_steps,
+            Step::Phase(Role::Vas) if definition.checks.is_empty() => last_coding_steps,
             Step::Phase(Role::Vas) => vec![Step::Test],
             Step::FastForward => vec![Step::Phase(Role::Vas)],
         }
@@ -96,7 +96,7 @@ impl Present for Cycle {
         let record = record.filter(|record| record.iteration == document.state.current_iteration);
         let status = match (record, step) {
             (Some(record), _) => record.status,
-            // Of a cycle that was imported or rebuilt, or of an earlier iteration.
+            // Without a record: the cycle was imported or rebuilt, or the record is of an earlier iteration.
             (None, Step::Phase(role)) if has_completed(document, *role) => StepRecordStatus::Completed,
             (None, Step::Answer(item)) if is_answered(document, *item) => StepRecordStatus::Completed,
             (None, _) => StepRecordStatus::Pending,
@@ -126,8 +126,8 @@ impl Present for Cycle {
                 results.pass_rate, results.total_tests
             )));
         }
-        let is_over = matches!(state.status, Status::Completed | Status::Failed);
-        let last = state.iterations.last().filter(|_| is_over);
+        let has_ended = matches!(state.status, Status::Completed | Status::Failed);
+        let last = state.iterations.last().filter(|_| has_ended);
         for issue in last.into_iter().flat_map(|iteration| &iteration.issues_found) {
             let first = issue.lines().next().unwrap_or_default();
             lines.push(Line::toned(Tone::Attention, "open: ").then(first));
@@ -164,8 +164,8 @@ impl Present for Cycle {
         let columns = Role::ALL.map(|role| role.to_string()).to_vec();
         let rows = document.state.iterations.iter().map(|iteration| {
             let is_current = iteration.number == state.iteration;
-            let cells = Role::ALL.map(|role| is_current.then(|| cell(definition, state, role)));
-            let results = (!is_current).then(|| results(iteration));
+            let cells = Role::ALL.map(|role| is_current.then(|| step_of_cell(definition, state, role)));
+            let results = (!is_current).then(|| phase_results(iteration));
             let issues = iteration.completed_at.as_ref().map(|_| match iteration.issues_found.len() {
                 0 => "nothing open".to_owned(),
                 1 => "1 open issue".to_owned(),
@@ -291,24 +291,26 @@ impl Present for Cycle {
     }
 
     fn concerns(change: &Change, step: &StepId) -> bool {
-        let Some(about) = Step::parse(step) else { return false };
+        let Some(target) = Step::parse(step) else { return false };
         match change {
             Change::AsideDone { step } | Change::Repeated { step } | Change::Failed { step } => {
-                *step == about
+                *step == target
             }
             Change::Raised { item, .. } | Change::Answered { item, .. } | Change::Implemented { item } => {
-                about == Step::Answer(*item)
+                target == Step::Answer(*item)
             }
-            Change::TaskAsked { task } | Change::TaskCoded { task, .. } => about == Step::Task(task.clone()),
-            Change::TaskMerged { task } | Change::TaskRejected { task } => about == Step::Merge(task.clone()),
+            Change::TaskAsked { task } | Change::TaskCoded { task, .. } => target == Step::Task(task.clone()),
+            Change::TaskMerged { task } | Change::TaskRejected { task } => {
+                target == Step::Merge(task.clone())
+            }
             Change::PhaseDone { stage } => match stage {
-                Stage::Ep => about == Step::Phase(Role::Ra),
-                Stage::Cd => about == Step::Phase(Role::Ep),
-                Stage::Test | Stage::Vas => about == Step::Phase(Role::Cd),
-                Stage::Aggregation => about == Step::Phase(Role::Vas),
+                Stage::Ep => target == Step::Phase(Role::Ra),
+                Stage::Cd => target == Step::Phase(Role::Ep),
+                Stage::Test | Stage::Vas => target == Step::Phase(Role::Cd),
+                Stage::Aggregation => target == Step::Phase(Role::Vas),
                 Stage::Created | Stage::Ra | Stage::FastForward | Stage::Complete => false,
             },
-            Change::Tested => about == Step::Test,
+            Change::Tested => target == Step::Test,
             Change::IterationOpened { .. }
             | Change::LimitRaised { .. }
             | Change::Extended
@@ -344,7 +346,7 @@ fn is_answered(document: &Document, item: Item) -> bool {
 }
 
 /// Returns how the phases of an earlier iteration ended: `✓ ra  ✓ ep  ! cd partial  ✓ vas`.
-fn results(iteration: &Iteration) -> String {
+fn phase_results(iteration: &Iteration) -> String {
     let ended = Role::ALL.map(|role| {
         let status = iteration.agent_results.get(role.as_str()).map_or("pending", |result| &result.status);
         match status {
@@ -356,8 +358,8 @@ fn results(iteration: &Iteration) -> String {
     ended.join("  ")
 }
 
-/// Returns the step that shows how far a phase of this iteration is.
-fn cell(definition: &Definition, state: &State, role: Role) -> Step {
+/// Returns the step that the table shows for a phase of this iteration: the one that works, or the phase itself.
+fn step_of_cell(definition: &Definition, state: &State, role: Role) -> Step {
     let busy = match role {
         Role::Ep if state.stage == Stage::Ra => {
             state.steps(definition).into_iter().find(|step| *step == Step::Explore)

@@ -110,20 +110,20 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
         "phase_errors": errors, "iterations": iterations, "coordination": { "feedback_log": feedback },
     });
-    // The final report is of this iteration: the cycle was completed.
-    let said = |field: &str| layout::summary_value(summary?, field);
-    let limit = said("Iterations")
+    // A final report about this iteration shows that the cycle was completed.
+    let summary_value = |field: &str| layout::summary_value(summary?, field);
+    let limit = summary_value("Iterations")
         .and_then(|value| value.strip_prefix(&format!("{current} of "))?.parse::<u32>().ok());
     let limit = limit.filter(|_| done.len() == Role::ALL.len());
-    let is_clean = limit.is_some() && said("Open issues") == Some("0");
+    let nothing_is_open = limit.is_some() && summary_value("Open issues") == Some("0");
     if let Some(limit) = limit {
         rebuilt["status"] = "completed".into();
         rebuilt["current_phase"] = "complete".into();
-        rebuilt["completed_at"] = said("Ended").into();
+        rebuilt["completed_at"] = summary_value("Ended").into();
         rebuilt["max_iterations"] = limit.into();
     }
     let tasks = document.get_mut("plan").and_then(|plan| plan["tasks"].as_array_mut());
-    for task in tasks.into_iter().flatten().filter(|_| is_clean) {
+    for task in tasks.into_iter().flatten().filter(|_| nothing_is_open) {
         task["status"] = "completed".into();
     }
     let mut missing = vec![
@@ -133,7 +133,7 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         "decisions and blockers",
     ];
     missing.extend(limit.is_none().then_some("the iteration limit"));
-    missing.extend((!is_clean).then_some("the statuses of tasks"));
+    missing.extend((!nothing_is_open).then_some("the statuses of tasks"));
     lost.extend(missing.iter().map(|what| format!("{what}: no file has it")));
     super::document::fold(&mut rebuilt, &Value::Object(document));
     Rebuilt { document: rebuilt, lost }
@@ -153,7 +153,7 @@ fn read_changes(text: &str) -> Result<Changes, String> {
         }
         changes.iteration_markers.insert(iteration, time);
     }
-    changes.count_files();
+    changes.update_total_files();
     Ok(changes)
 }
 
@@ -181,7 +181,7 @@ fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, S
     times
 }
 
-/// Returns whether the log of an agent has a line of the iteration; that of the developer, whether its code is closed.
+/// Returns whether the `changes.log` of a role has a line of the iteration; for `cd`, the line that closes its code.
 fn has_reported(files: &BTreeMap<String, String>, role: Role, iteration: u32) -> bool {
     let Some(log) = files.get(&format!("{role}/changes.log")) else { return false };
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -1,4 +1,4 @@
-//! The state of a cycle: where it is, and which steps can work now.
+//! The state of a cycle: its stage, and the steps that can work now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,19 @@ use crate::rules::StepStatus;
 /// How often a merge may fail before its task is left to the next iteration.
 pub(super) const MAX_CONFLICTS: u32 = 2;
 
-/// Ids and numbers only: texts and times are in the document.
+/// The state of a cycle: ids and numbers only. Texts and times are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
-    /// 0 before the first.
+    /// 0 before the first iteration.
     pub iteration: u32,
     pub max_iterations: u32,
     pub stage: Stage,
-    /// The steps beside the phases ([`Overlap::On`]) that have ended in this iteration, successful or not.
+    /// The steps that run in parallel with a phase ([`Overlap::On`]) and have ended in this iteration, successful or
+    /// not.
     pub overlap_ended: BTreeSet<Step>,
     /// The tasks that are coded in steps of their own.
     pub tasks: BTreeMap<StepId, Task>,
-    /// The steps that were asked twice in this iteration.
+    /// The steps that were asked again in this iteration, because they needed an answer.
     pub repeated: BTreeSet<Step>,
     /// Decisions and blockers that are unanswered, or answered and not yet used by the phase that needs them.
     pub items: BTreeMap<Item, ItemState>,
@@ -50,7 +51,7 @@ pub enum Stage {
     /// The engine runs the checks.
     Test,
     Vas,
-    /// All four have reported.
+    /// All four phases are done, and the iteration is evaluated.
     Aggregation,
     /// The base branch is fast-forwarded.
     FastForward,
@@ -73,6 +74,7 @@ pub enum Finding {
     IncompletePlan,
 }
 
+/// A task of the plan that is coded in a step of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Task {
     pub status: TaskStatus,
@@ -86,7 +88,7 @@ pub struct Task {
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     Open,
-    /// Its step is asked.
+    /// Its step is in a turn.
     Asked,
     /// Its branch is to be merged.
     Coded,
@@ -109,8 +111,10 @@ impl TaskStatus {
     }
 }
 
+/// A decision or a blocker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ItemState {
+    /// The phase that waits for the answer.
     pub needed_by: Role,
     pub status: ItemStatus,
 }
@@ -169,26 +173,31 @@ impl State {
         }
     }
 
-    /// Returns the steps that are to be in a turn now.
+    /// Returns the steps that must be in a turn now.
     pub(super) fn frontier(&self, definition: &Definition) -> Vec<Step> {
         let pending = self.items.iter().filter(|(_, item)| item.status == ItemStatus::Pending);
         if self.end.is_some() || self.stage == Stage::Complete {
             return Vec::new();
         }
         let mut steps: Vec<_> = pending.map(|(item, _)| Step::Answer(*item)).collect();
-        let missing = |step: Step| definition.overlap == Overlap::On && !self.overlap_ended.contains(&step);
+        let is_outstanding =
+            |step: Step| definition.overlap == Overlap::On && !self.overlap_ended.contains(&step);
         let phase = |role: Role| (!self.is_blocked(role)).then_some(Step::Phase(role));
         match self.stage {
             Stage::Ra => {
                 steps.extend(phase(Role::Ra));
-                steps.extend(missing(Step::Explore).then_some(Step::Explore));
+                steps.extend(is_outstanding(Step::Explore).then_some(Step::Explore));
             }
             Stage::Ep => {
-                steps.extend(if missing(Step::Explore) { Some(Step::Explore) } else { phase(Role::Ep) });
-                steps.extend(missing(Step::Baseline).then_some(Step::Baseline));
+                steps.extend(if is_outstanding(Step::Explore) {
+                    Some(Step::Explore)
+                } else {
+                    phase(Role::Ep)
+                });
+                steps.extend(is_outstanding(Step::Baseline).then_some(Step::Baseline));
             }
             // The baseline must not see code of this iteration.
-            Stage::Cd if missing(Step::Baseline) => steps.push(Step::Baseline),
+            Stage::Cd if is_outstanding(Step::Baseline) => steps.push(Step::Baseline),
             Stage::Cd if self.tasks.is_empty() => steps.extend(phase(Role::Cd)),
             Stage::Cd => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
                 TaskStatus::Asked => Some(Step::Task(id.clone())),
@@ -205,32 +214,33 @@ impl State {
         steps
     }
 
-    /// Returns the open tasks that can be asked now: within the limit, after what they depend on, and never beside a task
-    /// that changes the same files.
-    pub(super) fn askable(&self, definition: &Definition) -> Vec<StepId> {
-        let waits = definition.overlap == Overlap::On && !self.overlap_ended.contains(&Step::Baseline);
-        if self.stage != Stage::Cd || waits || self.is_blocked(Role::Cd) {
+    /// Returns the open tasks that can get a turn now: within the limit, after what they depend on, and never in
+    /// parallel with a task that changes the same files.
+    pub(super) fn ready_tasks(&self, definition: &Definition) -> Vec<StepId> {
+        let waits_for_baseline =
+            definition.overlap == Overlap::On && !self.overlap_ended.contains(&Step::Baseline);
+        if self.stage != Stage::Cd || waits_for_baseline || self.is_blocked(Role::Cd) {
             return Vec::new();
         }
         let busy = self.tasks.iter().filter(|(_, task)| task.status.is_busy());
         let mut busy: BTreeSet<_> = busy.map(|(id, _)| id.clone()).collect();
-        let mut askable = Vec::new();
+        let mut ready = Vec::new();
         for (id, task) in &self.tasks {
             let is_merged =
                 |id: &StepId| self.tasks.get(id).is_none_or(|task| task.status == TaskStatus::Merged);
-            let is_free = task.status == TaskStatus::Open
+            let is_ready = task.status == TaskStatus::Open
                 && task.depends_on.iter().all(is_merged)
                 && !task.conflicts_with.iter().any(|other| busy.contains(other));
-            if is_free && busy.len() < definition.parallel as usize {
+            if is_ready && busy.len() < definition.parallel as usize {
                 busy.insert(id.clone());
-                askable.push(id.clone());
+                ready.push(id.clone());
             }
         }
-        askable
+        ready
     }
 
-    /// Returns the step that has failed: the one without attempts left, or, after a stop, the first that was to work. A retry
-    /// of it continues every stopped step.
+    /// Returns the step that has failed: the one without attempts left, or, after a stop, the first that would be in a
+    /// turn. A retry of it continues every stopped step.
     pub(super) fn failed_step(&self, definition: &Definition) -> Option<Step> {
         match self.end.as_ref()? {
             End::Failed(step) => Some(step.clone()),
@@ -366,7 +376,7 @@ impl State {
                     self.set_task(task, TaskStatus::Open);
                 }
             }
-            Change::TasksPlanned { tasks } => self.tasks = tasks.iter().map(planned).collect(),
+            Change::TasksPlanned { tasks } => self.tasks = tasks.iter().map(new_task).collect(),
             Change::TaskAsked { task } => self.set_task(task, TaskStatus::Asked),
             Change::TaskCoded { task, complete: true } => self.set_task(task, TaskStatus::Coded),
             Change::TaskCoded { task, complete: false } => self.set_task(task, TaskStatus::PartlyCoded),
@@ -402,7 +412,8 @@ impl State {
     }
 }
 
-fn planned(PlannedTask { id, depends_on, conflicts_with }: &PlannedTask) -> (StepId, Task) {
+/// Returns the state of a task that was just planned.
+fn new_task(PlannedTask { id, depends_on, conflicts_with }: &PlannedTask) -> (StepId, Task) {
     let task = Task {
         status: TaskStatus::Open,
         depends_on: depends_on.clone(),

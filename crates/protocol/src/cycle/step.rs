@@ -52,7 +52,8 @@ impl Role {
     }
 }
 
-/// Returns the phase that waits for a decision or a blocker of the document, which says so in a field of its own.
+/// Returns the phase that waits for a decision or a blocker of the document: its field `needed_by`, or `ra` without
+/// one.
 pub(super) fn needed_by(fields: &Map<String, Value>) -> Role {
     fields.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
 }
@@ -63,7 +64,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Something that a person has to settle.
+/// A question to a person, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
@@ -93,15 +94,15 @@ impl Item {
     }
 }
 
-/// A step of a cycle. Its turn is the iteration, if it has had one turn in each iteration before.
+/// A step of a cycle. The number of its turn is that of the iteration, as long as it had one turn in each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "StepId", into = "StepId")]
 pub enum Step {
     /// The step of one of the four phases.
     Phase(Role),
-    /// `ep.explore`: the exploration beside `ra`.
+    /// `ep.explore`: the exploration, in parallel with `ra`.
     Explore,
-    /// `vas.baseline`: a first test run beside `ep`.
+    /// `vas.baseline`: a test run before the code changes, in parallel with `ep`.
     Baseline,
     /// `vas.test`: the checks, run by the engine before `vas`.
     Test,
@@ -116,8 +117,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns the step of a task and that of its merge; `None` if the id cannot be part of the id of a step.
-    pub fn of_task(task: &str) -> Option<StepId> {
+    /// Returns the id of a task; `None` if `cd.TASK.merge` would not be the id of a step.
+    pub fn task_id(task: &str) -> Option<StepId> {
         let is_plain = !task.is_empty() && !task.contains('.');
         let task = StepId::new(task).ok().filter(|_| is_plain)?;
         StepId::new(format!("cd.{task}.merge")).ok().map(|_| task)
@@ -152,8 +153,8 @@ impl Step {
         }
         match id.split_once('.')? {
             ("cd", rest) => match rest.strip_suffix(".merge") {
-                Some(task) => Self::of_task(task).map(Self::Merge),
-                None => Self::of_task(rest).map(Self::Task),
+                Some(task) => Self::task_id(task).map(Self::Merge),
+                None => Self::task_id(rest).map(Self::Task),
             },
             ("decision", rest) => {
                 Item::parse(rest).filter(|item| matches!(item, Item::Decision(_))).map(Self::Answer)
@@ -232,13 +233,13 @@ pub enum Verdict {
     Specified {
         raised: Vec<Raised>,
     },
-    /// `ep.explore` has looked around.
+    /// `ep.explore` has explored the repository.
     Explored {
         raised: Vec<Raised>,
     },
     /// `vas.baseline` has run the tests.
     Measured,
-    /// `ep` has a plan; these of its tasks are open.
+    /// `ep` has a plan. `tasks` are its open tasks.
     Planned {
         tasks: Vec<PlannedTask>,
         completeness: Completeness,
@@ -250,7 +251,7 @@ pub enum Verdict {
         problems: Problems,
         raised: Vec<Raised>,
     },
-    /// The agent cannot go on before a person has answered, and hands over nothing else.
+    /// The agent cannot continue before a person has answered, and reports nothing else.
     Blocked {
         raised: Vec<Raised>,
     },
@@ -261,7 +262,7 @@ pub enum Verdict {
     Tested {
         problems: Problems,
     },
-    /// `vas` has judged the tests.
+    /// `vas` has validated the code.
     Validated {
         problems: Problems,
         raised: Vec<Raised>,
@@ -272,7 +273,7 @@ pub enum Verdict {
     FastForwarded,
 }
 
-/// Whether everything that was planned is there.
+/// Whether everything that was planned is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completeness {
@@ -289,13 +290,13 @@ pub enum Problems {
 }
 
 impl Problems {
-    /// Returns `Some` if there is anything.
-    pub fn any(is_any: bool) -> Self {
-        if is_any { Self::Some } else { Self::None }
+    /// Returns `Some` if the condition holds.
+    pub fn some_if(has_problems: bool) -> Self {
+        if has_problems { Self::Some } else { Self::None }
     }
 }
 
-/// A decision or a blocker in a report. The engine numbers it.
+/// A decision or a blocker in a report. It becomes an [`Item`] when the engine numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raised {
     pub kind: RaisedKind,
@@ -310,7 +311,7 @@ pub enum RaisedKind {
     Blocker,
 }
 
-/// An open task of the plan: its id and its edges.
+/// An open task of the plan: its id, its dependencies and its conflicts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlannedTask {
     pub id: StepId,

@@ -6,8 +6,8 @@ use super::document::Document;
 use crate::check::{Findings, Location, Violation};
 use crate::present::CheckedFile;
 
-/// The words of each field with a closed set.
-const WORDS: [(&str, &str, &[&str]); 7] = [
+/// The fields with a closed set of values: section, field, values.
+const ENUM_FIELDS: [(&str, &str, &[&str]); 7] = [
     ("issue", "type", &["BUG_FIX", "NEW_FEATURE", "REFACTOR_STYLE"]),
     ("analysis", "issue_type", &["BUG_FIX", "NEW_FEATURE", "REFACTOR_STYLE"]),
     ("pipeline", "status", &["in_progress", "completed", "failed", "blocked"]),
@@ -29,48 +29,62 @@ pub fn check(value: &Value) -> CheckedFile {
         violations.wrong_type(&document, value, "an object", "write a JSON object");
         return CheckedFile { violations: violations.0, ..CheckedFile::default() };
     }
-    words(value, &mut violations, &mut warnings);
+    check_enums(value, &mut violations, &mut warnings);
     if let Err(error) = Document::default().merged(value) {
         violations.add("wrong-type", &document, error, "give the field the type that the format says");
     }
-    relations(value, &mut violations);
+    check_relations(value, &mut violations);
     let summary = summary(value);
     CheckedFile { violations: violations.0, warnings: warnings.0, summary }
 }
 
-fn words(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
+fn check_enums(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
     let document = Location::document();
-    for (section, field, words) in WORDS {
-        word(&document.field(section).field(field), &value[section][field], words, violations, warnings);
+    for (section, field, values) in ENUM_FIELDS {
+        check_enum(
+            &document.field(section).field(field),
+            &value[section][field],
+            values,
+            violations,
+            warnings,
+        );
     }
     let list = document.field("review").field("findings").field("issues");
     let issues = value["review"]["findings"]["issues"].as_array().into_iter().flatten();
     for (index, issue) in issues.enumerate() {
         let at = list.entry(index).field("severity");
-        word(&at, &issue["severity"], &["critical", "major", "minor"], violations, warnings);
+        check_enum(&at, &issue["severity"], &["critical", "major", "minor"], violations, warnings);
     }
 }
 
-fn word(at: &Location, value: &Value, words: &[&str], violations: &mut Findings, warnings: &mut Findings) {
+/// Checks that a text is one of `values`. A placeholder of the template, such as `A | B`, is a warning.
+fn check_enum(
+    at: &Location,
+    value: &Value,
+    values: &[&str],
+    violations: &mut Findings,
+    warnings: &mut Findings,
+) {
     match value {
-        Value::String(word) if words.contains(&word.as_str()) => {}
+        Value::String(word) if values.contains(&word.as_str()) => {}
         Value::String(word) if word.contains(" | ") => warnings.add(
             "placeholder",
             at,
             format!("{} is the placeholder `{word}`", at.name),
-            format!("choose one of {}", words.join(", ")),
+            format!("choose one of {}", values.join(", ")),
         ),
         Value::String(word) => violations.add(
             "unknown-word",
             at,
             format!("{} is `{word}`", at.name),
-            format!("use one of {}", words.join(", ")),
+            format!("use one of {}", values.join(", ")),
         ),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {}
     }
 }
 
-fn relations(value: &Value, violations: &mut Findings) {
+/// Checks rules about several fields.
+fn check_relations(value: &Value, violations: &mut Findings) {
     let pipeline = Location::document().field("pipeline");
     let number = |field: &str| value["pipeline"][field].as_u64();
     if let Some(attempt) = number("attempt") {
@@ -118,7 +132,7 @@ fn summary(value: &Value) -> String {
 }
 
 /// Recognises the file by its name or its sections.
-pub(super) fn is_ours(name: &str, value: &Value) -> bool {
+pub(super) fn is_issue_state(name: &str, value: &Value) -> bool {
     let has = |section: &str| value.get(section).is_some_and(Value::is_object);
     name == super::document::FILE
         || (has("pipeline") && (has("issue") || has("review") || name == "state.json"))

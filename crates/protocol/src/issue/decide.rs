@@ -1,6 +1,7 @@
 //! The transition table.
 //!
-//! One step works at a time: [`State::current`]. A step that asks is resumed when all its questions are answered.
+//! One step works at a time: [`State::current`]. A step that asks a question is asked again when all its questions are
+//! answered.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use super::verdict::{Pending, Verdict};
 use crate::rules::StepStatus;
 use crate::{Event, Move, Next, Outcome};
 
-/// Where the pipeline is. Only ids and numbers: the text is in the document.
+/// The state of the pipeline: ids and numbers only. Texts are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
     pub stage: Stage,
@@ -20,16 +21,16 @@ pub struct State {
     pub attempt: u32,
     /// Questions and escalations since the stage began.
     pub asked: u32,
-    /// What the agent of the stage waits for. The first is being dealt with.
+    /// What the agent of the stage waits for. The first item is with its addressee.
     pub pending: Vec<Pending>,
     /// Whether the first of `pending` was posted on the issue.
     pub posted: bool,
     pub failed: Option<Cause>,
-    /// Steps that were needed besides the pipeline.
+    /// The steps outside the pipeline that were needed so far: answers of agents and persons.
     pub appeared: BTreeSet<Step>,
 }
 
-/// What the pipeline needs next.
+/// The position in the pipeline: what is needed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -70,11 +71,11 @@ pub enum Cause {
 pub enum Change {
     Entered(Stage),
     Asked(Vec<Pending>),
-    /// The first of what is pending was posted on the issue, or could not be.
+    /// The first item of `pending` was posted on the issue, or could not be.
     Posted,
-    /// The first of what is pending is settled.
+    /// The first item of `pending` is answered.
     Settled,
-    /// The addressee could not answer: the first of what is pending goes to a person.
+    /// The addressee could not answer: the first item of `pending` goes to a person.
     Rerouted,
     /// The next pipeline attempt begins.
     LoopedBack,
@@ -239,7 +240,7 @@ pub(super) fn decide(
     event: Event<Step, Verdict>,
 ) -> Move<Change, Step> {
     match event {
-        Event::Opened => go_on(state, Vec::new()),
+        Event::Opened => advance(state, Vec::new()),
         Event::Reported { step, verdict } => reported(definition, state, step, verdict),
         Event::Exhausted { step } => exhausted(state, step),
         Event::Retried { .. } => {
@@ -254,10 +255,10 @@ pub(super) fn decide(
 }
 
 fn reported(definition: &Definition, state: &State, step: Step, verdict: Verdict) -> Move<Change, Step> {
-    let enter = |stage| go_on(state, vec![Change::Entered(stage)]);
+    let enter = |stage| advance(state, vec![Change::Entered(stage)]);
     match verdict {
-        Verdict::Asks(pending) => go_on(state, vec![Change::Asked(pending)]),
-        Verdict::Answered => settled(state),
+        Verdict::Asks(pending) => advance(state, vec![Change::Asked(pending)]),
+        Verdict::Answered => answered(state),
         Verdict::Refused => fail(Cause::Refused),
         Verdict::Proceed => enter(Stage::Analyst),
         Verdict::Analysed => enter(Stage::Writer),
@@ -267,18 +268,18 @@ fn reported(definition: &Definition, state: &State, step: Step, verdict: Verdict
         Verdict::Approved => enter(Stage::Commit),
         Verdict::EmptyChange | Verdict::UnfitChange | Verdict::BuildFailed | Verdict::Rejected => {
             let is_last = state.attempt >= definition.pipeline_attempts.get();
-            go_on(state, vec![if is_last { Change::GaveUp } else { Change::LoopedBack }])
+            advance(state, vec![if is_last { Change::GaveUp } else { Change::LoopedBack }])
         }
         Verdict::NotPushed => enter(Stage::Announce),
         Verdict::Performed => performed(definition, state, step),
     }
 }
 
-/// Decides after an effect, or after a comment that could not be made although nothing depends on it.
+/// Decides after an effect was performed.
 fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change, Step> {
-    let enter = |stage| go_on(state, vec![Change::Entered(stage)]);
+    let enter = |stage| advance(state, vec![Change::Entered(stage)]);
     if step == Step::Comment && !state.pending.is_empty() {
-        return go_on(state, vec![Change::Posted]);
+        return advance(state, vec![Change::Posted]);
     }
     match state.stage {
         Stage::Commit => enter(Stage::Push),
@@ -286,7 +287,9 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         Stage::PullRequest => enter(Stage::Announce),
         Stage::Announce if definition.closing == Closing::AtOnce => enter(Stage::Close),
         // The run was stopped in the meantime: a retry performs the last effect again.
-        Stage::Announce | Stage::Close | Stage::GiveUp if state.failed.is_some() => go_on(state, Vec::new()),
+        Stage::Announce | Stage::Close | Stage::GiveUp if state.failed.is_some() => {
+            advance(state, Vec::new())
+        }
         Stage::Announce | Stage::Close => {
             Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
         }
@@ -303,21 +306,21 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
 
 /// Decides after an answer: the next question, or the step that waits. After a block of triage the analyst begins, because
 /// a person has overruled it.
-fn settled(state: &State) -> Move<Change, Step> {
+fn answered(state: &State) -> Move<Change, Step> {
     let is_overruled = state.stage == Stage::Triage && state.pending.first() == Some(&Pending::Block);
     let mut changes = vec![Change::Settled];
     if is_overruled {
         changes.push(Change::Entered(Stage::Analyst));
     }
-    go_on(state, changes)
+    advance(state, changes)
 }
 
 fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
     let waits_for_person = state.pending.first().is_some_and(|first| first.addressee() == Addressee::Human);
     match step {
-        Step::Answer(_) => go_on(state, vec![Change::Rerouted]),
-        // The inbox shows what waits, too.
-        Step::Comment if waits_for_person => go_on(state, vec![Change::Posted]),
+        Step::Answer(_) => advance(state, vec![Change::Rerouted]),
+        // The person sees the question in the inbox, too.
+        Step::Comment if waits_for_person => advance(state, vec![Change::Posted]),
         Step::Comment if state.stage == Stage::GiveUp => fail(Cause::Pipeline),
         Step::Triage
         | Step::Analyst
@@ -343,8 +346,8 @@ pub(super) fn stop() -> Move<Change, Step> {
     fail(Cause::Stopped)
 }
 
-/// Applies the changes and queues the step that is current then.
-fn go_on(state: &State, changes: Vec<Change>) -> Move<Change, Step> {
+/// Returns the move that makes the changes and queues the step that is current after them.
+fn advance(state: &State, changes: Vec<Change>) -> Move<Change, Step> {
     let mut after = state.clone();
     changes.iter().for_each(|change| after.apply(change));
     Move { changes, next: Next::Queue(after.current().into_iter().collect()) }

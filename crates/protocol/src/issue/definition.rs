@@ -13,7 +13,7 @@ use crate::issue::step::Agent;
 
 /// Pipeline attempts of a run whose limit is not configured.
 pub const DEFAULT_PIPELINE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("BUG: three is not zero");
-/// Questions of one turn.
+/// The default of [`Definition::max_questions`].
 pub const MAX_QUESTIONS: u32 = 3;
 
 /// What a run is started with. It never changes.

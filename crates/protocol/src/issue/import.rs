@@ -13,38 +13,39 @@ use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
 use crate::rules::{ImportRefusal, Move, Next, Outcome};
 
-/// Returns the document that a run continues: the found one over the present one, with ids for what waits.
-pub(super) fn taken_over(document: &Document, found: &Value) -> Result<Document, String> {
-    let mut taken = document.merged(found)?;
+/// Returns the document that a run continues: `found` merged into `document`, with ids for questions and escalations.
+/// Fails if a field has another type.
+pub(super) fn imported_document(document: &Document, found: &Value) -> Result<Document, String> {
+    let mut imported = document.merged(found)?;
     if found.get("callboard").is_none() {
-        taken.engine = EngineData { created_at: document.engine.created_at, ..EngineData::default() };
+        imported.engine = EngineData { created_at: document.engine.created_at, ..EngineData::default() };
         let finished = [
-            (Step::Triage, taken.triage.completed),
-            (Step::Analyst, taken.analysis.completed),
-            (Step::Writer, taken.writer.completed),
-            (Step::Build, taken.build.completed),
-            (Step::Reviewer, taken.review.completed),
+            (Step::Triage, imported.triage.completed),
+            (Step::Analyst, imported.analysis.completed),
+            (Step::Writer, imported.writer.completed),
+            (Step::Build, imported.build.completed),
+            (Step::Reviewer, imported.review.completed),
         ];
         for (step, _) in finished.into_iter().filter(|(_, completed)| *completed) {
-            taken.engine.steps.entry(step.id()).or_default().status = StepState::Done;
+            imported.engine.steps.entry(step.id()).or_default().status = StepState::Done;
         }
     }
-    // What another run says of its own name and directory is not followed.
-    (taken.engine.run, taken.engine.state_dir) =
+    // The name and the directory are those of this run, not of the run that wrote `found`.
+    (imported.engine.run, imported.engine.state_dir) =
         (document.engine.run.clone(), document.engine.state_dir.clone());
-    for (index, question) in taken.communication.questions.iter_mut().enumerate() {
+    for (index, question) in imported.communication.questions.iter_mut().enumerate() {
         question.id.get_or_insert_with(|| format!("q{}", index + 1));
     }
-    for (index, escalation) in taken.communication.escalations.iter_mut().enumerate() {
+    for (index, escalation) in imported.communication.escalations.iter_mut().enumerate() {
         escalation.id.get_or_insert_with(|| format!("e{}", index + 1));
     }
-    taken.engine.pending = open_items(&taken).into_iter().map(|(id, _)| id).collect();
-    let count = u32::try_from(taken.engine.pending.len()).unwrap_or(u32::MAX);
-    taken.engine.asked = count;
-    Ok(taken)
+    imported.engine.pending = open_items(&imported).into_iter().map(|(id, _)| id).collect();
+    let count = u32::try_from(imported.engine.pending.len()).unwrap_or(u32::MAX);
+    imported.engine.asked = count;
+    Ok(imported)
 }
 
-/// Returns the ids of what waits for an answer.
+/// Returns the questions, escalations and blocks that wait for an answer, with their ids.
 fn open_items(document: &Document) -> Vec<(String, Pending)> {
     let communication = &document.communication;
     let questions = communication.questions.iter().filter(|question| !question.answered).map(|question| {
@@ -70,13 +71,14 @@ fn status(document: &Document) -> Option<PipelineStatus> {
     document.pipeline.status.as_ref().and_then(Field::known)
 }
 
-/// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from the flags.
+/// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from its `completed`
+/// flags.
 pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
     let violations = check(found).violations;
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
-    let document = taken_over(&Document::default(), found).map_err(ImportRefusal::StepsDiffer)?;
+    let document = imported_document(&Document::default(), found).map_err(ImportRefusal::StepsDiffer)?;
     if document.issue.number.is_some_and(|number| number != definition.issue.number) {
         let number = document.issue.number.unwrap_or_default();
         return Err(ImportRefusal::StepsDiffer(format!("it is about issue {number}")));
@@ -91,18 +93,18 @@ pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Chan
 }
 
 fn state_of(definition: &Definition, document: &Document) -> State {
-    let failed_status = status(document) == Some(PipelineStatus::Failed);
+    let is_failed = status(document) == Some(PipelineStatus::Failed);
     let pending: Vec<_> = open_items(document).into_iter().map(|(_, pending)| pending).collect();
     let mut state = State {
         stage: stage_of(definition, document),
         attempt: document.pipeline.attempt.clamp(1, definition.pipeline_attempts.get()),
         asked: u32::try_from(pending.len()).unwrap_or(u32::MAX),
-        pending: if failed_status { Vec::new() } else { pending },
+        pending: if is_failed { Vec::new() } else { pending },
         posted: false,
-        failed: failed_status.then_some(Cause::Step),
+        failed: is_failed.then_some(Cause::Step),
         appeared: BTreeSet::new(),
     };
-    if failed_status && state.attempt == definition.pipeline_attempts.get() {
+    if is_failed && state.attempt == definition.pipeline_attempts.get() {
         (state.stage, state.failed) = (Stage::GiveUp, Some(Cause::Pipeline));
     }
     if let Some(step @ (Step::Answer(_) | Step::Person)) = state.current() {
@@ -113,8 +115,9 @@ fn state_of(definition: &Definition, document: &Document) -> State {
 
 fn stage_of(definition: &Definition, document: &Document) -> Stage {
     let verdict = document.review.verdict.as_ref().and_then(Field::known);
-    let is_red = [document.build.tests_passed, document.build.lint_passed, document.build.type_check_passed]
-        .contains(&Some(false));
+    let build_failed =
+        [document.build.tests_passed, document.build.lint_passed, document.build.type_check_passed]
+            .contains(&Some(false));
     if status(document) == Some(PipelineStatus::Completed) {
         Stage::Done
     } else if document.commit.completed {
@@ -123,7 +126,7 @@ fn stage_of(definition: &Definition, document: &Document) -> Stage {
         Stage::Commit
     } else if document.build.completed
         && document.writer.completed
-        && !is_red
+        && !build_failed
         && verdict != Some(ReviewVerdict::Rejected)
     {
         Stage::Reviewer

@@ -4,10 +4,10 @@
 //! triage → analyst → [ writer → build → reviewer ] × pipeline attempts → commit → push → pull request → comment
 //! ```
 //!
-//! The four agents are models; the build and the committer are programs. A red build, a rejection and an empty change each
-//! spend a pipeline attempt. An agent that asks waits for the answers: of another agent, or of a person. The document is
-//! `issue-state.json`. What an agent may read and update is a table (`rights.rs`), enforced on its reports and on the edits of
-//! its private copy.
+//! The four agents are models; the build and the committer are programs. A failed build, a rejection and an empty
+//! change each use up a pipeline attempt. An agent that asks questions waits for the answers of other agents or of a
+//! person. The document is `issue-state.json`. What an agent may read and update is a table (`rights.rs`), enforced on
+//! its reports and on the edits of its private copy.
 
 mod check;
 mod decide;

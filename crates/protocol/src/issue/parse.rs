@@ -54,10 +54,10 @@ fn agent_report(
     agent: Agent,
     report: &Report,
 ) -> Result<Verdict, String> {
-    let asked = asked(agent, report)?;
+    let asked = pending_items(agent, report)?;
     let after = with_report(document, agent, report)?;
     if !asked.is_empty() {
-        return limited(definition, document, asked);
+        return asks_within_limit(definition, document, asked);
     }
     let section = agent.section();
     if !report.others.contains_key(section) && report.others.get("pipeline").is_none() {
@@ -65,7 +65,7 @@ fn agent_report(
     }
     if let Some(reason) = block_reason(agent, report) {
         return match reason {
-            Some(_) => limited(definition, document, vec![Pending::Block]),
+            Some(_) => asks_within_limit(definition, document, vec![Pending::Block]),
             None => Err("a block needs a reason".to_owned()),
         };
     }
@@ -77,16 +77,16 @@ fn agent_report(
             Some(true) => Ok(Verdict::Proceed),
             Some(false) | None => Err("`triage.should_proceed` is missing".to_owned()),
         },
-        Agent::Analyst => analysed(&after),
+        Agent::Analyst => analyst_verdict(&after),
         Agent::Writer => match after.writer.summary.as_deref().map(str::trim) {
             Some(summary) if !summary.is_empty() => Ok(Verdict::Written),
             Some(_) | None => Err("`writer.summary` is missing".to_owned()),
         },
-        Agent::Reviewer => reviewed(&after),
+        Agent::Reviewer => reviewer_verdict(&after),
     }
 }
 
-/// Returns the document with what an agent reports about its own section.
+/// Returns the document with the agent's own section from its report. Fails if the section is malformed.
 pub(super) fn with_report(document: &Document, agent: Agent, report: &Report) -> Result<Document, String> {
     let mut partial = serde_json::Map::new();
     let section = agent.section();
@@ -100,7 +100,7 @@ pub(super) fn with_report(document: &Document, agent: Agent, report: &Report) ->
     document.merged(&Value::Object(partial)).map_err(|error| format!("`{section}` is malformed: {error}"))
 }
 
-/// Returns the reason of a block, which may be missing; `None` if the report asks for none.
+/// Returns the reason of a block, which may be missing; the outer `None` if the report does not ask for a block.
 pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<String>> {
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
@@ -115,8 +115,8 @@ pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<Strin
     (stops || blocks).then(|| reason.or(rejection))
 }
 
-/// Returns what the report asks: its questions and its escalations.
-fn asked(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
+/// Returns the questions and escalations of a report. Fails if one is incomplete.
+fn pending_items(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
     let Some(communication) = report.others.get("communication") else { return Ok(Vec::new()) };
     let list = |field: &str| communication[field].as_array().into_iter().flatten();
     let has_text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
@@ -138,7 +138,12 @@ fn asked(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
     Ok(asked)
 }
 
-fn limited(definition: &Definition, document: &Document, asked: Vec<Pending>) -> Result<Verdict, String> {
+/// Returns the verdict of an agent that asks. Fails if it asks more than `max_questions`.
+fn asks_within_limit(
+    definition: &Definition,
+    document: &Document,
+    asked: Vec<Pending>,
+) -> Result<Verdict, String> {
     let count = u32::try_from(asked.len()).unwrap_or(u32::MAX);
     if document.engine.asked.saturating_add(count) > definition.max_questions {
         return Err(format!(
@@ -149,7 +154,7 @@ fn limited(definition: &Definition, document: &Document, asked: Vec<Pending>) ->
     Ok(Verdict::Asks(asked))
 }
 
-fn analysed(after: &Document) -> Result<Verdict, String> {
+fn analyst_verdict(after: &Document) -> Result<Verdict, String> {
     let analysis = &after.analysis;
     if analysis.brief.as_deref().is_none_or(|brief| brief.trim().is_empty()) {
         return Err("`analysis.brief` is missing".to_owned());
@@ -165,7 +170,7 @@ fn analysed(after: &Document) -> Result<Verdict, String> {
     }
 }
 
-fn reviewed(after: &Document) -> Result<Verdict, String> {
+fn reviewer_verdict(after: &Document) -> Result<Verdict, String> {
     let has_feedback =
         after.review.feedback_for_writer.as_deref().is_some_and(|feedback| !feedback.trim().is_empty());
     match after.review.verdict.as_ref().and_then(Field::known) {
@@ -234,7 +239,7 @@ pub(super) fn diff_problems(
     problems
 }
 
-/// No check may fail, and at least one must pass.
+/// Returns whether the build passed: there is a check, and none failed.
 fn build_verdict(results: &[CheckResult]) -> Verdict {
     match !results.is_empty() && results.iter().all(CheckResult::passed) {
         true => Verdict::BuildPassed,

@@ -25,7 +25,7 @@ impl Present for Issue {
     const VIEWS: &'static [&'static str] = &["/issue-state.json"];
     const SCRIPT_STEPS: &'static [&'static str] = &["triage", "analyst", "writer", "build", "reviewer"];
     const FORMATS: &'static [FileFormat] =
-        &[FileFormat { name: "issue-state", matches: super::check::is_ours, check: super::check }];
+        &[FileFormat { name: "issue-state", matches: super::check::is_issue_state, check: super::check }];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
         step.worker().to_owned()
@@ -34,8 +34,8 @@ impl Present for Issue {
     fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
         let pipeline = state.steps(definition);
         let before = pipeline.iter().position(|known| known == step).and_then(|at| at.checked_sub(1));
-        let is_asked = matches!(step, Step::Answer(_) | Step::Person);
-        before.filter(|_| !is_asked).and_then(|at| pipeline.get(at).copied()).into_iter().collect()
+        let is_answer = matches!(step, Step::Answer(_) | Step::Person);
+        before.filter(|_| !is_answer).and_then(|at| pipeline.get(at).copied()).into_iter().collect()
     }
 
     fn loop_back(definition: &Definition, _: &State, step: &Step) -> Option<LoopBack<Step>> {
@@ -60,8 +60,8 @@ impl Present for Issue {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let shown = document.step(&step.id()).cloned().unwrap_or_default();
-        let (status, kind) = match shown.status {
+        let record = document.step(&step.id()).cloned().unwrap_or_default();
+        let (status, kind) = match record.status {
             StepState::Pending => ("pending", StatusKind::Pending),
             StepState::Running => ("running", StatusKind::Running),
             StepState::Waiting => ("waiting", StatusKind::Waiting),
@@ -71,11 +71,11 @@ impl Present for Issue {
         StepSummary {
             status,
             kind,
-            attempts: shown.attempts,
-            loop_backs: shown.turns.saturating_sub(1),
-            started_at: shown.started_at,
-            ended_at: shown.ended_at,
-            error: shown.error.filter(|_| kind != StatusKind::Succeeded),
+            attempts: record.attempts,
+            loop_backs: record.turns.saturating_sub(1),
+            started_at: record.started_at,
+            ended_at: record.ended_at,
+            error: record.error.filter(|_| kind != StatusKind::Succeeded),
             note: None,
         }
     }
@@ -92,8 +92,9 @@ impl Present for Issue {
         if let Some(hash) = &document.commit.hash {
             let branch = document.commit.branch.as_deref().unwrap_or_default();
             let pushed = if document.commit.pushed { "" } else { ", not pushed" };
-            let place = document.commit.pr_url.as_ref().map_or_else(String::new, |url| format!(", {url}"));
-            lines.push(Line::plain(format!("commit {hash} on {branch}{pushed}{place}")));
+            let pull_request =
+                document.commit.pr_url.as_ref().map_or_else(String::new, |url| format!(", {url}"));
+            lines.push(Line::plain(format!("commit {hash} on {branch}{pushed}{pull_request}")));
         }
         lines
     }

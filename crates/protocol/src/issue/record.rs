@@ -6,10 +6,10 @@ use super::decide::{Cause, Change as IssueChange, Stage};
 use super::definition::Definition;
 use super::document::{
     Build, CommandRun, Document, Escalation, Field, Observation, PipelineAttempt, PipelineStatus, Question,
-    Review, StepRecord, StepState, Writer, second,
+    Review, StepRecord, StepState, Writer, format_seconds,
 };
 use super::parse;
-use super::step::brief::exhaustion;
+use super::step::brief::exhaustion_reason;
 use super::step::{Agent, Step};
 use super::verdict::{Pending, Verdict};
 use super::{Issue, import};
@@ -32,7 +32,7 @@ pub(super) fn record(
     match &entry.input {
         Input::Opened { .. } => {
             new.engine.created_at = Some(entry.at);
-            new.pipeline.started_at = Some(second(entry.at));
+            new.pipeline.started_at = Some(format_seconds(entry.at));
             all_parts_changed = true;
         }
         Input::Recovered { source } => {
@@ -41,7 +41,7 @@ pub(super) fn record(
                 RecoverySource::View { document: found, .. }
                 | RecoverySource::Document { document: found, .. }
                 | RecoverySource::Migrated { document: found, .. } => {
-                    new = import::taken_over(&new, found).map_err(RecordError)?;
+                    new = import::imported_document(&new, found).map_err(RecordError)?;
                 }
                 RecoverySource::Journal { .. } | RecoverySource::Archive { .. } => {}
             }
@@ -154,7 +154,7 @@ fn record_report(
                     errors: problems.iter().map(|problem| json!(problem)).collect(),
                     ..Build::default()
                 };
-                feedback(document, "build", problems.join("\n"));
+                set_feedback(document, "build", problems.join("\n"));
             }
         }
         Step::Build => {
@@ -185,7 +185,7 @@ fn record_report(
                 ..Build::default()
             };
             if *verdict == Verdict::BuildFailed {
-                feedback(document, "build", texts.join("\n\n"));
+                set_feedback(document, "build", texts.join("\n\n"));
             }
         }
         Step::Answer(agent) => record_answer(document, parse::answer_text(report)?, agent.name(), at),
@@ -225,7 +225,8 @@ fn command_run(result: &checks::CheckResult) -> CommandRun {
     }
 }
 
-fn feedback(document: &mut Document, from: &str, text: String) {
+/// Sets the feedback for the writer of the next pipeline attempt.
+fn set_feedback(document: &mut Document, from: &str, text: String) {
     document.review.feedback_for_writer = Some(text);
     document.review.feedback_from = Some(from.to_owned());
 }
@@ -269,7 +270,7 @@ fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict,
             from: name.clone(),
             to: text(&question["to"]),
             question: text(&question["question"]),
-            asked_at: Some(second(at)),
+            asked_at: Some(format_seconds(at)),
             ..Question::default()
         });
     }
@@ -281,7 +282,7 @@ fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict,
             agent: name.clone(),
             reason: text(&escalation["reason"]),
             requires_human: escalation["requires_human"] != Value::Bool(false),
-            raised_at: Some(second(at)),
+            raised_at: Some(format_seconds(at)),
             ..Escalation::default()
         });
     }
@@ -309,7 +310,7 @@ pub(super) const BLOCK: &str = "block";
 fn record_answer(document: &mut Document, answer: &str, by: &str, at: Stamp) {
     let Some(id) = document.engine.pending.first().cloned() else { return };
     let has_id = |other: &Option<String>| other.as_deref() == Some(id.as_str());
-    let at = Some(second(at));
+    let at = Some(format_seconds(at));
     let communication = &mut document.communication;
     if let Some(question) = communication.questions.iter_mut().find(|question| has_id(&question.id)) {
         (question.answered, question.answer) = (true, Some(answer.to_owned()));
@@ -330,7 +331,7 @@ fn record_transition(
     entry: &Entry<Issue>,
 ) {
     match change {
-        IssueChange::Entered(stage) => enter(document, *stage, entry.at),
+        IssueChange::Entered(stage) => enter_stage(document, *stage, entry.at),
         IssueChange::Asked(pending) => {
             document.engine.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
             if let Input::Fact { fact: Fact::Ended { attempt, .. }, .. } = &entry.input
@@ -339,7 +340,7 @@ fn record_transition(
                 // The agent is asked again.
                 step_mut(document, &attempt.step).status = StepState::Pending;
             }
-            show_block(document);
+            block_if_waiting_for_person(document);
         }
         IssueChange::Posted => {}
         IssueChange::Settled => {
@@ -351,7 +352,7 @@ fn record_transition(
                 document.engine.pending.remove(0);
             }
             unblock(document);
-            show_block(document);
+            block_if_waiting_for_person(document);
         }
         IssueChange::Rerouted => {
             let first = document.engine.pending.first().cloned();
@@ -367,10 +368,10 @@ fn record_transition(
                 let note = format!("no agent could resolve the escalation: {}", escalation.reason);
                 document.engine.notes.push(note);
             }
-            show_block(document);
+            block_if_waiting_for_person(document);
         }
         IssueChange::LoopedBack => {
-            loop_back(document, entry.at);
+            close_pipeline_attempt(document, entry.at);
             document.pipeline.attempt += 1;
         }
         IssueChange::GaveUp => {
@@ -385,20 +386,20 @@ fn record_transition(
             document.learnings.outcome = None;
             set_status(document, PipelineStatus::InProgress);
             if *cause == Cause::Pipeline {
-                loop_back(document, entry.at);
+                close_pipeline_attempt(document, entry.at);
                 document.pipeline.attempt = 1;
             }
             let failed = document.engine.steps.values_mut().filter(|step| step.status == StepState::Failed);
             failed.for_each(|step| step.status = StepState::Pending);
-            show_block(document);
+            block_if_waiting_for_person(document);
         }
         IssueChange::Imported(_) => {}
     }
 }
 
 fn record_no_attempts_left(definition: &Definition, document: &mut Document, at: Stamp) {
-    // The outcomes are words of the document's format.
-    set_failed(document, exhaustion(definition), "failed_max_retries", at);
+    // The outcome is a word of the document's format.
+    set_failed(document, exhaustion_reason(definition), "failed_max_retries", at);
 }
 
 /// Returns whether the answer of a person replaces the step: triage that has stopped the run is not asked again.
@@ -406,13 +407,13 @@ fn is_settled_by_answer(step: &StepId, pending: &[Pending]) -> bool {
     Step::parse(step) == Some(Step::Triage) && pending == [Pending::Block]
 }
 
-fn enter(document: &mut Document, stage: Stage, at: Stamp) {
+fn enter_stage(document: &mut Document, stage: Stage, at: Stamp) {
     document.engine.asked = 0;
     match stage {
         Stage::Announce => document.commit.completed = true,
         Stage::Done => {
             set_status(document, PipelineStatus::Completed);
-            document.pipeline.completed_at = Some(second(at));
+            document.pipeline.completed_at = Some(format_seconds(at));
             record_outcome(document, "success", at);
         }
         Stage::Triage
@@ -431,7 +432,7 @@ fn enter(document: &mut Document, stage: Stage, at: Stamp) {
 
 /// Moves the sections of the finished pipeline attempt to `attempts`. The next writer gets the feedback, and starts from the
 /// git tree that the diff step recorded, without files that build or reviewer added later.
-fn loop_back(document: &mut Document, at: Stamp) {
+fn close_pipeline_attempt(document: &mut Document, at: Stamp) {
     document.engine.previous_tree = document.engine.tree.take();
     let feedback = document.review.feedback_for_writer.clone();
     let record = PipelineAttempt {
@@ -439,7 +440,7 @@ fn loop_back(document: &mut Document, at: Stamp) {
         writer: std::mem::take(&mut document.writer),
         build: std::mem::take(&mut document.build),
         review: std::mem::take(&mut document.review),
-        ended_at: second(at),
+        ended_at: format_seconds(at),
     };
     document.attempts.push(record);
     document.writer = Writer { previous_feedback: feedback, ..Writer::default() };
@@ -474,7 +475,7 @@ fn record_failure(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
         Cause::Refused => {
             let answer = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()?.text());
             let by = author_name(&entry.by);
-            // Triage had asked a person to decide.
+            // `escalated` if triage has asked a person to decide.
             let outcome = if document.triage.should_proceed == Some(false) { "escalated" } else { "blocked" };
             set_failed(document, format!("Ended by {by}: {}", answer.unwrap_or_default()), outcome, entry.at);
         }
@@ -501,7 +502,7 @@ fn set_status(document: &mut Document, status: PipelineStatus) {
 }
 
 /// Sets the status to blocked if the first item of `engine.pending` waits for a person; the item becomes the reason.
-fn show_block(document: &mut Document) {
+fn block_if_waiting_for_person(document: &mut Document) {
     // A run that was stopped stays failed until it is retried.
     if document.pipeline.failure_reason.is_some() {
         return;

@@ -1,4 +1,4 @@
-//! What each agent may read and update, and what happens to the rest.
+//! What each agent may read and update. Everything else is removed from its reports.
 //!
 //! The rights are those of the seed. `pipeline` belongs to the engine; triage and the reviewer may ask for the status `blocked`
 //! with a reason. Every agent may add questions, escalations and observations.
@@ -26,8 +26,8 @@ pub enum Role {
 pub struct Rights {
     pub reads: &'static [&'static str],
     pub updates: &'static [&'static str],
-    /// What the seed lets the agent update, but the engine computes. Not taken, and named if it is more than the usual
-    /// bookkeeping.
+    /// What the seed lets the agent update, but the engine computes. Removed from reports, without a message if it is
+    /// routine (`current_agent`, `in_progress`).
     pub derived: &'static [&'static str],
 }
 
@@ -51,7 +51,7 @@ impl Role {
     pub const ALL: [Self; 6] =
         [Self::Triage, Self::Analyst, Self::Writer, Self::Build, Self::Reviewer, Self::Committer];
 
-    /// Returns the role of a step; `None` if the step has no part in the document.
+    /// Returns the role of a step; `None` if the step has no rights in the document.
     pub(super) fn of(step: Step) -> Option<Self> {
         match step {
             Step::Triage | Step::Answer(Agent::Triage) => Some(Self::Triage),
@@ -82,7 +82,7 @@ impl Role {
                 updates: &["triage", "pipeline.blocked_reason"],
                 derived: &["pipeline.status"],
             },
-            // The analyst classifies the issue; nothing else of `issue` is its to change.
+            // The analyst classifies the issue, and may change nothing else of `issue`.
             Self::Analyst => Rights {
                 reads: &["issue", "triage"],
                 updates: &["analysis", "issue.type"],
@@ -190,9 +190,9 @@ pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> 
     for (name, value) in proposed.as_object().into_iter().flatten() {
         let (name, current) = (name.as_str(), &shown[name]);
         let part = match name {
-            "communication" => communication(document, step, role, value, report, &mut refused),
-            "learnings" => observations(current, role, value, &mut refused),
-            _ => allowed(role, name, value, current, &mut refused),
+            "communication" => new_communication(document, step, role, value, report, &mut refused),
+            "learnings" => new_observations(current, role, value, &mut refused),
+            _ => permitted_part(role, name, value, current, &mut refused),
         };
         permitted.extend(part.map(|part| (name.to_owned(), part)));
     }
@@ -237,7 +237,7 @@ fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mu
 
 /// Returns the part of a value that the role may set at a path; `None` if that is nothing. An unchanged value is left out,
 /// unless the role may update it: repeating its own section is a report.
-fn allowed(
+fn permitted_part(
     role: Role,
     path: &str,
     value: &Value,
@@ -250,20 +250,20 @@ fn allowed(
         return None;
     }
     if derived.contains(&path) && !asks_for_block {
-        let is_usual = path == "pipeline.current_agent" || value == "in_progress";
-        if !is_usual {
+        let is_routine = path == "pipeline.current_agent" || value == "in_progress";
+        if !is_routine {
             let value = shortened(value);
             refused.push(format!("`{}` may not change `{path}` to {value}: the engine sets it", role.name()));
         }
         return None;
     }
-    let below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let has_finer_rights = updates.iter().chain(derived).any(below) || path == "pipeline";
+    let is_below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    let has_finer_rights = updates.iter().chain(derived).any(is_below) || path == "pipeline";
     match value.as_object() {
         Some(members) if has_finer_rights => {
             let inside = members.iter().filter_map(|(name, value)| {
-                let rest = allowed(role, &format!("{path}.{name}"), value, &current[name], refused)?;
-                Some((name.clone(), rest))
+                let part = permitted_part(role, &format!("{path}.{name}"), value, &current[name], refused)?;
+                Some((name.clone(), part))
             });
             let inside: Map<_, _> = inside.collect();
             (!inside.is_empty()).then_some(Value::Object(inside))
@@ -280,7 +280,7 @@ fn allowed(
 }
 
 /// Returns the questions and escalations that the report adds. An answer in `questions` becomes the report's field `answer`.
-fn communication(
+fn new_communication(
     document: &Document,
     step: Step,
     role: Role,
@@ -331,7 +331,7 @@ fn communication(
 }
 
 /// Returns the observations that the report adds.
-fn observations(current: &Value, role: Role, value: &Value, refused: &mut Vec<String>) -> Option<Value> {
+fn new_observations(current: &Value, role: Role, value: &Value, refused: &mut Vec<String>) -> Option<Value> {
     let name = role.name();
     for field in value.as_object().into_iter().flatten().map(|(field, _)| field.as_str()) {
         if field != "observations" && value[field] != current[field] {

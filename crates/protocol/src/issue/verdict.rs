@@ -41,12 +41,12 @@ pub enum Pending {
     Question(Addressee),
     /// A person must resolve it, or this agent if no person is required.
     Escalation(Addressee),
-    /// Triage or the reviewer stops the run.
+    /// Triage or the reviewer stops the run until a person decides.
     Block,
 }
 
 impl Pending {
-    /// Returns who deals with it.
+    /// Returns the agent or person that has to answer.
     pub fn addressee(self) -> Addressee {
         match self {
             Self::Question(addressee) | Self::Escalation(addressee) => addressee,
@@ -54,7 +54,7 @@ impl Pending {
         }
     }
 
-    /// Returns the same for a person.
+    /// Returns the item addressed to a person.
     pub(super) fn for_person(self) -> Self {
         match self {
             Self::Question(_) => Self::Question(Addressee::Human),

@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-/// Folds a later document into an earlier one. Objects are merged, iterations by number, tasks, decisions and blockers by id;
-/// the feedback log and the errors grow without duplicates, other lists are replaced. `...` replaces nothing.
+/// Folds a later document into an earlier one. Objects are merged, iterations by number, tasks, decisions and blockers
+/// by id; the feedback log and the errors grow without duplicates, other lists are replaced. The text `...`, a
+/// placeholder in examples, replaces nothing.
 pub fn fold(base: &mut Value, later: &Value) {
     let number = |document: &Value| document["current_iteration"].as_u64().unwrap_or(0);
     if number(later) > number(base)
         && let Some(base) = base.as_object_mut()
     {
+        // A new iteration begins with no completed phase.
         base.insert("completed_phases".to_owned(), Value::Array(Vec::new()));
         base.insert("current_phase".to_owned(), "ra".into());
     }

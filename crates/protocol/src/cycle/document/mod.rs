@@ -37,7 +37,7 @@ pub struct Document {
     pub logs: BTreeMap<String, BTreeMap<u32, String>>,
 }
 
-/// Others see the seed's JSON only.
+/// Writes the seed's JSON only, without what the engine keeps besides.
 impl Serialize for Document {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.state.serialize(serializer)
@@ -56,18 +56,18 @@ pub struct EngineRecord {
     /// The texts of queued extensions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
-    /// What the open iteration has found so far, for its end.
+    /// What the open iteration has found so far: its `issues_found`, and feedback for the next iteration.
     #[serde(default)]
     pub findings: Findings,
     /// The results of the checks of this iteration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
-    /// Old values that were replaced when the cycle was reopened.
+    /// How the cycle had ended each time before it was reopened: `REASON (ended TIME)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reopened: Vec<String>,
 }
 
-/// What an iteration has found, in words.
+/// What an iteration has found, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Findings {
@@ -158,6 +158,7 @@ impl Document {
         Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() }
     }
 
+    /// Formats a time with the offset of the cycle.
     pub(super) fn time(&self, at: Stamp) -> String {
         times::format(at, self.engine.utc_offset)
     }
@@ -178,7 +179,7 @@ impl Document {
         self.engine.steps.get(&step.id())
     }
 
-    /// Returns the iteration that is worked on, or was last.
+    /// Returns the latest iteration, open or closed.
     pub(super) fn iteration_mut(&mut self) -> Option<&mut Iteration> {
         self.state.iterations.last_mut()
     }

@@ -186,7 +186,7 @@ pub struct Plan {
     pub unknown: Unknown,
 }
 
-/// A task of the plan. The file `plan.json` and the master file show it without each other's fields.
+/// A task of the plan. `plan.json` shows it without `status` and `assigned_to`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlanTask {
@@ -198,7 +198,7 @@ pub struct PlanTask {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assigned_to: Option<String>,
     pub files: Vec<String>,
-    /// `title`, `estimated_hours`, `success_criteria` and whatever else the agent says.
+    /// `title`, `estimated_hours`, `success_criteria`, and other fields that the agent reports.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -265,7 +265,7 @@ pub struct TestResults {
     pub failed_tests: Vec<String>,
     pub total_tests: u64,
     pub last_run: String,
-    /// `source` says who counted: `engine`, or `claim` for the words of an agent.
+    /// `source` and `coverage_source`: `engine` if the engine measured it, `claim` if only an agent says so.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -330,7 +330,7 @@ pub struct Feedback {
     pub content: String,
     #[serde(rename = "type")]
     pub kind: FeedbackKind,
-    /// The iteration whose agent gets it.
+    /// The iteration in which the target gets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
     #[serde(flatten)]
@@ -415,7 +415,7 @@ fn changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Changes>
         entries @ Value::Array(_) => {
             let changes: Vec<ChangeLog> = serde_json::from_value(entries).map_err(D::Error::custom)?;
             let mut section = Changes { changes, ..Changes::default() };
-            section.count_files();
+            section.update_total_files();
             Ok(Some(section))
         }
         section @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
@@ -425,8 +425,8 @@ fn changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Changes>
 }
 
 impl Changes {
-    /// Counts the distinct files.
-    pub fn count_files(&mut self) {
+    /// Sets `total_files` to the number of distinct files.
+    pub fn update_total_files(&mut self) {
         let files: std::collections::BTreeSet<_> = self.changes.iter().map(|change| &change.file).collect();
         self.total_files = files.len() as u64;
     }

@@ -19,17 +19,17 @@ const FEEDBACK: &str = "feedback/";
 const FILE: &str = "file/";
 const LOG: &str = "log/";
 
-/// Entries of a list in one part.
-const PIECE: usize = 64;
+/// How many entries of a list one part has.
+const PIECE_LENGTH: usize = 64;
 
 /// Returns the part with an entry of `changes.changes`.
 pub(in crate::cycle) fn changes_part(index: usize) -> String {
-    format!("{CHANGES}{}", index / PIECE)
+    format!("{CHANGES}{}", index / PIECE_LENGTH)
 }
 
 /// Returns the part with an entry of `feedback_log`.
 pub(in crate::cycle) fn feedback_part(index: usize) -> String {
-    format!("{FEEDBACK}{}", index / PIECE)
+    format!("{FEEDBACK}{}", index / PIECE_LENGTH)
 }
 
 pub(in crate::cycle) fn file_part(path: &str) -> String {
@@ -46,8 +46,9 @@ impl Document {
         let sections = [HEAD, ENGINE, REQUIREMENTS, EXPLORATION, PLAN, TEST_RESULTS].map(str::to_owned);
         let mut paths = Vec::from(sections);
         let changes = self.state.changes.as_ref().map_or(0, |changes| changes.changes.len());
-        paths.extend((0..changes).step_by(PIECE).map(changes_part));
-        paths.extend((0..self.state.coordination.feedback_log.len()).step_by(PIECE).map(feedback_part));
+        paths.extend((0..changes).step_by(PIECE_LENGTH).map(changes_part));
+        paths
+            .extend((0..self.state.coordination.feedback_log.len()).step_by(PIECE_LENGTH).map(feedback_part));
         paths.extend(self.files.keys().map(|path| file_part(path)));
         paths.extend(
             self.logs.iter().flat_map(|(path, log)| log.keys().map(|iteration| log_part(path, *iteration))),
@@ -63,11 +64,12 @@ impl Document {
             EXPLORATION => json(&self.state.exploration),
             PLAN => json(&self.state.plan),
             TEST_RESULTS => json(&self.state.test_results),
-            _ => self.piece(path),
+            _ => self.list_or_file_part(path),
         }
     }
 
-    fn piece(&self, path: &str) -> String {
+    /// Returns a part that is a piece of a list, a file or a piece of a log.
+    fn list_or_file_part(&self, path: &str) -> String {
         if let Some(number) = path.strip_prefix(CHANGES) {
             let changes = self.state.changes.as_ref().map_or(&[][..], |changes| &changes.changes);
             json(&piece(changes, number))
@@ -113,7 +115,7 @@ impl Document {
         }
         let mut document = Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
         for (path, body) in parts {
-            // A file that an import has replaced by nothing is `null`.
+            // A file or log that an import has removed is `null`.
             if let Some(file) = path.strip_prefix(FILE) {
                 document.files.extend(read::<Option<String>>(body)?.map(|text| (file.to_owned(), text)));
             } else if let Some((log, iteration)) =
@@ -128,12 +130,12 @@ impl Document {
 }
 
 fn piece<'a, T>(list: &'a [T], number: &str) -> &'a [T] {
-    let number: usize = number.parse().unwrap_or(usize::MAX / PIECE);
-    let from = (number * PIECE).min(list.len());
-    &list[from..(from + PIECE).min(list.len())]
+    let number: usize = number.parse().unwrap_or(usize::MAX / PIECE_LENGTH);
+    let from = (number * PIECE_LENGTH).min(list.len());
+    &list[from..(from + PIECE_LENGTH).min(list.len())]
 }
 
-/// Reads a section; one that was never written is missing.
+/// Reads a section, which is absent if it was never written. Returns the outer `None` if it is malformed.
 fn section<T: DeserializeOwned>(parts: &BTreeMap<&str, &str>, path: &str) -> Option<Option<T>> {
     match parts.get(path) {
         None => Some(None),

@@ -27,7 +27,7 @@ pub fn unshift(text: &str) -> Option<String> {
     Some(format(Stamp::from_micros(stamp.as_micros() - SHIFT), 8 * 60))
 }
 
-/// Returns the version of a document that is written in this iteration: `1.(n-1).0`, and the next patch if the iteration
+/// Returns the version of a section that is written in this iteration: `1.(n-1).0`, and the next patch if the iteration
 /// has a version already.
 pub fn next_version(previous: Option<&str>, iteration: u32) -> String {
     let minor = iteration.saturating_sub(1);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minor_version_is_the_iteration_and_the_patch_a_repetition() {
+    fn the_minor_version_counts_iterations_and_the_patch_versions_within_one() {
         assert_eq!(next_version(None, 1), "1.0.0");
         assert_eq!(next_version(Some("1.0.0"), 1), "1.0.1");
         assert_eq!(next_version(Some("1.0.1"), 2), "1.1.0");

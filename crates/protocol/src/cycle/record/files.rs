@@ -9,7 +9,7 @@ use super::sections::Version;
 use crate::cycle::document::parts::{file_part, log_part};
 use crate::cycle::document::times;
 use crate::cycle::layout::{self, Heading};
-use crate::cycle::report::Common;
+use crate::cycle::report::CommonFields;
 use crate::cycle::step::Role;
 
 impl Recorder<'_> {
@@ -18,9 +18,9 @@ impl Recorder<'_> {
         let old = self.document.files.insert(path.to_owned(), body);
         self.parts.insert(file_part(path));
         if let (Some(old), Some(previous)) = (old, previous) {
-            let kept = layout::history_path(path, previous);
-            self.parts.insert(file_part(&kept));
-            self.document.files.entry(kept).or_insert(old);
+            let old_path = layout::history_path(path, previous);
+            self.parts.insert(file_part(&old_path));
+            self.document.files.entry(old_path).or_insert(old);
         }
     }
 
@@ -31,7 +31,7 @@ impl Recorder<'_> {
         title: &str,
         version: &Version,
         body: &str,
-        common: &Common,
+        common: &CommonFields,
     ) {
         let heading = Heading {
             title,
@@ -45,8 +45,8 @@ impl Recorder<'_> {
         self.write_versioned(path, version.previous.as_deref(), body);
     }
 
-    /// Writes notes in Markdown, which have their version in their heading only.
-    pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &Common) {
+    /// Writes a Markdown file that belongs to no section of the state: only its heading has its version.
+    pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &CommonFields) {
         // A file of another program may have no version, and is kept, too.
         let version_of = |old: &String| layout::version_of(old).unwrap_or_else(|| "0.0.0".to_owned());
         let previous = self.document.files.get(path).map(version_of);
@@ -64,7 +64,8 @@ impl Recorder<'_> {
         self.document.logs.entry(path.to_owned()).or_default().entry(iteration).or_default().push_str(text);
     }
 
-    pub(super) fn log_document(&mut self, role: Role, version: &Version, common: &Common) {
+    /// Appends a new version to the `changes.log` of a role.
+    pub(super) fn log_version(&mut self, role: Role, version: &Version, common: &CommonFields) {
         let line = json!({
             "timestamp": self.time,
             "version": version.number,
@@ -76,6 +77,7 @@ impl Recorder<'_> {
         self.append(&format!("{role}/changes.log"), &format!("{line}\n"));
     }
 
+    /// Appends an answer to `decisions.log`.
     pub(super) fn log_decision(&mut self, content: &str, source: &str) {
         let line = format!("[{}] {source}: {}\n", self.time, content.replace('\n', " "));
         self.append(layout::DECISIONS, &line);
@@ -114,7 +116,7 @@ impl Recorder<'_> {
         lines.push(format!("[{}] engine: {end}", self.time));
         let heading = if iteration.number == 1 { "# Timeline\n" } else { "" };
         let mut text = format!("{heading}\n## Iteration {}\n\n", iteration.number);
-        layout::list(&mut text, &lines);
+        layout::push_list(&mut text, &lines);
         self.append(layout::TIMELINE, &text);
     }
 

@@ -16,7 +16,7 @@ use crate::rules::Outcome;
 use crate::run::{self, Change, Exit, RunStatus, StopCause};
 use crate::{Stamp, StepId};
 
-/// The reason of a cycle that a user has stopped.
+/// The `failure_reason` of a cycle that a user has stopped.
 pub(super) const STOPPED: &str = "manually stopped by user";
 
 /// A document while an entry is applied to it.
@@ -30,9 +30,9 @@ struct Recorder<'a> {
     at: Stamp,
     by: &'a Author,
     evidence: Option<&'a Evidence>,
-    /// The additional work that the entry asks for: the text of `callboard extend`.
+    /// The text of the extension, if the entry is a `callboard extend`.
     extension: Option<&'a str>,
-    /// How many questions of the report to a person, decisions and blockers, are in the document already.
+    /// How many decisions and blockers of the report were added to the document so far.
     raised: usize,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Cycle>) -> Vec<Strin
         recorder.apply(change);
     }
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
-        super::import::copy(recorder.document, found);
+        super::import::replace_state(recorder.document, found);
         let paths = recorder.document.part_paths();
         recorder.parts.extend(paths);
     }
@@ -102,25 +102,25 @@ impl Recorder<'_> {
             }
             Change::Waiting { step, .. } => {
                 let at = self.at;
-                let record = self.step(step);
+                let record = self.step_mut(step);
                 record.status = StepRecordStatus::Waiting;
                 record.started_at = Some(at);
             }
             Change::Answered { step, .. } => {
                 let at = self.at;
-                let record = self.step(step);
+                let record = self.step_mut(step);
                 record.status = StepRecordStatus::Completed;
                 record.ended_at = Some(at);
             }
             Change::Started { attempt, counted_attempt, .. } => self.start(&attempt.step, *counted_attempt),
             Change::Ended { attempt, exit, .. } => self.end(&attempt.step, *exit),
             Change::Dequeued { step } => {
-                self.step(step).status = StepRecordStatus::Pending;
+                self.step_mut(step).status = StepRecordStatus::Pending;
                 if let Some(role) = agent_of(step) {
                     self.set_agent_unless_running(role, AgentStatus::Idle);
                 }
             }
-            Change::Protocol { transition } => self.transition(transition),
+            Change::Protocol { transition } => self.apply_transition(transition),
             Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
         }
     }
@@ -146,7 +146,7 @@ impl Recorder<'_> {
                     Outcome::Failed => Status::Failed,
                 };
                 state.completed_at.get_or_insert_with(|| self.time.clone());
-                // Any other cause has set its reason before.
+                // Any other failure has set its reason already.
                 if outcome == Outcome::Failed {
                     state.failure_reason.get_or_insert_with(|| STOPPED.to_owned());
                 }
@@ -154,7 +154,8 @@ impl Recorder<'_> {
         }
     }
 
-    fn step(&mut self, step: &StepId) -> &mut StepRecord {
+    /// Returns the record of a step, new if there is none.
+    fn step_mut(&mut self, step: &StepId) -> &mut StepRecord {
         let iteration = self.document.state.current_iteration;
         let fresh = StepRecord { iteration, ..StepRecord::default() };
         self.document.engine.steps.entry(step.clone()).or_insert(fresh)
@@ -162,7 +163,7 @@ impl Recorder<'_> {
 
     fn start(&mut self, id: &StepId, attempts: u32) {
         let (at, time) = (self.at, self.time.clone());
-        let record = self.step(id);
+        let record = self.step_mut(id);
         record.status = StepRecordStatus::Running;
         record.attempts = attempts;
         record.started_at = Some(at);
@@ -192,7 +193,7 @@ impl Recorder<'_> {
             }
             Exit::Stopped | Exit::Released | Exit::Drained => (StepRecordStatus::Pending, AgentStatus::Idle),
         };
-        let record = self.step(id);
+        let record = self.step_mut(id);
         record.status = status;
         record.ended_at = Some(at);
         record.error.clone_from(&error);
@@ -229,7 +230,7 @@ impl Recorder<'_> {
         if let (Exit::Reported, Some(report)) =
             (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))
         {
-            self.report(&step, report);
+            self.record_report(&step, report);
         }
     }
 

@@ -22,10 +22,10 @@ pub(super) struct Version {
 
 impl Recorder<'_> {
     /// Applies the report of a step.
-    pub(super) fn report(&mut self, step: &Step, report: &Report) {
+    pub(super) fn record_report(&mut self, step: &Step, report: &Report) {
         let Some(role) = step.role() else { return };
         match (step, checks::results(report)) {
-            (Step::Test | Step::Baseline, Ok(results)) => return self.checked(step, results),
+            (Step::Test | Step::Baseline, Ok(results)) => return self.record_checks(step, results),
             (Step::Test | Step::Merge(_), _) => return,
             (
                 Step::Phase(_)
@@ -41,70 +41,70 @@ impl Recorder<'_> {
             self.document.state.agents.of_mut(role).last_message = report.logs.last().cloned();
             return self.set_result(role, "partial", None);
         }
-        let Ok(read) = report::read(self.document, step, report) else { return };
-        let written = read.common().files_written.len();
-        let code = match &read {
-            AgentReport::Ra(fields) => self.specify(fields),
-            AgentReport::Ep(fields) => self.plan(step, fields),
-            AgentReport::Cd(fields) => Some(self.code(step, fields)),
-            AgentReport::Vas(fields) if *step == Step::Baseline => return self.measured(fields),
-            AgentReport::Vas(fields) => self.validate(fields),
+        let Ok(agent_report) = report::read(self.document, step, report) else { return };
+        let written = agent_report.common().files_written.len();
+        let changed_files = match &agent_report {
+            AgentReport::Ra(fields) => self.record_requirements(fields),
+            AgentReport::Ep(fields) => self.record_plan(step, fields),
+            AgentReport::Cd(fields) => Some(self.record_code(step, fields)),
+            AgentReport::Vas(fields) if *step == Step::Baseline => return self.record_baseline(fields),
+            AgentReport::Vas(fields) => self.record_validation(fields),
         };
         let prefix = format!("{role}/");
         let files = self.document.files.keys().chain(self.document.logs.keys());
         let own = files.filter(|path| path.starts_with(&prefix) && !path.contains("/history/"));
         let outputs: Vec<_> = own.cloned().collect();
-        let files = code.unwrap_or(outputs.len() + written).max(report.artifacts.len());
+        let files = changed_files.unwrap_or(outputs.len() + written).max(report.artifacts.len());
         let agent = self.document.state.agents.of_mut(role);
         agent.output_files = outputs;
-        let summary = read.common().summary.as_ref();
+        let summary = agent_report.common().summary.as_ref();
         agent.last_message = summary.or(report.logs.last()).cloned();
-        let is_partial = read.common().phase_status == report::PhaseStatus::Partial;
+        let is_partial = agent_report.common().phase_status == report::PhaseStatus::Partial;
         self.set_result(role, if is_partial { "partial" } else { "completed" }, Some(files as u64));
     }
 
-    /// Records a test run of the engine. The validation learns of it through the feedback log.
-    fn checked(&mut self, step: &Step, results: Vec<checks::CheckResult>) {
+    /// Records a test run of the engine. `vas` gets the result as feedback.
+    fn record_checks(&mut self, step: &Step, results: Vec<checks::CheckResult>) {
         let summary: Vec<_> = results.iter().map(checks::CheckResult::summary).collect();
         if *step == Step::Baseline {
             let content = format!("Checks before this iteration: {}", summary.join("; "));
-            return self.feedback("engine", Role::Vas, content, FeedbackKind::Clarification);
+            return self.add_feedback("engine", Role::Vas, content, FeedbackKind::Clarification);
         }
         let failed = results.iter().filter(|result| !result.passed());
         let failed: Vec<_> = failed
             .map(|result| format!("{}\n{}", result.summary(), result.output).trim_end().to_owned())
             .collect();
         let kind = if failed.is_empty() { FeedbackKind::Clarification } else { FeedbackKind::BugReport };
-        self.feedback("engine", Role::Vas, format!("Checks: {}", summary.join("; ")), kind);
+        self.add_feedback("engine", Role::Vas, format!("Checks: {}", summary.join("; ")), kind);
         self.document.engine.findings.failing_tests.extend(failed);
         self.document.engine.checks = results;
     }
 
     /// Records the figures of an agent's test run before the iteration.
-    fn measured(&mut self, fields: &VasFields) {
+    fn record_baseline(&mut self, fields: &VasFields) {
         let VasFields { pass_rate, total_tests, failed_tests, .. } = fields;
         let figures =
             json!({ "pass_rate": pass_rate, "total_tests": total_tests, "failed_tests": failed_tests });
         let content = format!("Tests before this iteration, as the agent says: {figures}");
-        self.feedback("vas", Role::Vas, content, FeedbackKind::Clarification);
+        self.add_feedback("vas", Role::Vas, content, FeedbackKind::Clarification);
     }
 
     /// Begins the next version of a section.
-    fn bump(&self, version: &mut String, last_updated: &mut String) -> Version {
+    fn bump_version(&self, version: &mut String, last_updated: &mut String) -> Version {
         let previous = Some(std::mem::take(version)).filter(|version| !version.is_empty());
         *version = times::next_version(previous.as_deref(), self.document.state.current_iteration);
         last_updated.clone_from(&self.time);
         Version { number: version.clone(), previous }
     }
 
-    fn specify(&mut self, fields: &RaFields) -> Option<usize> {
+    fn record_requirements(&mut self, fields: &RaFields) -> Option<usize> {
         let mut section = self.document.state.requirements.clone().unwrap_or_default();
         if !fields.unchanged {
-            set(&mut section.specification, &fields.specification);
-            set(&mut section.edge_cases, &fields.edge_cases);
+            set_if_reported(&mut section.specification, &fields.specification);
+            set_if_reported(&mut section.edge_cases, &fields.edge_cases);
         }
-        let version = self.bump(&mut section.version, &mut section.last_updated);
-        self.log_document(Role::Ra, &version, &fields.common);
+        let version = self.bump_version(&mut section.version, &mut section.last_updated);
+        self.log_version(Role::Ra, &version, &fields.common);
         let log = self.document.log(layout::RA_LOG);
         let body = layout::requirements(&section, &log);
         self.write_page(layout::REQUIREMENTS, "Requirements Specification", &version, &body, &fields.common);
@@ -113,12 +113,13 @@ impl Recorder<'_> {
         None
     }
 
-    fn plan(&mut self, step: &Step, fields: &EpFields) -> Option<usize> {
+    /// Records the exploration and, unless the step only explores, the plan.
+    fn record_plan(&mut self, step: &Step, fields: &EpFields) -> Option<usize> {
         let mut section = self.document.state.exploration.clone().unwrap_or_default();
-        set(&mut section.architecture_summary, &fields.architecture_summary);
-        set(&mut section.integration_points, &fields.integration_points);
-        set(&mut section.identified_risks, &fields.identified_risks);
-        let version = self.bump(&mut section.version, &mut section.last_updated);
+        set_if_reported(&mut section.architecture_summary, &fields.architecture_summary);
+        set_if_reported(&mut section.integration_points, &fields.integration_points);
+        set_if_reported(&mut section.identified_risks, &fields.identified_risks);
+        let version = self.bump_version(&mut section.version, &mut section.last_updated);
         let body = layout::exploration(&section);
         self.write_page(layout::EXPLORATION, "Exploration", &version, &body, &fields.common);
         let known = self.document.files.get(layout::ARCHITECTURE);
@@ -132,43 +133,45 @@ impl Recorder<'_> {
             return None;
         }
         let mut section = self.document.state.plan.clone().unwrap_or_default();
-        let tasks =
-            fields.tasks.as_ref().map(|tasks| report::merged(tasks, Some(&section)).unwrap_or_default());
-        set(&mut section.tasks, &tasks);
-        set(&mut section.total_estimated_effort, &fields.total_estimated_effort);
-        set(&mut section.critical_path, &fields.critical_path);
+        let tasks = fields
+            .tasks
+            .as_ref()
+            .map(|tasks| report::merged_tasks(tasks, Some(&section)).unwrap_or_default());
+        set_if_reported(&mut section.tasks, &tasks);
+        set_if_reported(&mut section.total_estimated_effort, &fields.total_estimated_effort);
+        set_if_reported(&mut section.critical_path, &fields.critical_path);
         if let Some(groups) = &fields.parallel_opportunities {
             section.unknown.insert("parallel_opportunities".to_owned(), groups.clone());
         }
-        let version = self.bump(&mut section.version, &mut section.last_updated);
+        let version = self.bump_version(&mut section.version, &mut section.last_updated);
         self.write_versioned(layout::PLAN, version.previous.as_deref(), layout::plan(&section));
-        self.log_document(Role::Ep, &version, &fields.common);
+        self.log_version(Role::Ep, &version, &fields.common);
         self.document.state.plan = Some(section);
         self.parts.insert(PLAN.to_owned());
         None
     }
 
     /// Records code, and returns how many files it changes.
-    fn code(&mut self, step: &Step, fields: &CdFields) -> usize {
+    fn record_code(&mut self, step: &Step, fields: &CdFields) -> usize {
         let (iteration, time) = (self.document.state.current_iteration, self.time.clone());
-        // The task of a step of its own is completed when it is merged.
+        // A task with a step of its own is completed by its merge.
         for id in fields.tasks_completed.iter().filter(|_| step.task().is_none()) {
             self.set_task(id, TaskStatus::Completed);
         }
         for id in &fields.tasks_blocked {
             self.set_task(id, TaskStatus::Blocked);
         }
-        let plain = fields
+        let undescribed = fields
             .files_modified
             .iter()
             .filter(|file| !fields.changes.iter().any(|known| known.file == **file));
-        let plain = plain.map(|file| (file, FileAction::Modify, "", Map::new()));
-        let told = fields.changes.iter();
-        let told =
-            told.map(|told| (&told.file, told.action, told.description.as_str(), told.unknown.clone()));
+        let undescribed = undescribed.map(|file| (file, FileAction::Modify, "", Map::new()));
+        let described = fields.changes.iter();
+        let described = described
+            .map(|change| (&change.file, change.action, change.description.as_str(), change.unknown.clone()));
         let changes = self.document.state.changes.get_or_insert_default();
         let (mut lines, before) = (String::new(), changes.changes.len());
-        for (file, action, description, mut unknown) in told.chain(plain) {
+        for (file, action, description, mut unknown) in described.chain(undescribed) {
             if let Some(task) = step.task() {
                 unknown.entry("task").or_insert_with(|| task.to_string().into());
             }
@@ -186,11 +189,12 @@ impl Recorder<'_> {
             changes.changes.push(change);
         }
         let count = changes.changes.len() - before;
-        changes.count_files();
+        changes.update_total_files();
         self.append(layout::CHANGES, &lines);
-        let tried = fields.debug_log.iter().filter_map(|entry| Some(json!(entry).as_object()?.clone()));
-        let tried: String = tried.map(|entry| layout::debug_line(&entry, iteration, &time)).collect();
-        self.append(layout::DEBUG_LOG, &tried);
+        let experiments = fields.debug_log.iter().filter_map(|entry| Some(json!(entry).as_object()?.clone()));
+        let debug_lines: String =
+            experiments.map(|entry| layout::debug_line(&entry, iteration, &time)).collect();
+        self.append(layout::DEBUG_LOG, &debug_lines);
         self.document.engine.findings.open_issues.extend(fields.issues.iter().cloned());
         if let Some(notes) = &fields.implementation {
             let title = step.task().map(|task| format!("Implementation of {task}"));
@@ -202,7 +206,7 @@ impl Recorder<'_> {
         count
     }
 
-    fn validate(&mut self, fields: &VasFields) -> Option<usize> {
+    fn record_validation(&mut self, fields: &VasFields) -> Option<usize> {
         let checks = self.document.engine.checks.clone();
         let claimed_failed = fields.failed_tests.len() as u64;
         let (counts, source) = if checks.is_empty() {
@@ -225,7 +229,7 @@ impl Recorder<'_> {
         };
         section.unknown.insert("source".to_owned(), source.into());
         section.unknown.insert("coverage_source".to_owned(), coverage_source.into());
-        let version = self.bump(&mut section.version, &mut section.last_run);
+        let version = self.bump_version(&mut section.version, &mut section.last_run);
         let claims = json!({
             "pass_rate": fields.pass_rate, "coverage": fields.coverage, "total_tests": fields.total_tests,
             "failed_tests": fields.failed_tests, "by_suite": fields.by_suite,
@@ -233,7 +237,7 @@ impl Recorder<'_> {
         let iteration = self.document.state.current_iteration;
         let body = layout::test_results(&section, iteration, counts, &checks, &claims);
         self.write_versioned(layout::TEST_RESULTS, version.previous.as_deref(), body);
-        self.log_document(Role::Vas, &version, &fields.common);
+        self.log_version(Role::Vas, &version, &fields.common);
         let rate = coverage
             .map_or_else(|| "not measured".to_owned(), |rate| format!("{rate} % ({coverage_source})"));
         let details =
@@ -252,29 +256,29 @@ impl Recorder<'_> {
     }
 }
 
-/// Replaces what the report states.
-fn set<T: Clone>(slot: &mut T, stated: &Option<T>) {
-    if let Some(stated) = stated {
-        slot.clone_from(stated);
+/// Replaces a value if the report has a new one.
+fn set_if_reported<T: Clone>(value: &mut T, reported: &Option<T>) {
+    if let Some(reported) = reported {
+        value.clone_from(reported);
     }
 }
 
 /// Returns a list in Markdown, or a sentence if it is empty.
-fn bullets(items: &[String], none: &str) -> String {
+fn bullets(items: &[String], if_empty: &str) -> String {
     let mut text = String::new();
-    layout::list(&mut text, items);
-    if text.is_empty() { format!("{none}\n") } else { text }
+    layout::push_list(&mut text, items);
+    if text.is_empty() { format!("{if_empty}\n") } else { text }
 }
 
 /// Returns the body of `validation.md`.
 fn validation(results: &TestResults, fields: &VasFields, source: &str) -> String {
     let failed = bullets(&results.failed_tests, "None.");
     let critical = bullets(&fields.critical_issues, "None.");
-    let said = fields.validation.as_deref().unwrap_or("The agent has said nothing.");
+    let text = fields.validation.as_deref().unwrap_or("The agent has said nothing.");
     format!(
         "{} % of {} tests pass ({source}).\n\n## Requirements\n\n{}\n\n## Failing Tests\n\n{failed}\n## Critical Issues\n\n{critical}",
         results.pass_rate,
         results.total_tests,
-        said.trim_end()
+        text.trim_end()
     )
 }

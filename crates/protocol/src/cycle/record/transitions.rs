@@ -16,7 +16,7 @@ use crate::entry::Author;
 use crate::people::Answer;
 
 impl Recorder<'_> {
-    pub(super) fn transition(&mut self, change: &Change) {
+    pub(super) fn apply_transition(&mut self, change: &Change) {
         match change {
             Change::IterationOpened { number, extension, .. } => self.open_iteration(*number, *extension),
             Change::LimitRaised { to } => self.document.state.max_iterations = *to,
@@ -54,9 +54,9 @@ impl Recorder<'_> {
                     self.evidence.and_then(|evidence| evidence.report.as_ref()).map(|report| &report.logs);
                 let text = logs.map(|logs| logs.join("\n")).unwrap_or_default();
                 let content = format!("The branch of {task} could not be merged. {text}");
-                self.feedback("engine", Role::Cd, content, FeedbackKind::IssueFix);
+                self.add_feedback("engine", Role::Cd, content, FeedbackKind::IssueFix);
             }
-            Change::Found { finding } => self.find(*finding),
+            Change::Found { finding } => self.record_finding(*finding),
             Change::IterationClosed { resolved } => self.close_iteration(*resolved),
             Change::Completed => {
                 self.document.state.current_phase = Phase::Complete;
@@ -111,23 +111,24 @@ impl Recorder<'_> {
             let state = &mut self.document.state;
             state.description = format!("{}\n\n--- ITERATION {number} ---\n{text}", state.description);
             state.task_history.push(text.clone());
-            self.feedback("user", Role::Ra, text, FeedbackKind::RequirementUpdate);
+            self.add_feedback("user", Role::Ra, text, FeedbackKind::RequirementUpdate);
         }
         let Findings { failing_tests, open_issues, plan_gaps } =
             std::mem::take(&mut self.document.engine.findings);
         for test in failing_tests {
-            self.feedback("vas", Role::Cd, test, FeedbackKind::BugReport);
+            self.add_feedback("vas", Role::Cd, test, FeedbackKind::BugReport);
         }
         for issue in open_issues {
-            self.feedback("cd", Role::Ra, issue, FeedbackKind::Clarification);
+            self.add_feedback("cd", Role::Ra, issue, FeedbackKind::Clarification);
         }
         for gap in plan_gaps {
-            self.feedback("cd", Role::Ep, gap, FeedbackKind::IssueFix);
+            self.add_feedback("cd", Role::Ep, gap, FeedbackKind::IssueFix);
         }
         self.document.engine.checks.clear();
     }
 
-    /// Moves what an agent has not taken up, because its iteration failed before, to the iteration that begins.
+    /// Moves feedback whose target did not finish its phase, because the iteration failed before, to the iteration that
+    /// begins.
     fn carry_feedback(&mut self, to: u32) {
         let state = &mut self.document.state;
         for (index, entry) in state.coordination.feedback_log.iter_mut().enumerate() {
@@ -140,8 +141,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Adds an entry to `feedback_log`. Agents are told nothing of what others found or answered but these entries.
-    pub(super) fn feedback(&mut self, source: &str, target: Role, content: String, kind: FeedbackKind) {
+    /// Adds an entry to `feedback_log`: the only way in which prompts get findings and answers.
+    pub(super) fn add_feedback(&mut self, source: &str, target: Role, content: String, kind: FeedbackKind) {
         let state = &mut self.document.state;
         // The target has reported already, so its next turn is in the next iteration.
         let is_over = state.completed_phases.iter().any(|phase| phase == target.as_str());
@@ -165,7 +166,7 @@ impl Recorder<'_> {
         self.raised += 1;
         let Some(report) = self.evidence.and_then(|evidence| evidence.report.as_ref()) else { return };
         let Some(step) = Step::parse(&report.step_id) else { return };
-        // Without its edited copies: they were compared with files that the report has replaced.
+        // Ignores edits of private copies: they are patches of files that this report has already replaced.
         let Ok(Some(read)) = report::fields(&step, report) else { return };
         let common = read.common();
         let raised_by = step.role().map_or_else(|| step.to_string(), |role| role.to_string());
@@ -266,7 +267,7 @@ impl Recorder<'_> {
             }
         };
         self.log_decision(&content, source);
-        self.feedback(source, target, content, FeedbackKind::Clarification);
+        self.add_feedback(source, target, content, FeedbackKind::Clarification);
     }
 
     fn end_phase(&mut self, next: Stage) {
@@ -297,7 +298,7 @@ impl Recorder<'_> {
         }
     }
 
-    fn find(&mut self, finding: Finding) {
+    fn record_finding(&mut self, finding: Finding) {
         let summary = self.evidence.and_then(|evidence| {
             let report = evidence.report.as_ref()?;
             report

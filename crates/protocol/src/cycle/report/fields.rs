@@ -9,7 +9,7 @@ use crate::cycle::step::Role;
 /// What every agent may report.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cycle) struct Common {
+pub(in crate::cycle) struct CommonFields {
     pub(in crate::cycle) summary: Option<String>,
     pub(in crate::cycle) files_written: Vec<String>,
     pub(in crate::cycle) decisions: Vec<ReportedDecision>,
@@ -35,7 +35,7 @@ pub(in crate::cycle) struct RaFields {
     pub(in crate::cycle) specification: Option<String>,
     pub(in crate::cycle) edge_cases: Option<Vec<String>>,
     #[serde(flatten)]
-    pub(in crate::cycle) common: Common,
+    pub(in crate::cycle) common: CommonFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -46,14 +46,14 @@ pub(in crate::cycle) struct EpFields {
     pub(in crate::cycle) architecture_summary: Option<String>,
     pub(in crate::cycle) integration_points: Option<Vec<String>>,
     pub(in crate::cycle) identified_risks: Option<Vec<String>>,
-    /// The text of `architecture.md`; without it the summary.
+    /// The text of `architecture.md`; by default the summary.
     pub(in crate::cycle) architecture: Option<String>,
     pub(in crate::cycle) tasks: Option<Vec<PlanTask>>,
     pub(in crate::cycle) total_estimated_effort: Option<String>,
     pub(in crate::cycle) critical_path: Option<Vec<String>>,
     pub(in crate::cycle) parallel_opportunities: Option<Value>,
     #[serde(flatten)]
-    pub(in crate::cycle) common: Common,
+    pub(in crate::cycle) common: CommonFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -62,13 +62,13 @@ pub(in crate::cycle) struct CdFields {
     pub(in crate::cycle) tasks_completed: Vec<String>,
     pub(in crate::cycle) tasks_blocked: Vec<String>,
     pub(in crate::cycle) changes: Vec<ReportedChange>,
-    /// Changed files without more, as in a PHASE_RESULT.
+    /// Changed files without a description, as a PHASE_RESULT lists them.
     pub(in crate::cycle) files_modified: Vec<String>,
     pub(in crate::cycle) implementation: Option<String>,
     pub(in crate::cycle) debug_log: Vec<ReportedExperiment>,
     pub(in crate::cycle) issues: Vec<String>,
     #[serde(flatten)]
-    pub(in crate::cycle) common: Common,
+    pub(in crate::cycle) common: CommonFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -83,11 +83,11 @@ pub(in crate::cycle) struct VasFields {
     pub(in crate::cycle) critical_issues: Vec<String>,
     /// How the code meets each requirement, for `validation.md`.
     pub(in crate::cycle) validation: Option<String>,
-    /// `by_file` and whatever else the agent has measured.
+    /// `by_file`, and other figures that the agent has measured.
     pub(in crate::cycle) coverage_details: Option<Value>,
     pub(in crate::cycle) by_suite: Option<Value>,
     #[serde(flatten)]
-    pub(in crate::cycle) common: Common,
+    pub(in crate::cycle) common: CommonFields,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -102,7 +102,7 @@ pub(in crate::cycle) struct ReportedChange {
     pub(in crate::cycle) unknown: Map<String, Value>,
 }
 
-/// One try to find the cause of a failure.
+/// A hypothesis about a failure, and what the agent found out about it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::cycle) struct ReportedExperiment {
     /// `issue_id`, `file`, `hypothesis`, `action`, `observation`.
@@ -155,7 +155,7 @@ impl ReportedBlocker {
     }
 }
 
-/// Reads a rate: `92`, `"92%"` or `"11/12"`.
+/// Reads a rate in percent: `92`, `"92%"` or `"11/12"`.
 fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D::Error> {
     use serde::de::Error as _;
     let value = Value::deserialize(deserializer)?;
@@ -171,7 +171,7 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D:
     }
 }
 
-/// Returns whether a number is a percentage of something.
+/// Returns whether a number is between 0 and 100.
 pub(in crate::cycle) fn is_rate(rate: &Number) -> bool {
     rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate))
 }
@@ -187,7 +187,7 @@ pub(in crate::cycle) fn parse_rate(text: &str) -> Option<Number> {
     text.parse::<u64>().ok().map(Number::from).or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
-/// Returns a percentage with at most two decimals; 100 of nothing is 100.
+/// Returns a percentage with at most two decimals; 100 if `whole` is 0.
 pub(in crate::cycle) fn percent(part: u64, whole: u64) -> Number {
     if whole == 0 {
         return 100.into();

@@ -22,7 +22,7 @@ pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
     };
     let mut schema = json!({
         "type": "object",
-        "properties": common(),
+        "properties": common_properties(),
     });
     if let (Some(all), Value::Object(own)) = (schema["properties"].as_object_mut(), properties) {
         all.extend(own);
@@ -56,7 +56,7 @@ fn rate() -> Value {
     json!({ "type": "number", "minimum": 0, "maximum": 100 })
 }
 
-fn common() -> Value {
+fn common_properties() -> Value {
     let phase = json!({ "enum": ["ra", "ep", "cd", "vas"] });
     json!({
         "summary": { "type": "string" },
@@ -79,9 +79,10 @@ fn common() -> Value {
     })
 }
 
-type Asked = (Value, Value, &'static str);
+/// The example, the properties of the schema, and the rules of a form.
+type FormParts = (Value, Value, &'static str);
 
-fn ra(document: &Document) -> Asked {
+fn ra(document: &Document) -> FormParts {
     let example = json!({
         "specification": format!("## FR-001\n\n{}\n\n## Success criteria\n\n- [ ] A test shows that FR-001 works.", document.state.title),
         "edge_cases": ["EC-001: empty input"],
@@ -100,7 +101,7 @@ fn ra(document: &Document) -> Asked {
     (example, properties, rules)
 }
 
-fn exploration() -> Value {
+fn exploration_properties() -> Value {
     json!({
         "architecture_summary": { "type": "string" },
         "architecture": { "type": "string" },
@@ -109,17 +110,17 @@ fn exploration() -> Value {
     })
 }
 
-fn explore() -> Asked {
+fn explore() -> FormParts {
     let example = json!({
         "architecture_summary": "One crate with a command line in front of a library.",
         "integration_points": ["src/main.rs: the command line"],
         "identified_risks": ["no test covers the command line"],
         "summary": "explored the repository",
     });
-    (example, exploration(), "Explore only: the requirements are not known yet, so plan nothing.")
+    (example, exploration_properties(), "Explore only: the requirements are not known yet, so plan nothing.")
 }
 
-fn ep(document: &Document) -> Asked {
+fn ep(document: &Document) -> FormParts {
     let example = json!({
         "architecture_summary": "One crate with a command line in front of a library.",
         "integration_points": ["src/main.rs: the command line"],
@@ -137,7 +138,7 @@ fn ep(document: &Document) -> Asked {
         "decisions": [],
         "blockers": [],
     });
-    let mut properties = exploration();
+    let mut properties = exploration_properties();
     properties["tasks"] = json!({ "type": "array", "items": {
         "type": "object",
         "required": ["id", "description"],
@@ -164,7 +165,7 @@ fn open_tasks(document: &Document) -> Vec<String> {
     tasks.filter(|task| task.status != TaskStatus::Completed).map(|task| task.id.clone()).collect()
 }
 
-fn cd(tasks: Vec<String>) -> Asked {
+fn cd(tasks: Vec<String>) -> FormParts {
     let example = json!({
         "tasks_completed": tasks,
         "tasks_blocked": [],
@@ -212,7 +213,7 @@ fn cd(tasks: Vec<String>) -> Asked {
     (example, properties, rules)
 }
 
-fn vas() -> Asked {
+fn vas() -> FormParts {
     let example = json!({
         "pass_rate": 100,
         "coverage": 85,

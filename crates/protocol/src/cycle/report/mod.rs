@@ -1,4 +1,4 @@
-//! The reports of the four agents: what each must have, how it is asked for, and the verdict it means.
+//! The reports of the four agents: their fields, their forms, and how each is read as a verdict.
 
 mod fields;
 mod form;
@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use fields::{
-    CdFields, Common, EpFields, PhaseStatus, RaFields, ReportedDecision, VasFields, percent,
+    CdFields, CommonFields, EpFields, PhaseStatus, RaFields, ReportedDecision, VasFields, percent,
 };
 pub(super) use form::form;
 pub use phase_result::{PhaseResult, phase_result};
-pub(super) use plan::{merged, planned_tasks};
+pub(super) use plan::{merged_tasks, planned_tasks};
 pub(super) use test_counts::{TestCounts, count_tests, coverage};
 
 use super::document::{Document, TaskStatus};
@@ -36,7 +36,7 @@ pub(super) enum AgentReport {
 }
 
 impl AgentReport {
-    pub(super) fn common(&self) -> &Common {
+    pub(super) fn common(&self) -> &CommonFields {
         match self {
             Self::Ra(fields) => &fields.common,
             Self::Ep(fields) => &fields.common,
@@ -50,7 +50,7 @@ impl AgentReport {
 /// no agent, or a field is malformed.
 pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
     let mut read = fields(step, report)?.ok_or_else(|| format!("`{step}` has no agent"))?;
-    let text = |file| match copy(document, report, file) {
+    let text = |file| match copy_edit(document, report, file) {
         Some(CopyEdit::Text(text)) => Some(text.as_str()),
         Some(CopyEdit::Patch(_) | CopyEdit::Deleted | CopyEdit::Unreadable(_)) | None => None,
     };
@@ -71,7 +71,7 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
                 fields.architecture.get_or_insert(layout::body_of(text).to_owned());
             }
             if let (None, Some(CopyEdit::Patch(patch))) =
-                (&fields.tasks, copy(document, report, layout::PLAN))
+                (&fields.tasks, copy_edit(document, report, layout::PLAN))
             {
                 let current = document.file_or_blank(layout::PLAN);
                 let mut plan: Value = serde_json::from_str(current).unwrap_or_default();
@@ -90,19 +90,19 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
 /// Reads the fields of a report; `None` if the step has no agent.
 pub(super) fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
     Ok(Some(match step {
-        Step::Phase(Role::Ra) => AgentReport::Ra(typed(report)?),
-        Step::Phase(Role::Ep) | Step::Explore => AgentReport::Ep(typed(report)?),
-        Step::Phase(Role::Cd) | Step::Task(_) => AgentReport::Cd(typed(report)?),
-        Step::Phase(Role::Vas) | Step::Baseline => AgentReport::Vas(typed(report)?),
+        Step::Phase(Role::Ra) => AgentReport::Ra(parse_fields(report)?),
+        Step::Phase(Role::Ep) | Step::Explore => AgentReport::Ep(parse_fields(report)?),
+        Step::Phase(Role::Cd) | Step::Task(_) => AgentReport::Cd(parse_fields(report)?),
+        Step::Phase(Role::Vas) | Step::Baseline => AgentReport::Vas(parse_fields(report)?),
         Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Ok(None),
     }))
 }
 
-fn copy<'a>(document: &Document, report: &'a Report, file: &str) -> Option<&'a CopyEdit> {
+fn copy_edit<'a>(document: &Document, report: &'a Report, file: &str) -> Option<&'a CopyEdit> {
     report.copy_edits.get(&layout::progress_path(&document.state.cycle_id, file))
 }
 
-fn typed<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
+fn parse_fields<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
     let fields = Value::Object(report.others.clone());
     serde_json::from_value(fields).map_err(|error| format!("Agent reported a malformed field: {error}"))
 }
@@ -117,14 +117,15 @@ pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> Parsed
     ParsedReport::of(report, || verdict(document, step, report))
 }
 
-/// Returns the verdict of an agent that has a blocker of its own, whatever else it lacks.
+/// Returns the verdict of an agent that waits for a blocker of its own, even if other fields are missing; `None` if it
+/// does not wait.
 fn blocked(step: &Step, report: &Report) -> Result<Option<Verdict>, String> {
     let (Some(read), Some(role)) = (fields(step, report)?, step.role()) else { return Ok(None) };
     check_fields(&read)?;
     let raised = raised(step, role, read.common());
-    let waits = |raised: &Raised| raised.kind == RaisedKind::Blocker && raised.needed_by == role;
+    let is_own_blocker = |raised: &Raised| raised.kind == RaisedKind::Blocker && raised.needed_by == role;
     Ok(match step {
-        _ if !raised.iter().any(waits) => None,
+        _ if !raised.iter().any(is_own_blocker) => None,
         Step::Phase(_) | Step::Task(_) => Some(Verdict::Blocked { raised }),
         Step::Explore => Some(Verdict::Explored { raised }),
         Step::Baseline | Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => None,
@@ -136,7 +137,7 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
         Step::Test => {
             let results = checks::results(report)?;
             return Ok(Verdict::Tested {
-                problems: Problems::any(results.iter().any(|result| !result.passed())),
+                problems: Problems::some_if(results.iter().any(|result| !result.passed())),
             });
         }
         Step::Baseline => return Ok(Verdict::Measured),
@@ -157,8 +158,8 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
     Ok(match report {
         AgentReport::Ra(fields) => {
             let has_text = fields.specification.as_ref().is_some_and(|text| !text.trim().is_empty());
-            let is_known = document.state.requirements.is_some();
-            let is_confirmed = fields.unchanged && is_known;
+            let has_requirements = document.state.requirements.is_some();
+            let is_confirmed = fields.unchanged && has_requirements;
             match blocked {
                 _ if has_text || is_confirmed => Verdict::Specified { raised },
                 Some(blocked) => blocked,
@@ -168,7 +169,7 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
         AgentReport::Ep(_) if *step == Step::Explore => Verdict::Explored { raised },
         AgentReport::Ep(fields) => {
             let tasks = match (&fields.tasks, &document.state.plan) {
-                (Some(tasks), plan) => merged(tasks, plan.as_ref())?,
+                (Some(tasks), plan) => merged_tasks(tasks, plan.as_ref())?,
                 (None, Some(plan)) if fields.unchanged => plan.tasks.clone(),
                 (None, _) => {
                     let missing = "Agent reported completion without the field `tasks`";
@@ -184,20 +185,21 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
                 Some(task) => is_done(&task.to_string()),
                 None => known.clone().all(|task| task.status == TaskStatus::Completed || is_done(&task.id)),
             };
-            let problems = Problems::any(!fields.issues.is_empty());
+            let problems = Problems::some_if(!fields.issues.is_empty());
             Verdict::Coded { completeness: completeness(is_complete), problems, raised }
         }
         AgentReport::Vas(fields) => {
-            let is_bad = !fields.failed_tests.is_empty() || !fields.critical_issues.is_empty() || is_partial;
-            Verdict::Validated { problems: Problems::any(is_bad), raised }
+            let has_problems =
+                !fields.failed_tests.is_empty() || !fields.critical_issues.is_empty() || is_partial;
+            Verdict::Validated { problems: Problems::some_if(has_problems), raised }
         }
     })
 }
 
 /// Returns the decisions and blockers of a report, each with the phase that waits: by default the next one for a decision,
 /// and the agent itself for a blocker.
-fn raised(step: &Step, role: Role, common: &Common) -> Vec<Raised> {
-    // Exploration is over when its answer comes, and `ep` takes it up.
+fn raised(step: &Step, role: Role, common: &CommonFields) -> Vec<Raised> {
+    // `ep.explore` is over when the answer comes: `ep` itself needs it.
     let next = if *step == Step::Explore { role } else { role.next() };
     let decisions = common
         .decisions

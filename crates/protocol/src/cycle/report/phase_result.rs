@@ -60,11 +60,11 @@ pub fn phase_result(text: &str) -> Option<PhaseResult> {
             None => break,
         }
     }
-    let word = |fields: &mut Map<String, Value>, key: &str| {
+    let take_text = |fields: &mut Map<String, Value>, key: &str| {
         fields.shift_remove(key).and_then(|value| value.as_str().map(str::to_owned))
     };
-    let phase = word(&mut fields, "phase").and_then(|phase| Role::parse(&phase));
-    let status = word(&mut fields, "status");
+    let phase = take_text(&mut fields, "phase").and_then(|phase| Role::parse(&phase));
+    let status = take_text(&mut fields, "status");
     if status.as_deref() == Some("partial") {
         fields.insert("phase_status".to_owned(), "partial".into());
     }
@@ -96,8 +96,8 @@ fn value(key: &str, text: &str) -> Value {
         return items.filter(|item| !item.is_empty()).map(Value::from).collect();
     }
     if LISTS.contains(&key) {
-        let is_nothing = ["", "none", "-", "0"].contains(&text.to_lowercase().as_str());
-        return if is_nothing { Value::Array(Vec::new()) } else { vec![Value::from(text)].into() };
+        let is_empty_list = ["", "none", "-", "0"].contains(&text.to_lowercase().as_str());
+        return if is_empty_list { Value::Array(Vec::new()) } else { vec![Value::from(text)].into() };
     }
     let is_rate =
         text.ends_with('%') || text.split_once('/').is_some_and(|(a, b)| is_number(a) && is_number(b));

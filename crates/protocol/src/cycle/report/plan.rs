@@ -1,4 +1,4 @@
-//! The tasks of a plan: checked, merged with what is known of them, and cut down to ids and edges.
+//! The tasks of a plan: checked, merged with what is known of them, and reduced to ids, dependencies and conflicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,15 @@ use crate::StepId;
 use crate::cycle::document::{Plan, PlanTask, TaskStatus};
 use crate::cycle::step::{PlannedTask, Step};
 
-/// Returns the tasks of a new plan. Their status is what the code developer reported, not what the planner says. Fails if an
-/// id is unusable or double, or a dependency is unknown or circular.
-pub(in crate::cycle) fn merged(tasks: &[PlanTask], plan: Option<&Plan>) -> Result<Vec<PlanTask>, String> {
+/// Returns the tasks of a new plan. A task that `plan` has keeps its status and agent; the planner cannot set them.
+/// Fails if an id is unusable or duplicate, or a dependency is unknown or circular.
+pub(in crate::cycle) fn merged_tasks(
+    tasks: &[PlanTask],
+    plan: Option<&Plan>,
+) -> Result<Vec<PlanTask>, String> {
     let mut ids = BTreeSet::new();
     for task in tasks {
-        if Step::of_task(&task.id).is_none() {
+        if Step::task_id(&task.id).is_none() {
             return Err(format!("`{}` cannot be the id of a task", task.id));
         }
         if !ids.insert(task.id.as_str()) {
@@ -56,19 +59,19 @@ fn check_circles(tasks: &[PlanTask]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the open tasks with their edges.
+/// Returns the open tasks with their dependencies and conflicts.
 pub(in crate::cycle) fn planned_tasks(tasks: &[PlanTask]) -> Vec<PlannedTask> {
     let open: Vec<_> = tasks.iter().filter(|task| task.status != TaskStatus::Completed).collect();
     let ids = |tasks: &[String]| -> Vec<StepId> {
         let is_open = |id: &&String| open.iter().any(|task| task.id == **id);
-        tasks.iter().filter(is_open).filter_map(|id| Step::of_task(id)).collect()
+        tasks.iter().filter(is_open).filter_map(|id| Step::task_id(id)).collect()
     };
     let planned = open.iter().filter_map(|task| {
         let others = open.iter().filter(|other| other.id != task.id && overlap(&task.files, &other.files));
         Some(PlannedTask {
-            id: Step::of_task(&task.id)?,
+            id: Step::task_id(&task.id)?,
             depends_on: ids(&task.depends_on),
-            conflicts_with: others.filter_map(|other| Step::of_task(&other.id)).collect(),
+            conflicts_with: others.filter_map(|other| Step::task_id(&other.id)).collect(),
         })
     });
     planned.collect()
@@ -79,9 +82,10 @@ fn overlap(one: &[String], other: &[String]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|a| other.iter().any(|b| may_match(a, b)))
 }
 
+/// Compares globs by the text before their first special character: two globs may match without a common file.
 fn may_match(one: &str, other: &str) -> bool {
-    let literal = |path: &str| path.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
-    let (a, b) = (literal(one), literal(other));
+    let literal_prefix = |path: &str| path.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
+    let (a, b) = (literal_prefix(one), literal_prefix(other));
     match (a == one, b == other) {
         (true, true) => a == b,
         (true, false) => a.starts_with(&b),
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_cannot_be_carried_out_is_refused() {
-        let refused = |tasks: &[PlanTask]| merged(tasks, None).unwrap_err();
+        let refused = |tasks: &[PlanTask]| merged_tasks(tasks, None).unwrap_err();
         assert_eq!(refused(&[task("a b", &[], &[])]), "`a b` cannot be the id of a task");
         assert_eq!(refused(&[task("a.merge", &[], &[])]), "`a.merge` cannot be the id of a task");
         assert_eq!(refused(&[task("a", &[], &[]), task("a", &[], &[])]), "the plan has two tasks `a`");
@@ -116,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_task_is_not_the_planners_to_say() {
+    fn the_planner_cannot_set_the_status_of_a_task() {
         let done = PlanTask { status: TaskStatus::Completed, ..task("a", &[], &[]) };
         let plan = Plan { tasks: vec![done.clone()], ..Plan::default() };
         let claimed = PlanTask { status: TaskStatus::Completed, ..task("b", &[], &[]) };
-        let merged = merged(&[task("a", &[], &[]), claimed], Some(&plan)).unwrap();
+        let merged = merged_tasks(&[task("a", &[], &[]), claimed], Some(&plan)).unwrap();
         assert_eq!(
             merged.iter().map(|task| task.status).collect::<Vec<_>>(),
             [TaskStatus::Completed, TaskStatus::Pending]

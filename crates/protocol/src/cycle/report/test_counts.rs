@@ -60,16 +60,16 @@ fn count(output: &str) -> TestCounts {
     counts
 }
 
-/// Returns the coverage of lines that the check `coverage` has printed: the last percentage of its line about lines, else of
-/// its total, else of its whole output.
+/// Returns the line coverage that the check `coverage` has printed: the last percentage in a line with the word
+/// `lines`, else with `total`, else in any line.
 pub(in crate::cycle) fn coverage(results: &[CheckResult]) -> Option<Number> {
     let output = &results.iter().find(|result| result.name == COVERAGE)?.output;
-    let rates = |word: &str| {
+    let last_rate = |word: &str| {
         let lines = output.lines().filter(|line| line.to_lowercase().contains(word));
         let rates = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "|:()".contains(c)));
         rates.filter(|text| text.ends_with('%')).filter_map(parse_rate).next_back()
     };
-    rates("lines").or_else(|| rates("total")).or_else(|| rates("")).filter(is_rate)
+    last_rate("lines").or_else(|| last_rate("total")).or_else(|| last_rate("")).filter(is_rate)
 }
 
 #[cfg(test)]

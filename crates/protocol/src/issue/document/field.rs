@@ -1,8 +1,8 @@
-//! Fields with a closed set of words. A value that is none of them, such as the template's `A | B`, is kept as it is.
+//! Fields with a closed set of values. Another text, such as the placeholder `A | B` of the template, is kept as it is.
 
 use serde::{Deserialize, Serialize};
 
-/// A word of the format, or the text that is there instead.
+/// A value of the enum `T`, or the text that the field has instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Field<T> {
@@ -17,10 +17,10 @@ impl<T: Default> Default for Field<T> {
 }
 
 impl<T: Copy> Field<T> {
-    /// Returns the word, if the field is set.
+    /// Returns the value; `None` if the field has another text.
     pub fn known(&self) -> Option<T> {
         match self {
-            Self::Known(word) => Some(*word),
+            Self::Known(value) => Some(*value),
             Self::Other(_) => None,
         }
     }

@@ -14,7 +14,7 @@ pub fn merge(into: &mut Value, partial: &Value) {
     }
 }
 
-/// Returns the partial document that turns `old` into `new`. What `new` lacks is not part of it.
+/// Returns the partial document that turns `old` into `new`. It removes nothing: members that `new` lacks stay.
 pub fn additions(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (old, new) if old == new => None,

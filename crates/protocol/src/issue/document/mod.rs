@@ -58,7 +58,7 @@ macro_rules! sections {
         impl Document {
             const SECTIONS: &'static [&'static str] = &[$($name),*];
 
-            /// Returns a section as JSON text; `None` if it is none of ours.
+            /// Returns a section as JSON text; `None` if the format has no section of this name.
             fn section(&self, name: &str) -> Option<String> {
                 $(if name == $name {
                     return Some(serde_json::to_string(&self.$field).expect("BUG: a document is plain data"));
@@ -113,7 +113,7 @@ pub struct EngineData {
     /// When the run ended last.
     pub ended_at: Option<Stamp>,
     pub steps: indexmap::IndexMap<StepId, StepRecord>,
-    /// The ids of what the agent of the stage waits for, in order.
+    /// The ids of the questions, escalations and blocks that the agent of the stage waits for, in order.
     pub pending: Vec<String>,
     /// How many questions and escalations the agent of the stage has had.
     pub asked: u32,
@@ -122,15 +122,15 @@ pub struct EngineData {
     pub diff_stat: String,
     /// The git tree of the work that is built, reviewed and committed.
     pub tree: Option<String>,
-    /// That of the pipeline attempt before.
+    /// The git tree of the previous pipeline attempt.
     pub previous_tree: Option<String>,
-    /// Reasons of blocks and failures that are over, and what agents were not allowed to say.
+    /// Reasons of past blocks and failures, and what was removed from reports because the agent had no right to it.
     pub notes: Vec<String>,
-    /// What a person said about each block.
+    /// The answers of persons to blocks: `NAME: ANSWER`.
     pub decisions: Vec<String>,
 }
 
-/// One step.
+/// What happened to one step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepRecord {
@@ -169,7 +169,7 @@ impl Document {
                 ..Issue::default()
             },
             pipeline: Pipeline {
-                started_at: Some(second(at)),
+                started_at: Some(format_seconds(at)),
                 current_agent: Some(match definition.triage {
                     TriageMode::First => "triage".to_owned(),
                     TriageMode::Omitted => "analyst".to_owned(),
@@ -223,12 +223,12 @@ impl Document {
         serde_json::from_value(Value::Object(fields.collect::<Option<_>>()?)).ok()
     }
 
-    /// Returns the names of the parts that differ, or of all if there is no other document.
+    /// Returns the names of the parts that differ from `old`; of all parts without one.
     pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
-        let is_known = |name: &str| name != ATTEMPTS || !self.attempts.is_empty();
+        let is_present = |name: &str| name != ATTEMPTS || !self.attempts.is_empty();
         let sections = match old {
             Some(old) => self.changed_sections(old),
-            None => Self::SECTIONS.iter().copied().filter(|name| is_known(name)).collect(),
+            None => Self::SECTIONS.iter().copied().filter(|name| is_present(name)).collect(),
         };
         let is_same = |name: &str, value: &Value| old.is_some_and(|old| old.others.get(name) == Some(value));
         let others = self.others.iter().filter(|(name, value)| !is_same(name, value));
@@ -240,7 +240,8 @@ impl Document {
         vec![View { path: format!("{}/{FILE}", self.engine.state_dir), body: body + "\n" }]
     }
 
-    /// Returns what `learnings.json` keeps of a run that has ended. Its key changes if the run is retried and ends again.
+    /// Returns what `learnings.json` keeps of a run; `None` if the run has not ended. A run that is retried and ends
+    /// again has a new `key`.
     pub fn session(&self) -> Option<Value> {
         let (ended_at, outcome) = (self.engine.ended_at?, self.learnings.outcome.as_ref()?);
         let command = |check: &str| {
@@ -249,7 +250,7 @@ impl Document {
         };
         Some(json!({
             "key": format!("{}@{ended_at}", self.engine.run),
-            "ended_at": second(ended_at),
+            "ended_at": format_seconds(ended_at),
             "session_id": self.learnings.session_id,
             "run": self.engine.run,
             "issue": self.issue.number,
@@ -282,7 +283,7 @@ impl Document {
 }
 
 /// Returns the time in whole seconds, as the format writes it.
-pub(super) fn second(at: Stamp) -> String {
+pub(super) fn format_seconds(at: Stamp) -> String {
     match at.timestamp() {
         Some(timestamp) => format!("{timestamp:.0}"),
         None => at.to_string(),

@@ -42,7 +42,8 @@ pub(in crate::issue) fn brief(
     }
 }
 
-/// Returns the work of the pipeline attempt before, as it was compared. What build and reviewer have left is not part of it.
+/// Returns the git tree of the previous pipeline attempt that the writer starts from, without files that build or
+/// reviewer added; `None` if there was no attempt before.
 fn reset(document: &Document) -> Option<TreeReset> {
     let tree = document.engine.previous_tree.clone()?;
     Some(TreeReset { tree, number: document.attempts.len() })
@@ -67,7 +68,8 @@ pub(in crate::issue) fn question(document: &Document, step: Step) -> Option<Ques
     Some(Question { kind, text, options: Vec::new() })
 }
 
-/// Returns the effect of a step. Its texts are made from the document; an effect adds the marker.
+/// Returns the effect of a step. Its texts are made from the document; the effect itself adds the hidden marker by
+/// which it is found again.
 pub(in crate::issue) fn effect(definition: &Definition, document: &Document, step: Step) -> Option<Effect> {
     let number = definition.issue.number;
     let tracker = json!(definition.tracker);
@@ -88,7 +90,7 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
                 "tracker": tracker,
                 "branch": definition.branch,
                 "base": definition.base,
-                "title": title(definition, document),
+                "title": pull_request_title(definition, document),
                 "body": pull_request_body(definition, document),
             }),
         ),
@@ -115,17 +117,17 @@ fn issue_type(document: &Document) -> IssueType {
     document.issue.kind.as_ref().and_then(Field::known).unwrap_or(IssueType::BugFix)
 }
 
-/// One line of the title: no control characters, and no words that close another issue.
-fn plain_title(definition: &Definition) -> String {
+/// Returns the title of the issue in one line, without control characters.
+fn single_line_title(definition: &Definition) -> String {
     let title: String =
         definition.issue.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the words of the title that fit into the subject of a commit.
-fn subject(definition: &Definition) -> String {
+fn commit_subject(definition: &Definition) -> String {
     const LENGTH: usize = 60;
-    let title = plain_title(definition);
+    let title = single_line_title(definition);
     if title.chars().count() <= LENGTH {
         return title;
     }
@@ -141,16 +143,16 @@ fn commit_message(definition: &Definition, document: &Document) -> String {
         Closing::AtOnce => "Refs",
     };
     let kind = issue_type(document).commit_type();
-    format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", subject(definition), definition.issue.number)
+    format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", commit_subject(definition), definition.issue.number)
 }
 
-fn title(definition: &Definition, document: &Document) -> String {
+fn pull_request_title(definition: &Definition, document: &Document) -> String {
     let verb = match issue_type(document) {
         IssueType::BugFix => "Fix",
         IssueType::NewFeature => "Add",
         IssueType::RefactorStyle => "Refactor",
     };
-    format!("{verb} #{}: {}", definition.issue.number, plain_title(definition))
+    format!("{verb} #{}: {}", definition.issue.number, single_line_title(definition))
 }
 
 fn pull_request_body(definition: &Definition, document: &Document) -> String {
@@ -182,31 +184,31 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
     )
 }
 
-/// Returns the comment that the run needs now: what waits for a person, what it has made, or why it failed. Before it comes what
-/// it is about, which is the same when a retry needs it again.
+/// Returns the subject and the body of the comment that the run needs now: what waits for a person, what the run has
+/// made, or why it failed. The subject identifies the comment: it stays the same if a retry needs the comment again.
 fn comment(definition: &Definition, document: &Document) -> (String, String) {
     let run = &document.engine.run;
     let (attempt, max) = (document.pipeline.attempt, document.pipeline.max_attempts);
     if let Some(id) = document.engine.pending.first() {
-        let (subject, what) = match id.as_str() {
+        let (subject, predicate) = match id.as_str() {
             BLOCK => (format!("{BLOCK}{}", document.engine.decisions.len() + 1), "is blocked"),
             _ if document.question(id).is_some() => (id.clone(), "has a question"),
             _ => (id.clone(), "needs a person"),
         };
         let reason = quoted(document.pipeline.blocked_reason.as_deref().unwrap_or_default());
         let body = format!(
-            "The run `{run}` {what} (attempt {attempt} of {max}):\n\n{reason}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
+            "The run `{run}` {predicate} (attempt {attempt} of {max}):\n\n{reason}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
         );
         return (subject, body);
     }
     if document.commit.completed {
         let commit = document.commit.hash.as_deref().unwrap_or_default();
-        let place = match &document.commit.pr_url {
+        let location = match &document.commit.pr_url {
             Some(url) => format!("The pull request is {url}."),
             None => format!("The change is on the branch `{}`; it was not pushed.", definition.branch),
         };
         let body = format!(
-            "The run `{run}` has made the change, approved in attempt {attempt} of {max}: commit {commit}. {place}\n"
+            "The run `{run}` has made the change, approved in attempt {attempt} of {max}: commit {commit}. {location}\n"
         );
         return (format!("commit-{commit}"), body);
     }
@@ -214,14 +216,14 @@ fn comment(definition: &Definition, document: &Document) -> (String, String) {
     let body = format!(
         "The run `{run}` failed: {}\n\nThe last feedback:\n\n{}\n\nWhat may help: simplify the issue, split it, add \
          acceptance criteria, or do it by hand. `callboard retry {run}` starts again.\n",
-        exhaustion(definition),
+        exhaustion_reason(definition),
         quoted(feedback)
     );
     (format!("failure-{}", document.attempts.len()), body)
 }
 
 /// Returns the reason of a run that has no pipeline attempts left.
-pub(in crate::issue) fn exhaustion(definition: &Definition) -> String {
+pub(in crate::issue) fn exhaustion_reason(definition: &Definition) -> String {
     format!("Writer-Reviewer loop exhausted after {} attempts", definition.pipeline_attempts)
 }
 

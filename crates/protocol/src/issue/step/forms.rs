@@ -1,4 +1,4 @@
-//! What each agent reports: an example, a JSON Schema, and the rules that a schema cannot say.
+//! The forms of the agents' reports: an example, a JSON Schema, and the rules that a schema cannot say.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use super::{Agent, Step};
 use crate::issue::definition::Definition;
 use crate::report::{Form, ReportFields};
 
+/// The rule about questions, escalations and observations, for all steps but answers.
 const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, `reviewer`) or `human` by \
     `\"communication\": {\"questions\": [{\"to\": \"analyst\", \"question\": \"…\"}]}` or `callboard ask`, and escalate by \
     `\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]` or `callboard escalate` (without a person, another agent decides); then end, and you are asked again \

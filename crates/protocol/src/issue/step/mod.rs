@@ -1,4 +1,4 @@
-//! The steps of a run: who works on each, and what each is given.
+//! The steps of a run: which agent works on each, and its brief.
 
 pub(super) mod brief;
 pub(super) mod forms;
@@ -120,7 +120,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// All steps except those that answer.
+    /// All steps except the answers of agents and persons.
     pub const PIPELINE: [Self; 11] = [
         Self::Triage,
         Self::Analyst,
@@ -185,7 +185,7 @@ impl Step {
         }
     }
 
-    /// Returns the word of the document's `current_agent`; `None` for a step during which it stays as it is.
+    /// Returns the value of the document's `current_agent` during the step; `None` if the step does not change it.
     pub(super) fn current_agent(self) -> Option<&'static str> {
         match self {
             Self::Triage => Some("triage"),

@@ -56,7 +56,7 @@ pub(in crate::issue) fn render(
     })
 }
 
-/// What the agent may know, in fences: all of it was written by other people, agents or programs.
+/// Returns what the agent may read, in code blocks, because it was written by other people, agents or programs.
 fn context(definition: &Definition, document: &Document, step: Step, agent: Agent) -> String {
     let role = Role::of(step).expect("BUG: an agent has a role");
     let mut text = format!("{UNTRUSTED}\n");
