@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
 
-/// The marks of `cycle`.
+/// The meaning of the marks in tables of `cycle`.
 pub const LEGEND: &str = "· not done   ✓ done   ✗ failed   @N in iteration N";
 
 /// A cycle of at most two iterations, with this many attempts per step.
@@ -50,7 +50,7 @@ fn violations(document: &Document) -> Vec<String> {
         .collect()
 }
 
-/// The tasks of the plan of an iteration: two that depend on nothing.
+/// The tasks of the plan of an iteration: two independent ones if tasks are coded in parallel, otherwise one.
 fn tasks(definition: &Definition, iteration: u32) -> Vec<PlannedTask> {
     let names: &[&str] = if definition.parallel > 1 { &["a", "b"] } else { &["a"] };
     let id = |name: &&str| StepId::new(format!("{name}{iteration}")).expect("BUG: the name is safe");
@@ -68,30 +68,31 @@ fn blocker(needed_by: Role) -> Vec<Raised> {
 
 /// Returns the fields of a report with these decisions and blockers.
 fn raised_fields(raised: &[Raised]) -> Map<String, Value> {
-    let of = |kind: RaisedKind, entry: &dyn Fn(Role) -> Value| -> Value {
+    let of_kind = |kind: RaisedKind, entry: &dyn Fn(Role) -> Value| -> Value {
         raised.iter().filter(|raised| raised.kind == kind).map(|raised| entry(raised.needed_by)).collect()
     };
-    let decisions = of(
+    let decisions = of_kind(
         RaisedKind::Decision,
         &|role| json!({ "description": "Which?", "options": ["this", "that"], "needed_by": role }),
     );
-    let blockers = of(RaisedKind::Blocker, &|role| json!({ "description": "No access", "needed_by": role }));
+    let blockers =
+        of_kind(RaisedKind::Blocker, &|role| json!({ "description": "No access", "needed_by": role }));
     Map::from_iter([("decisions".to_owned(), decisions), ("blockers".to_owned(), blockers)])
 }
 
 impl Explored for Cycle {
     fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
-        // One decision or blocker on a path: more of them multiply the states and show nothing new.
-        // Short cycles with parallel tasks, or with decisions by the engine, are explored without any for the same reason.
+        // At most one decision or blocker is raised on a path: more of them multiply the states and show nothing new.
+        // For the same reason, none is raised in one iteration with parallel tasks or with decisions by the engine.
         let is_plain = definition.parallel == 1 && definition.decisions == DecisionMode::Ask;
-        let asks = state.iteration == 1
+        let may_raise = state.iteration == 1
             && state.decisions + state.blockers == 0
             && (is_plain || definition.max_iterations > 1);
-        let both = [Problems::None, Problems::Some];
+        let each = [Problems::None, Problems::Some];
         match step {
             Step::Phase(Role::Ra) => {
                 let mut verdicts = vec![Verdict::Specified { raised: Vec::new() }];
-                if asks {
+                if may_raise {
                     verdicts.push(Verdict::Specified { raised: decision(Role::Ep) });
                     verdicts.push(Verdict::Specified { raised: blocker(Role::Ra) });
                     verdicts.push(Verdict::Blocked { raised: blocker(Role::Ra) });
@@ -123,17 +124,17 @@ impl Explored for Cycle {
                     coded(Completeness::Complete, Vec::new()),
                     coded(Completeness::Incomplete, Vec::new()),
                 ];
-                if asks {
+                if may_raise {
                     verdicts.push(coded(Completeness::Complete, blocker(Role::Cd)));
                 }
                 verdicts
             }
             Step::Merge(_) => vec![Verdict::Merged, Verdict::Conflict],
-            Step::Test => both.map(|problems| Verdict::Tested { problems }).to_vec(),
+            Step::Test => each.map(|problems| Verdict::Tested { problems }).to_vec(),
             Step::Phase(Role::Vas) => {
                 let mut verdicts =
-                    both.map(|problems| Verdict::Validated { problems, raised: Vec::new() }).to_vec();
-                if asks {
+                    each.map(|problems| Verdict::Validated { problems, raised: Vec::new() }).to_vec();
+                if may_raise {
                     verdicts
                         .push(Verdict::Validated { problems: Problems::None, raised: decision(Role::Ra) });
                 }
@@ -241,7 +242,7 @@ impl Explored for Cycle {
     }
 
     fn say_verdict(verdict: &Verdict) -> String {
-        let and = |word: &str, raised: &[Raised]| match raised.first() {
+        let with_raised = |word: &str, raised: &[Raised]| match raised.first() {
             None => word.to_owned(),
             Some(Raised { kind: RaisedKind::Decision, needed_by }) => {
                 format!("{word}, decision for {needed_by}")
@@ -251,25 +252,27 @@ impl Explored for Cycle {
             }
         };
         match verdict {
-            Verdict::Specified { raised } => and("specified", raised),
-            Verdict::Explored { raised } => and("explored", raised),
-            Verdict::Blocked { raised } => and("nothing", raised),
+            Verdict::Specified { raised } => with_raised("specified", raised),
+            Verdict::Explored { raised } => with_raised("explored", raised),
+            Verdict::Blocked { raised } => with_raised("nothing", raised),
             Verdict::Measured => "measured".to_owned(),
-            Verdict::Planned { completeness: Completeness::Complete, raised, .. } => and("planned", raised),
+            Verdict::Planned { completeness: Completeness::Complete, raised, .. } => {
+                with_raised("planned", raised)
+            }
             Verdict::Planned { completeness: Completeness::Incomplete, raised, .. } => {
-                and("partly planned", raised)
+                with_raised("partly planned", raised)
             }
             Verdict::Coded { completeness: Completeness::Incomplete, raised, .. } => {
-                and("partly coded", raised)
+                with_raised("partly coded", raised)
             }
-            Verdict::Coded { problems: Problems::Some, raised, .. } => and("coded, issues", raised),
-            Verdict::Coded { problems: Problems::None, raised, .. } => and("coded", raised),
+            Verdict::Coded { problems: Problems::Some, raised, .. } => with_raised("coded, issues", raised),
+            Verdict::Coded { problems: Problems::None, raised, .. } => with_raised("coded", raised),
             Verdict::Merged => "merged".to_owned(),
             Verdict::Conflict => "conflict".to_owned(),
             Verdict::Tested { problems: Problems::None } => "pass".to_owned(),
             Verdict::Tested { problems: Problems::Some } => "fail".to_owned(),
-            Verdict::Validated { problems: Problems::None, raised } => and("valid", raised),
-            Verdict::Validated { problems: Problems::Some, raised } => and("tests fail", raised),
+            Verdict::Validated { problems: Problems::None, raised } => with_raised("valid", raised),
+            Verdict::Validated { problems: Problems::Some, raised } => with_raised("tests fail", raised),
             Verdict::Answered => "answered".to_owned(),
             Verdict::FastForwarded => "fast-forwarded".to_owned(),
         }
@@ -317,10 +320,10 @@ impl Explored for Cycle {
     }
 
     fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let mut differences = Vec::new();
         let mut expect = |what: &str, is_right: bool| {
             if !is_right {
-                wrong.push(what.to_owned());
+                differences.push(what.to_owned());
             }
         };
         let shown = document.state.status;
@@ -369,7 +372,7 @@ impl Explored for Cycle {
             Stage::Aggregation | Stage::FastForward | Stage::Complete => 4,
         };
         expect("the completed phases differ", done == expected);
-        wrong
+        differences
     }
 
     fn inspect(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
@@ -386,18 +389,18 @@ impl Explored for Cycle {
             "every queued extension has an iteration left",
             state.iteration + state.extensions <= state.max_iterations,
         );
-        let is_clean = state.findings.is_empty() && state.items.is_empty() && state.extensions == 0;
+        let nothing_is_open = state.findings.is_empty() && state.items.is_empty() && state.extensions == 0;
         if let RunStatus::Finished(outcome) = transition.after.status {
             expect(
                 "a cycle that has succeeded leaves nothing open",
-                outcome != Outcome::Succeeded || is_clean,
+                outcome != Outcome::Succeeded || nothing_is_open,
             );
             expect("an incomplete cycle says what is open", {
                 let issues = document.iterations.last().map_or(0, |iteration| iteration.issues_found.len());
                 outcome != Outcome::Incomplete || issues > 0 || !state.items.is_empty()
             });
         }
-        let pending = document
+        let answered = document
             .coordination
             .pending_decisions
             .iter()
@@ -407,7 +410,7 @@ impl Explored for Cycle {
             .feedback_log
             .iter()
             .filter(|entry| entry.source == "user" || entry.source == "auto");
-        expect("every answer is in the feedback log", pending.count() <= answers.count());
+        expect("every answer is in the feedback log", answered.count() <= answers.count());
         violations
     }
 }

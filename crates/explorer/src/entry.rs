@@ -1,4 +1,4 @@
-//! Entries, as an engine or a command would write them.
+//! Journal entries, as an engine or a command would write them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use protocol::{AttemptId, ParsedReport, Stamp, StepId};
 use serde_json::Value;
 
 use super::transition::Node;
-use super::{Explored, Violation, read, typed};
+use super::{Explored, Violation, from_json, typed};
 
 /// Returns the entry of a decision, one second after the last entry.
-pub(super) fn of(before: &Node, input: EntryInput, decision: Decision) -> Entry {
+pub(super) fn new_entry(before: &Node, input: EntryInput, decision: Decision) -> Entry {
     let at = before.state.at.plus(Duration::from_secs(1));
     let by = match &input {
         EntryInput::Request { .. }
@@ -32,30 +32,39 @@ pub(super) fn of(before: &Node, input: EntryInput, decision: Decision) -> Entry 
     Entry { v: ENTRY_VERSION, at, by, input, timers, changes: decision.changes, actions: decision.actions }
 }
 
-/// Returns the entry input of a fact, with its evidence. Checks that a report or an answer is read as the verdict it was
-/// made for.
-pub(super) fn fact<P: Explored>(before: &Node, fact: &Fact) -> Result<EntryInput, Violation> {
+/// Returns the entry input of a fact, with its evidence. Checks that a report or an answer is read as the verdict it
+/// was made for.
+pub(super) fn fact_input<P: Explored>(before: &Node, fact: &Fact) -> Result<EntryInput, Violation> {
     let evidence = match fact {
         Fact::BackoffElapsed { .. } => None,
-        Fact::Answered { step, verdict, .. } => Some(answered::<P>(before, step, verdict)?),
+        Fact::Answered { step, verdict, .. } => Some(answer_evidence::<P>(before, step, verdict)?),
         Fact::Ended { attempt, ending } => Some(match ending {
-            Ending::Reported(verdict) => reported::<P>(before, &attempt.step, verdict)?,
+            Ending::Reported(verdict) => report_evidence::<P>(before, &attempt.step, verdict)?,
             Ending::Failed => {
-                evidence(FailureKind::NoReport, "Agent process exited with code 1 without a report")
+                failure_evidence(FailureKind::NoReport, "Agent process exited with code 1 without a report")
             }
-            Ending::Interrupted => {
-                evidence(FailureKind::Interrupted, "Agent process was interrupted: its shim was killed")
-            }
-            Ending::Stopped => evidence(FailureKind::Cancelled, "Agent process was stopped"),
+            Ending::Interrupted => failure_evidence(
+                FailureKind::Interrupted,
+                "Agent process was interrupted: its shim was killed",
+            ),
+            Ending::Stopped => failure_evidence(FailureKind::Cancelled, "Agent process was stopped"),
         }),
     };
     Ok(EntryInput::Fact { fact: fact.clone(), evidence: evidence.map(Arc::new) })
 }
 
-fn reported<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
+fn report_evidence<P: Explored>(
+    before: &Node,
+    step: &StepId,
+    verdict: &Value,
+) -> Result<Evidence, Violation> {
     let machine = typed::<P>(&before.state.run);
-    let report =
-        P::report_in(&machine.definition, &machine.state, &step_of::<P>(before, step), &read(verdict));
+    let report = P::report_in_state(
+        &machine.definition,
+        &machine.state,
+        &step_of::<P>(before, step),
+        &from_json(verdict),
+    );
     let parsed = before.state.run.machine.parse_report(step, &report);
     if parsed != ParsedReport::Verdict(verdict.clone()) {
         let what = format!("{verdict} of `{step}` is read as {parsed:?}");
@@ -64,10 +73,18 @@ fn reported<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Resul
     Ok(Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() })
 }
 
-fn answered<P: Explored>(before: &Node, step: &StepId, verdict: &Value) -> Result<Evidence, Violation> {
+fn answer_evidence<P: Explored>(
+    before: &Node,
+    step: &StepId,
+    verdict: &Value,
+) -> Result<Evidence, Violation> {
     let machine = typed::<P>(&before.state.run);
-    let answer =
-        P::answer_in(&machine.definition, &machine.state, &step_of::<P>(before, step), &read(verdict));
+    let answer = P::answer_in_state(
+        &machine.definition,
+        &machine.state,
+        &step_of::<P>(before, step),
+        &from_json(verdict),
+    );
     let parsed = before.state.run.machine.parse_answer(step, &answer);
     if parsed.as_ref() != Ok(verdict) {
         let what = format!("{verdict} of `{step}` is read as {parsed:?}");
@@ -85,16 +102,16 @@ fn step_of<P: Explored>(node: &Node, step: &StepId) -> P::Step {
     P::step(&machine.definition, &machine.state, step).expect("BUG: a fact is about a step")
 }
 
-fn evidence(kind: FailureKind, error: &str) -> Evidence {
+fn failure_evidence(kind: FailureKind, error: &str) -> Evidence {
     Evidence { kind: Some(kind), error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
 }
 
 /// Returns the timers that an engine sets: one for each attempt that will be retried.
 fn timers(decision: &Decision, at: Stamp) -> Vec<Timer> {
-    let repeated = decision.changes.iter().filter_map(|change| match change {
+    let retried = decision.changes.iter().filter_map(|change| match change {
         Change::Ended { attempt, exit: Exit::WillRetry { .. }, .. } => Some(attempt),
         _ => None,
     });
     let timer = |attempt: &AttemptId| Timer { attempt: attempt.clone(), fires_at: at, length_ms: 1 };
-    repeated.map(timer).collect()
+    retried.map(timer).collect()
 }

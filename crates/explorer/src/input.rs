@@ -5,7 +5,7 @@ use protocol::run::{Ending, Fact, Request, Run, RunStatus, TurnStatus, proceed, 
 use serde_json::Value;
 
 use super::model::{Model, Scheduling};
-use super::{Explored, WriteInput, json, typed};
+use super::{Explored, WriteInput, to_json, typed};
 
 /// One input of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,21 +13,21 @@ pub enum Input {
     Fact(Fact),
     /// A deferred transition of the protocol.
     Deferred,
-    /// Queued steps are started in free slots, if that has an entry of its own.
-    Slots,
+    /// Queued steps are started in free slots by an entry of its own ([`Scheduling::Separate`]).
+    StartQueued,
     Request(Request),
     /// A client writes to the document.
     Write(WriteInput),
 }
 
 impl Input {
-    /// Returns whether a person answers a question, which may take any time and be repeated for ever.
+    /// Returns whether a person answers a question. An answer may never come, or reject without end.
     pub(super) fn is_answer(&self) -> bool {
         matches!(self, Self::Fact(Fact::Answered { .. }))
     }
 }
 
-/// How often one turn is interrupted. More than once only repeats the same states up to the limit.
+/// How often one turn may be interrupted. Further interruptions only repeat the same states, up to the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruptions {
     Never,
@@ -36,10 +36,10 @@ pub enum Interruptions {
 }
 
 impl Interruptions {
-    fn allow(self, another_after: u32) -> bool {
+    fn allows(self, interruptions_so_far: u32) -> bool {
         match self {
             Self::Never => false,
-            Self::Once => another_after == 0,
+            Self::Once => interruptions_so_far == 0,
             Self::Any => true,
         }
     }
@@ -52,15 +52,15 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
-    // Besides the facts, because they may come before the engine has seen another client's request.
+    // Offered next to the facts, which may come before the engine has seen the request of another client.
     if model.scheduling == Scheduling::Separate
         && !start_queued(&mut run.clone(), model.slots.count()).is_nothing()
     {
-        inputs.push(Input::Slots);
+        inputs.push(Input::StartQueued);
     }
     for (step, active) in &run.active_turns {
         let attempt = active.attempt_id(step);
-        let is_counted = match active.status {
+        let is_running = match active.status {
             TurnStatus::Queued => continue,
             TurnStatus::BackingOff => {
                 inputs.push(Input::Fact(Fact::BackoffElapsed { attempt }));
@@ -74,11 +74,11 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
             TurnStatus::Running => true,
             TurnStatus::Stopping => false,
         };
-        let over = |ending| Input::Fact(Fact::Ended { attempt: attempt.clone(), ending });
-        inputs.extend(verdicts::<P>(run, step).map(|verdict| over(Ending::Reported(verdict))));
-        inputs.push(over(Ending::Failed));
-        if !is_counted || interruptions.allow(active.interruptions) {
-            inputs.extend([over(Ending::Interrupted), over(Ending::Stopped)]);
+        let ended = |ending| Input::Fact(Fact::Ended { attempt: attempt.clone(), ending });
+        inputs.extend(verdicts::<P>(run, step).map(|verdict| ended(Ending::Reported(verdict))));
+        inputs.push(ended(Ending::Failed));
+        if !is_running || interruptions.allows(active.interruptions) {
+            inputs.extend([ended(Ending::Interrupted), ended(Ending::Stopped)]);
         }
     }
     inputs
@@ -88,7 +88,7 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
 pub(super) fn verdicts<P: Explored>(run: &Run, step: &StepId) -> impl Iterator<Item = Value> {
     let machine = typed::<P>(run);
     let step = P::step(&machine.definition, &machine.state, step).expect("BUG: a turn is of a step");
-    P::verdicts(&machine.definition, &machine.state, &step).into_iter().map(|verdict| json(&verdict))
+    P::verdicts(&machine.definition, &machine.state, &step).into_iter().map(|verdict| to_json(&verdict))
 }
 
 /// Returns every request, whether or not it makes sense.
@@ -104,8 +104,8 @@ pub(super) fn requests<P: Explored>(run: &Run) -> Vec<Request> {
     requests.extend(steps.iter().map(|step| Request::Retry { step: Some(step.clone()) }));
     requests.extend(steps.into_iter().map(|step| Request::Skip { step }));
     let machine = typed::<P>(run);
-    let own = P::requests(&machine.definition, &machine.state);
-    requests.extend(own.iter().map(|request| Request::Protocol(json(request))));
+    let protocol_requests = P::requests(&machine.definition, &machine.state);
+    requests.extend(protocol_requests.iter().map(|request| Request::Protocol(to_json(request))));
     requests
 }
 

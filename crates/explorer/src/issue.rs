@@ -41,21 +41,21 @@ pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Cl
     }
 }
 
-/// What an agent may ask in this state.
+/// Every verdict with which an agent asks in this state: questions, escalations and blocks, within the limit.
 fn questions(definition: &Definition, state: &State, step: Step) -> Vec<Verdict> {
-    let (agent, blocks) = (step.agent(), matches!(step, Step::Triage | Step::Reviewer));
-    let left = definition.max_questions.saturating_sub(state.asked);
+    let (agent, may_block) = (step.agent(), matches!(step, Step::Triage | Step::Reviewer));
+    let questions_left = definition.max_questions.saturating_sub(state.asked);
     let mut asked = Vec::new();
-    if left > 0 {
+    if questions_left > 0 {
         asked.push(vec![Pending::Question(Addressee::Agent(Agent::Analyst))]);
         asked.push(vec![Pending::Question(Addressee::Human)]);
         asked.push(vec![Pending::Escalation(Addressee::Human)]);
         asked.extend(agent.map(|agent| vec![Pending::Escalation(Addressee::Agent(agent.adviser()))]));
-        if blocks {
+        if may_block {
             asked.push(vec![Pending::Block]);
         }
     }
-    if left > 1 {
+    if questions_left > 1 {
         asked.push(vec![
             Pending::Question(Addressee::Agent(Agent::Triage)),
             Pending::Escalation(Addressee::Human),
@@ -223,7 +223,7 @@ impl Explored for Issue {
     }
 
     fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
-        let mut differs: Vec<_> = document_differs(definition, state, document);
+        let mut differences: Vec<_> = document_differences(definition, state, document);
         for step in Self::steps(definition, state) {
             let id = Self::step_id(&step);
             let shown = document.engine.steps.get(&id).map(|step| step.status).unwrap_or_default();
@@ -233,27 +233,27 @@ impl Explored for Issue {
                 Some(TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting) | None => false,
             };
             if is_running != expected {
-                differs.push(format!("`{step}` is shown as {shown:?}"));
+                differences.push(format!("`{step}` is shown as {shown:?}"));
             }
         }
-        differs
+        differences
     }
 
     fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let Typed { state, document, .. } = machine;
         let mut violations = Vec::new();
-        let mut rule = |holds: bool, rule: &'static str| {
+        let mut expect = |holds: bool, expect: &'static str| {
             if !holds {
-                violations.push(Violation::new(rule, format!("{state:?}")));
+                violations.push(Violation::new(expect, format!("{state:?}")));
             }
         };
         let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);
-        rule(succeeded == (state.stage == Stage::Done), "a run has succeeded if its pipeline is done");
-        rule(state.attempt <= definition.pipeline_attempts.get(), "the attempts are limited");
-        rule(state.asked <= definition.max_questions, "the questions are limited");
+        expect(succeeded == (state.stage == Stage::Done), "a run has succeeded if its pipeline is done");
+        expect(state.attempt <= definition.pipeline_attempts.get(), "the attempts are limited");
+        expect(state.asked <= definition.max_questions, "the questions are limited");
         let is_committing = matches!(state.stage, Stage::Commit | Stage::Push | Stage::PullRequest);
-        rule(!is_committing || document.review.completed, "only reviewed work is committed");
+        expect(!is_committing || document.review.completed, "only reviewed work is committed");
         violations
     }
 }
@@ -269,9 +269,9 @@ pub fn say_pending(pending: &Pending) -> String {
 }
 
 /// Returns how the document differs from the state.
-fn document_differs(definition: &Definition, state: &State, document: &Document) -> Vec<String> {
-    let waits = |pending: &Pending| pending.addressee() == Addressee::Human;
-    let is_blocked = state.pending.first().is_some_and(waits);
+fn document_differences(definition: &Definition, state: &State, document: &Document) -> Vec<String> {
+    let waits_for_person = |pending: &Pending| pending.addressee() == Addressee::Human;
+    let is_blocked = state.pending.first().is_some_and(waits_for_person);
     let gave_up = state.stage == Stage::GiveUp;
     let status = match (state.failed, state.stage) {
         (Some(_), _) => PipelineStatus::Failed,
@@ -279,23 +279,23 @@ fn document_differs(definition: &Definition, state: &State, document: &Document)
         (None, _) if is_blocked => PipelineStatus::Blocked,
         (None, _) => PipelineStatus::InProgress,
     };
-    let mut differs = Vec::new();
+    let mut differences = Vec::new();
     let shown = document.pipeline.status.as_ref().and_then(Field::known);
     // The document of a run that is stopped while it gives up says `failed` before the run has ended.
     if shown != Some(status) && !(gave_up && shown == Some(PipelineStatus::Failed)) {
-        differs.push(format!("the status is {shown:?}, not {status:?}"));
+        differences.push(format!("the status is {shown:?}, not {status:?}"));
     }
     if document.pipeline.attempt != state.attempt {
-        differs.push(format!("the attempt is {}, not {}", document.pipeline.attempt, state.attempt));
+        differences.push(format!("the attempt is {}, not {}", document.pipeline.attempt, state.attempt));
     }
     if document.engine.pending.len() != state.pending.len() {
-        differs.push(format!("{:?} waits, not {:?}", document.engine.pending, state.pending));
+        differences.push(format!("{:?} waits, not {:?}", document.engine.pending, state.pending));
     }
     if document.engine.asked != state.asked {
-        differs.push(format!("{} were asked, not {}", document.engine.asked, state.asked));
+        differences.push(format!("{} were asked, not {}", document.engine.asked, state.asked));
     }
     if document.pipeline.max_attempts != definition.pipeline_attempts.get() {
-        differs.push("the limit of attempts differs".to_owned());
+        differences.push("the limit of attempts differs".to_owned());
     }
-    differs
+    differences
 }

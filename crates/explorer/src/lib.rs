@@ -2,12 +2,15 @@
 //!
 //! It is generic over protocols; [`Explored`] is what a protocol adds. A [`Model`] is one definition with a number of
 //! slots. [`Model::explore`] searches breadth first through every possible input. [`Model::walk`] walks at random
-//! where the states are too many. Both return nothing wrong or a [`CounterExample`]: the violated rule and the
-//! shortest path to it. [`Exploration`] prints tables and diagrams for people: the rules find a broken machine, but
-//! only a reader finds one that implements the wrong thing.
+//! where the states are too many. Both return counts, or a [`CounterExample`]: the violated rule and the path to it.
+//! [`Exploration`] prints tables and diagrams for people: the rules find a broken state machine, but only a reader
+//! finds one that implements the wrong thing.
 //!
-//! Left out on purpose: turn and attempt numbers (they only name attempts, and the states would be infinite), in larger
-//! models more than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
+//! Not explored:
+//! * turn and attempt numbers: they only name attempts, and with them the states would be infinite;
+//! * more than two requests on a path, in larger models;
+//! * more than one interruption of a turn: the limit has a test of its own;
+//! * time.
 
 mod checks;
 pub mod cycle;
@@ -56,8 +59,8 @@ pub trait Explored: Present {
         Answer::Text { text: Self::say_verdict(verdict) }
     }
 
-    /// A report with this verdict, if it depends on the state what a step reports.
-    fn report_in(
+    /// A report with this verdict, for protocols whose reports depend on the state.
+    fn report_in_state(
         definition: &Self::Definition,
         _: &Self::State,
         step: &Self::Step,
@@ -66,8 +69,8 @@ pub trait Explored: Present {
         Self::report(definition, step, verdict)
     }
 
-    /// An answer with this verdict, if it depends on the state what a step asks.
-    fn answer_in(
+    /// An answer with this verdict, for protocols whose questions depend on the state.
+    fn answer_in_state(
         definition: &Self::Definition,
         _: &Self::State,
         step: &Self::Step,
@@ -84,13 +87,13 @@ pub trait Explored: Present {
     /// The verdict in a word or two.
     fn say_verdict(verdict: &Self::Verdict) -> String;
 
-    /// The notation of a step that has no turn, and what of its past affects its future.
+    /// The notation of a step that has no turn: its status, and counters that later decisions depend on.
     fn say_step(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepNotation;
 
     /// The change in a word or two.
     fn say_change(change: &Self::Change) -> String;
 
-    /// The position of the document, in a word or two, if the run alone does not determine it.
+    /// The position of the document in a word or two, such as `plan in_progress`. `None` if the run determines it.
     fn say_document(_: &Self::Document) -> Option<String> {
         None
     }
@@ -100,10 +103,10 @@ pub trait Explored: Present {
         Vec::new()
     }
 
-    /// Differences between the document of the machine and the run.
+    /// Differences between the run and the document that the machine has written about it.
     fn compare(run: &Run, machine: &Typed<Self>) -> Vec<String>;
 
-    /// Checks the rules of this protocol.
+    /// Checks the rules of this protocol for one transition. Returns those that do not hold.
     fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
 }
 
@@ -113,12 +116,12 @@ pub(crate) fn typed<P: Explored>(run: &Run) -> &Typed<P> {
 }
 
 /// Returns a verdict or a request as the journal has it.
-fn json(value: &impl Serialize) -> Value {
+fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("BUG: the types of a protocol are plain data")
 }
 
-/// Reads a verdict or a request that [`json`] gave.
-fn read<T: DeserializeOwned>(value: &Value) -> T {
+/// Reads a verdict or a request that [`to_json`] returned.
+fn from_json<T: DeserializeOwned>(value: &Value) -> T {
     T::deserialize(value).expect("BUG: it was written by ourselves")
 }
 

@@ -40,18 +40,21 @@ impl fmt::Display for Slots {
     }
 }
 
-/// When queued steps are started in free slots. An engine does so in the entries of its own decisions. After a
-/// request of another client or a deferred transition it needs an entry of its own, and may be killed before.
+/// When queued steps are started in free slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
+    /// In the entry that queued them, as an engine does with its own decisions.
     Together,
+    /// In an entry of its own, as after the request of another client or a deferred transition. The engine may be
+    /// killed before it.
     Separate,
 }
 
 /// Returns what is wrong with a document.
-pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
+pub(super) type DocumentCheck<P> =
+    Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
 
-/// One definition with its environment.
+/// One definition, and how it is explored: slots, scheduling, the source of an import, and the check of its documents.
 pub struct Model<P: Explored> {
     pub name: String,
     pub definition: Arc<P::Definition>,
@@ -59,7 +62,7 @@ pub struct Model<P: Explored> {
     pub scheduling: Scheduling,
     /// A document to import the run from.
     pub(super) import: Option<Value>,
-    pub(super) check: Check<P>,
+    pub(super) check: DocumentCheck<P>,
     /// The contents of entries whose encoding was checked.
     pub(super) encoded: Mutex<HashSet<String>>,
 }
@@ -70,7 +73,7 @@ impl<P: Explored> fmt::Debug for Model<P> {
     }
 }
 
-/// Violations, and the state they lead to, if there is one.
+/// The violations that an input causes, and the run after it. `None` if the input could not be applied.
 pub(super) struct Failure {
     pub(super) violations: Vec<Violation>,
     pub(super) after: Option<Run>,
@@ -83,12 +86,13 @@ impl From<Vec<Violation>> for Failure {
 }
 
 /// The result of an input.
-pub(super) enum Accepted<P: Explored> {
+pub(super) enum InputResult<P: Explored> {
+    /// The state after the input, and its entry.
     Moved(Box<Node>, Box<Entry<P>>),
-    /// With the reason.
+    /// The reason of the refusal.
     Refused(String),
     /// There was nothing to write.
-    Nothing,
+    Unchanged,
 }
 
 impl<P: Explored> Model<P> {
@@ -124,9 +128,9 @@ impl<P: Explored> Model<P> {
         self
     }
 
-    /// Returns the run after its first entry, or after the two of an imported one.
+    /// Returns the run after its first entry. An imported run has two: it is opened, then recovered from its document.
     pub(super) fn open(&self) -> Result<Node, Failure> {
-        guarded(|| {
+        catch_panics(|| {
             let location =
                 RunLocation::new(RunId::new("explored").expect("BUG: the name is safe"), "/repo".to_owned());
             let at = Stamp::from_micros(1_750_000_000_000_000);
@@ -138,7 +142,7 @@ impl<P: Explored> Model<P> {
             let before = Node {
                 state: RunState::blank(Box::new(machine), at),
                 parts: BTreeMap::new(),
-                touched: Vec::new(),
+                changed_parts: Vec::new(),
                 started: BTreeMap::new(),
                 written: Vec::new(),
             };
@@ -147,10 +151,10 @@ impl<P: Explored> Model<P> {
             match &self.import {
                 None => {
                     let decision = open(&mut run);
-                    Ok(self.enter(&before, None, run, input, decision)?.0)
+                    Ok(self.commit(&before, None, run, input, decision)?.0)
                 }
                 Some(document) => {
-                    let (opened, _) = self.enter(&before, None, run, input, Decision::nothing())?;
+                    let (opened, _) = self.commit(&before, None, run, input, Decision::nothing())?;
                     self.import(opened, document)
                 }
             }
@@ -158,7 +162,7 @@ impl<P: Explored> Model<P> {
     }
 
     fn import(&self, mut opened: Node, document: &Value) -> Result<Node, Failure> {
-        checks::document::keep_parts(&mut opened);
+        checks::document::store_changed_parts(&mut opened);
         let mut run = opened.state.run.clone();
         let position = run
             .machine
@@ -166,17 +170,18 @@ impl<P: Explored> Model<P> {
             .map_err(|why| vec![Violation::new("a valid document can be imported", why.to_string())])?;
         let decision = import(&mut run, position, BTreeMap::new());
         let source = RecoverySource::View { path: "/repo/view.json".to_owned(), document: document.clone() };
-        Ok(self.enter(&opened, None, run, EntryInput::Recovered { source }, decision)?.0)
+        Ok(self.commit(&opened, None, run, EntryInput::Recovered { source }, decision)?.0)
     }
 
     /// Applies an input as the engine does: decide, start queued steps, write the entry.
-    pub(super) fn take(&self, before: &Node, input: &Input) -> Result<Accepted<P>, Failure> {
-        guarded(|| {
+    pub(super) fn apply(&self, before: &Node, input: &Input) -> Result<InputResult<P>, Failure> {
+        catch_panics(|| {
             let mut run = before.state.run.clone();
             let (entry_input, decision) = match input {
                 Input::Fact(fact) => match absorb(&mut run, fact.clone()) {
                     Absorbed::Decided(decision) => {
-                        let fact = entry::fact::<P>(before, fact).map_err(|violations| vec![violations])?;
+                        let fact =
+                            entry::fact_input::<P>(before, fact).map_err(|violation| vec![violation])?;
                         (fact, decision)
                     }
                     Absorbed::Ignored(stale) => {
@@ -187,36 +192,36 @@ impl<P: Explored> Model<P> {
                     Some(decision) => (EntryInput::Deferred, decision),
                     None => return Err(not_absorbed("no transition is deferred any more".to_owned())),
                 },
-                Input::Slots => (EntryInput::Deferred, start_queued(&mut run, self.slots.count())),
+                Input::StartQueued => (EntryInput::Deferred, start_queued(&mut run, self.slots.count())),
                 Input::Request(request) => match consider(&mut run, request) {
                     Ok(decision) => {
                         let reason = Some("because".to_owned());
                         (EntryInput::Request { request: request.clone(), reason }, decision)
                     }
                     Err(refusal) => {
-                        let violations = checks::refusal(before, &run, &refusal);
+                        let violations = checks::check_refusal(before, &run, &refusal);
                         return if violations.is_empty() {
-                            Ok(Accepted::Refused(refusal.to_string()))
+                            Ok(InputResult::Refused(refusal.to_string()))
                         } else {
                             Err(violations.into())
                         };
                     }
                 },
-                Input::Write(writing) => {
-                    match write_input::consider(before, writing).map_err(|violations| vec![violations])? {
+                Input::Write(write) => {
+                    match write_input::consider(before, write).map_err(|violation| vec![violation])? {
                         Ok(Some(edit)) => (edit, Decision::nothing()),
-                        Ok(None) => return Ok(Accepted::Nothing),
-                        Err(refused) => return Ok(Accepted::Refused(refused)),
+                        Ok(None) => return Ok(InputResult::Unchanged),
+                        Err(refused) => return Ok(InputResult::Refused(refused)),
                     }
                 }
             };
-            let (node, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
-            Ok(Accepted::Moved(Box::new(node), Box::new(entry)))
+            let (node, entry) = self.commit(before, Some(input), run, entry_input, decision)?;
+            Ok(InputResult::Moved(Box::new(node), Box::new(entry)))
         })
     }
 
     /// Starts queued steps, makes the entry, and folds it into state and document.
-    fn enter(
+    fn commit(
         &self,
         before: &Node,
         input: Option<&Input>,
@@ -224,13 +229,15 @@ impl<P: Explored> Model<P> {
         entry_input: EntryInput,
         mut decision: Decision,
     ) -> Result<(Node, Entry<P>), Failure> {
-        let starts = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
-        if starts {
+        let starts_queued =
+            self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
+        if starts_queued {
             decision.append(start_queued(&mut run, self.slots.count()));
         }
-        let (stored, entry) = checks::entry::stored(self, entry::of(before, entry_input, decision))?;
+        let (stored, entry) =
+            checks::entry::round_trip(self, entry::new_entry(before, entry_input, decision))?;
         let mut after = before.clone();
-        after.state.fold(&stored).map_err(|error| vec![checks::entry::lost(&error)])?;
+        after.state.fold(&stored).map_err(|error| vec![checks::entry::unreadable(&error)])?;
         let mut violations = Vec::new();
         if after.state.run != run {
             violations.push(Violation::new(
@@ -241,12 +248,13 @@ impl<P: Explored> Model<P> {
         violations.extend(checks::document::record::<P>(&mut after, &stored));
         let transition =
             Transition { before: &before.state.run, input, entry: &entry, after: &after.state.run };
-        violations.extend(checks::transition(self, before, &transition));
+        violations.extend(checks::check_transition(self, before, &transition));
         violations.extend(P::inspect(&self.definition, &transition));
-        let started = transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no)));
+        let started =
+            transition.started().map(|attempt| (attempt.step.clone(), (attempt.turn, attempt.attempt_no)));
         after.started.extend(started);
-        if let Some(Input::Write(writing)) = input {
-            after.written.push(writing.name);
+        if let Some(Input::Write(write)) = input {
+            after.written.push(write.name);
         }
         if violations.is_empty() { Ok((after, entry)) } else { Err(Failure { violations, after: Some(run) }) }
     }
@@ -257,8 +265,8 @@ fn not_absorbed(what: String) -> Failure {
 }
 
 /// Reports a panic of the explored code as a violation, so that its path is shown.
-fn guarded<T>(explored: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(explored)).unwrap_or_else(|panic| {
+fn catch_panics<T>(operation: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(operation)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
         Err(vec![Violation::new("nothing panics", text)].into())

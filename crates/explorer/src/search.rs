@@ -6,7 +6,7 @@ use protocol::StepId;
 use protocol::run::{RunStatus, TurnStatus};
 
 use super::input::{Interruptions, facts, requests};
-use super::model::{Accepted, Model};
+use super::model::{InputResult, Model};
 use super::report::{DocumentWrites, Row, say_changes, say_input, say_run, say_written};
 use super::transition::Node;
 use super::{CounterExample, Explored, Input, Violation, checks, typed};
@@ -18,7 +18,7 @@ pub struct Limits {
     pub requests: usize,
     /// Writes to the document on one path.
     pub writes: usize,
-    /// More states than this fail: the definition or the protocol is wrong.
+    /// The exploration fails with more states than this: the definition is too large, or the protocol is wrong.
     pub states: usize,
     pub interruptions: Interruptions,
     pub rows: Rows,
@@ -33,18 +33,18 @@ pub enum Rows {
 }
 
 impl Limits {
-    /// Every input, with this many requests on a path.
+    /// Returns limits with this many requests on a path.
     pub fn with_requests(requests: usize) -> Self {
         Self {
             requests,
             writes: 0,
-            states: MOST_STATES,
+            states: MAX_STATES,
             interruptions: Interruptions::Once,
             rows: Rows::Counted,
         }
     }
 
-    /// Every input, with every request in every state.
+    /// Returns limits with every request in every state.
     pub fn with_any_requests() -> Self {
         Self::with_requests(ANY_REQUESTS)
     }
@@ -54,31 +54,31 @@ impl Limits {
         if self.requests == ANY_REQUESTS { "any".to_owned() } else { self.requests.to_string() }
     }
 
-    /// With this many writes on a path.
+    /// Allows this many writes on a path.
     #[must_use]
     pub fn and_writes(self, writes: usize) -> Self {
         Self { writes, ..self }
     }
 
-    /// Without interruptions of attempts.
+    /// Leaves out interruptions of attempts.
     #[must_use]
     pub fn uninterrupted(self) -> Self {
         Self { interruptions: Interruptions::Never, ..self }
     }
 
-    /// For a table or a diagram. Without interruptions, which would add a row to every attempt.
+    /// Returns limits for a table or a diagram. Interruptions are left out: they would add a row for every attempt.
     pub fn to_print(requests: usize) -> Self {
         Self { rows: Rows::Kept, ..Self::with_requests(requests).uninterrupted() }
     }
 }
 
-/// No small example needs as many requests to reach a state.
+/// Stands for any number of requests: no small definition needs as many to reach a state.
 const ANY_REQUESTS: usize = 64;
 
-/// More states are no small example any more, and take too long for a test.
-const MOST_STATES: usize = 30_000;
+/// More states take too long for a test.
+const MAX_STATES: usize = 30_000;
 
-/// What an exploration has seen.
+/// The result of an exploration.
 #[derive(Debug, Clone)]
 pub struct Exploration {
     pub model: String,
@@ -86,14 +86,14 @@ pub struct Exploration {
     pub transitions: usize,
     /// Refused requests, one for each state and request.
     pub refusals: usize,
-    /// The longest path without requests to a state in which nothing more happens, from any state.
-    pub longest: usize,
+    /// The number of inputs on the longest path without requests and answers, from any state.
+    pub longest_path: usize,
     pub(super) rows: Vec<Row>,
     pub(super) writes: DocumentWrites,
 }
 
-/// What identifies a state: the run without the numbers of its attempts, the position of its document, and the writes
-/// to it, which must not be lost.
+/// What identifies a state: the run without the numbers of its turns and attempts, the position of its document, and
+/// the names of the writes on the path.
 type Key<P> = (
     RunStatus,
     <P as protocol::Protocol>::State,
@@ -112,12 +112,13 @@ fn key<P: Explored>(node: &Node) -> Key<P> {
     (run.status, machine.state.clone(), active_turns.collect(), position, node.written.clone())
 }
 
+/// A search in progress. States are numbered by their index in `visits`.
 struct Search<'s, P: Explored> {
     model: &'s Model<P>,
     limits: Limits,
     index: HashMap<Key<P>, usize>,
     visits: Vec<Visit>,
-    /// By the number of requests on the path.
+    /// The states to expand, by the number of requests on the path.
     queues: Vec<VecDeque<(usize, Node)>>,
     transitions: usize,
     refusals: usize,
@@ -125,6 +126,7 @@ struct Search<'s, P: Explored> {
     writes: DocumentWrites,
 }
 
+/// A state that was reached.
 struct Visit {
     /// The previous state, and the input.
     reached_by: Option<(usize, Input)>,
@@ -160,13 +162,13 @@ impl<P: Explored> Model<P> {
             node = Some(opened);
         }
         for input in inputs {
-            let taken = node.as_ref().map(|node| self.take(node, input));
-            let (state, next) = match taken {
-                Some(Ok(Accepted::Moved(next, _))) => (say_run::<P>(&next.state.run), Some(*next)),
-                Some(Ok(Accepted::Refused(refusal))) => (format!("refused: {refusal}"), None),
-                Some(Ok(Accepted::Nothing)) => ("nothing".to_owned(), None),
-                Some(Err(fault)) => {
-                    (fault.after.map_or_else(|| "breaks".to_owned(), |after| say_run::<P>(&after)), None)
+            let result = node.as_ref().map(|node| self.apply(node, input));
+            let (state, next) = match result {
+                Some(Ok(InputResult::Moved(next, _))) => (say_run::<P>(&next.state.run), Some(*next)),
+                Some(Ok(InputResult::Refused(refusal))) => (format!("refused: {refusal}"), None),
+                Some(Ok(InputResult::Unchanged)) => ("nothing".to_owned(), None),
+                Some(Err(failure)) => {
+                    (failure.after.map_or_else(|| "breaks".to_owned(), |after| say_run::<P>(&after)), None)
                 }
                 None => ("?".to_owned(), None),
             };
@@ -176,10 +178,11 @@ impl<P: Explored> Model<P> {
         CounterExample { model: format!("{}, {}", self.name, self.slots), violations, path }
     }
 
-    /// Checks what is checked once per state. Also writes the parts, so every state must pass through here.
+    /// Runs the checks that are made once per state. Also stores the changed parts, so it must be called for every
+    /// state.
     pub(super) fn check_state(&self, node: &mut Node) -> Result<(), Vec<Violation>> {
-        let mut violations = checks::node(self, node);
-        violations.extend(checks::document::survives(self, node));
+        let mut violations = checks::check_node(self, node);
+        violations.extend(checks::document::check_stored_parts(self, node));
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
@@ -187,7 +190,7 @@ impl<P: Explored> Model<P> {
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
         let mut node =
-            self.model.open().map_err(|fault| self.model.counter_example(fault.violations, &[]))?;
+            self.model.open().map_err(|failure| self.model.counter_example(failure.violations, &[]))?;
         self.model
             .check_state(&mut node)
             .map_err(|violations| self.model.counter_example(violations, &[]))?;
@@ -201,7 +204,7 @@ impl<P: Explored> Search<'_, P> {
                 }
             }
         }
-        let longest = self.longest_way()?;
+        let longest_path = self.longest_path()?;
         let requests = self.visits.iter().map(|visit| visit.requests).max().unwrap_or(0);
         assert!(requests < ANY_REQUESTS, "BUG: not every request was made in every state");
         Ok(Exploration {
@@ -209,7 +212,7 @@ impl<P: Explored> Search<'_, P> {
             states: self.visits.len(),
             transitions: self.transitions,
             refusals: self.refusals,
-            longest,
+            longest_path,
             rows: std::mem::take(&mut self.rows),
             writes: std::mem::take(&mut self.writes),
         })
@@ -218,58 +221,69 @@ impl<P: Explored> Search<'_, P> {
     fn expand(&mut self, state: usize, node: &Node) -> Result<(), CounterExample> {
         for input in facts(self.model, &node.state.run, self.limits.interruptions) {
             let is_answer = input.is_answer();
-            let next = self.follow(state, node, input)?;
+            let next = self.apply_input(state, node, input)?;
             self.visits[state].next.extend(next.filter(|_| !is_answer));
         }
         if self.visits[state].requests < self.limits.requests {
             for request in requests::<P>(&node.state.run) {
-                self.follow(state, node, Input::Request(request))?;
+                self.apply_input(state, node, Input::Request(request))?;
             }
         }
         if node.written.len() < self.limits.writes {
-            for writing in P::writes(&node.state.run, &typed::<P>(&node.state.run).document) {
-                self.follow(state, node, Input::Write(writing))?;
+            for write in P::writes(&node.state.run, &typed::<P>(&node.state.run).document) {
+                self.apply_input(state, node, Input::Write(write))?;
             }
         }
         Ok(())
     }
 
     /// Applies one input. Returns the state it leads to.
-    fn follow(&mut self, state: usize, node: &Node, input: Input) -> Result<Option<usize>, CounterExample> {
-        let broke = |search: &Self, violations| {
+    fn apply_input(
+        &mut self,
+        state: usize,
+        node: &Node,
+        input: Input,
+    ) -> Result<Option<usize>, CounterExample> {
+        let counter_example = |search: &Self, violations| {
             search.model.counter_example(violations, &search.path(state, Some(&input)))
         };
-        let (mut next, entry) =
-            match self.model.take(node, &input).map_err(|fault| broke(self, fault.violations))? {
-                Accepted::Moved(next, entry) => (next, entry),
-                Accepted::Refused(refusal) => {
-                    self.refusals += 1;
-                    self.keep(node, &input, || format!("refused: {refusal}"), None);
-                    return Ok(None);
-                }
-                Accepted::Nothing => return Ok(None),
-            };
+        let (mut next, entry) = match self
+            .model
+            .apply(node, &input)
+            .map_err(|failure| counter_example(self, failure.violations))?
+        {
+            InputResult::Moved(next, entry) => (next, entry),
+            InputResult::Refused(refusal) => {
+                self.refusals += 1;
+                self.keep_row(node, &input, || format!("refused: {refusal}"), None);
+                return Ok(None);
+            }
+            InputResult::Unchanged => return Ok(None),
+        };
         self.transitions += 1;
         let changes = || {
             let written = say_written::<P>(&node.state.run, &next.state.run);
             say_changes::<P>(&entry.changes) + &written
         };
-        self.keep(node, &input, changes, Some(&next));
-        self.writes.note::<P>(node, &input, &next);
+        self.keep_row(node, &input, changes, Some(&next));
+        self.writes.record::<P>(node, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Request(_)));
         let count = self.visits.len();
         let found = *self.index.entry(key::<P>(&next)).or_insert(count);
         if found == count {
-            self.model.check_state(&mut next).map_err(|violations| broke(self, violations))?;
+            self.model.check_state(&mut next).map_err(|violations| counter_example(self, violations))?;
             if count >= self.limits.states {
                 let what = format!("there are more than {count} states");
-                return Err(broke(self, vec![Violation::new("the number of states is limited", what)]));
+                return Err(counter_example(
+                    self,
+                    vec![Violation::new("the number of states is limited", what)],
+                ));
             }
             let reached_by = Some((state, input));
             self.visits.push(Visit { reached_by, requests, is_expanded: false, next: Vec::new() });
         } else if requests < self.visits[found].requests {
-            // Reached before with more requests, so with fewer left.
-            checks::document::keep_parts(&mut next);
+            // Reached before on a path with more requests: expand it from this path, which has more of them left.
+            checks::document::store_changed_parts(&mut next);
             self.visits[found].reached_by = Some((state, input));
             self.visits[found].requests = requests;
         } else {
@@ -279,7 +293,13 @@ impl<P: Explored> Search<'_, P> {
         Ok(Some(found))
     }
 
-    fn keep(&mut self, before: &Node, input: &Input, changes: impl FnOnce() -> String, next: Option<&Node>) {
+    fn keep_row(
+        &mut self,
+        before: &Node,
+        input: &Input,
+        changes: impl FnOnce() -> String,
+        next: Option<&Node>,
+    ) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
                 state: say_run::<P>(&before.state.run),
@@ -304,28 +324,28 @@ impl<P: Explored> Search<'_, P> {
 
     /// Returns the longest path of facts and deferred transitions. Fails if they form a cycle, because then a run
     /// might never end. Answers are left out: a person may reject for ever.
-    fn longest_way(&self) -> Result<usize, CounterExample> {
-        let mut enter = vec![0_usize; self.visits.len()];
-        self.visits.iter().flat_map(|visit| &visit.next).for_each(|next| enter[*next] += 1);
-        let mut ready: Vec<_> = (0..enter.len()).filter(|state| enter[*state] == 0).collect();
-        let mut length = vec![0_usize; enter.len()];
-        let mut seen = 0;
+    fn longest_path(&self) -> Result<usize, CounterExample> {
+        let mut incoming = vec![0_usize; self.visits.len()];
+        self.visits.iter().flat_map(|visit| &visit.next).for_each(|next| incoming[*next] += 1);
+        let mut ready: Vec<_> = (0..incoming.len()).filter(|state| incoming[*state] == 0).collect();
+        let mut length = vec![0_usize; incoming.len()];
+        let mut sorted = 0;
         while let Some(state) = ready.pop() {
-            seen += 1;
+            sorted += 1;
             for next in &self.visits[state].next {
                 length[*next] = length[*next].max(length[state] + 1);
-                enter[*next] -= 1;
-                if enter[*next] == 0 {
+                incoming[*next] -= 1;
+                if incoming[*next] == 0 {
                     ready.push(*next);
                 }
             }
         }
-        if seen < enter.len() {
+        if sorted < incoming.len() {
             // A state that is never ready is on a cycle or behind one.
-            let circle = (0..enter.len()).find(|state| enter[*state] > 0).unwrap_or(0);
-            let violations =
+            let on_cycle = (0..incoming.len()).find(|state| incoming[*state] > 0).unwrap_or(0);
+            let violation =
                 Violation::new("facts never form a cycle", "from here the run can return to this state");
-            return Err(self.model.counter_example(vec![violations], &self.path(circle, None)));
+            return Err(self.model.counter_example(vec![violation], &self.path(on_cycle, None)));
         }
         Ok(length.into_iter().max().unwrap_or(0))
     }

@@ -18,20 +18,20 @@ use serde_json::{Value, json};
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
 use crate::team_files::TeamSchemas;
 
-/// How many groups a plan of the model has.
+/// The groups in the plan of the model, and the turns of their roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// One group with a criterion that has a command. Two turns of each role.
     One,
     /// The same group with one turn of each role.
     OneTurn,
-    /// Two groups that do not know of each other.
+    /// Two independent groups. One turn of each role.
     Two,
-    /// Two groups, the second after the first.
+    /// Two groups, of which the second depends on the first. One turn of each role.
     Chain,
 }
 
-/// Returns a definition with small limits. The request names the plan.
+/// Returns a definition with small limits. Its request is the name of the plan, which `plan_of` reads.
 pub fn definition(plan: Plan) -> Definition {
     let two = NonZeroU8::new(2).expect("BUG: two is not zero");
     let one = NonZeroU8::MIN;
@@ -79,27 +79,27 @@ fn group(id: &str) -> GroupId {
     GroupId::new(id).expect("BUG: the name is safe")
 }
 
-fn planned(id: &str, after: &[&str]) -> PlannedGroup {
+fn planned_group(id: &str, after: &[&str]) -> PlannedGroup {
     PlannedGroup { id: group(id), phase: 0, after: after.iter().map(|id| group(id)).collect() }
 }
 
-/// Returns the groups and criteria of the model's plan, as ids and as a report.
+/// Returns the plan of the model: its groups and criteria, and the report that gives them.
 fn plan_of(definition: &Definition) -> (PlannedWork, Value) {
     let (groups, criteria) = match definition.request.as_str() {
-        "one" => (vec![planned("A", &[])], vec![PlannedCriterion { groups: [group("A")].into() }]),
-        "two" => (vec![planned("A", &[]), planned("B", &[])], Vec::new()),
-        _ => (vec![planned("A", &[]), planned("B", &["A"])], Vec::new()),
+        "one" => (vec![planned_group("A", &[])], vec![PlannedCriterion { groups: [group("A")].into() }]),
+        "two" => (vec![planned_group("A", &[]), planned_group("B", &[])], Vec::new()),
+        _ => (vec![planned_group("A", &[]), planned_group("B", &["A"])], Vec::new()),
     };
-    let report = report_of(&groups, definition.request == "one");
+    let report = plan_report(&groups, definition.request == "one");
     (PlannedWork { groups, criteria }, report)
 }
 
-fn report_of(groups: &[PlannedGroup], has_command: bool) -> Value {
+fn plan_report(groups: &[PlannedGroup], has_command: bool) -> Value {
     let tasks: Vec<_> = groups
         .iter()
         .map(|group| json!({ "id": format!("T{}", group.id), "description": "do it" }))
         .collect();
-    let shown: Vec<_> = groups
+    let task_groups: Vec<_> = groups
         .iter()
         .map(|group| {
             json!({
@@ -115,15 +115,15 @@ fn report_of(groups: &[PlannedGroup], has_command: bool) -> Value {
     let ids: Vec<_> = groups.iter().map(|group| &group.id).collect();
     json!({
         "verdict": "PLANNING_COMPLETE", "mode": "parallel", "mode_reasoning": "because", "all_tasks": tasks,
-        "task_groups": shown, "execution_phases": [{ "phase_number": 1, "group_ids": ids }],
+        "task_groups": task_groups, "execution_phases": [{ "phase_number": 1, "group_ids": ids }],
         "success_criteria": [criterion],
     })
 }
 
-/// Returns the plan that replaces a group: once only, so that the states are finite.
+/// Returns the plan that replaces a group by one other group, and its report.
 fn split_of(id: &GroupId) -> (PlannedWork, Value) {
     let new = format!("{id}1");
-    let work = PlannedWork { groups: vec![planned(&new, &[])], criteria: Vec::new() };
+    let work = PlannedWork { groups: vec![planned_group(&new, &[])], criteria: Vec::new() };
     let report = json!({
         "verdict": "PLANNING_COMPLETE",
         "task_groups": [{ "id": new, "name": "smaller", "tasks": [format!("T{id}")], "files_affected": [] }],
@@ -146,7 +146,7 @@ impl Explored for Team {
             Step::Pm(PmStep::Decision) => {
                 [Choice::Continue, Choice::Accept, Choice::Fail].map(Verdict::Choice).to_vec()
             }
-            // Two groups are explored for interference: a few ways through each are enough.
+            // Two groups are explored for interference: a few verdicts of each role are enough.
             Step::Group(_, Role::Developer) if definition.request != "one" => {
                 [DeveloperVerdict::ReadyForReview, DeveloperVerdict::Blocked].map(Verdict::Developer).to_vec()
             }
@@ -176,7 +176,7 @@ impl Explored for Team {
                 [MergeVerdict::Merged, MergeVerdict::Refused].map(Verdict::Merge).to_vec()
             }
             Step::Group(id, Role::Decision) => {
-                // A group that replaces another is not split again.
+                // A group that replaces another is not split again, so that the states are finite.
                 let choices = [Choice::Continue, Choice::Skip, Choice::Fail, Choice::Split];
                 let count = if id.as_str().ends_with('1') { 3 } else { 4 };
                 choices.into_iter().take(count).map(Verdict::Choice).collect()
@@ -324,19 +324,19 @@ impl Explored for Team {
     }
 
     fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
-        let mut differs = Vec::new();
+        let mut differences = Vec::new();
         for (id, group) in &state.groups {
             match document.groups.get(id) {
                 Some(shown) if (shown.stage, shown.hold) == (group.stage, group.hold) => {}
-                shown => differs.push(format!("group `{id}` is {group:?} and shown as {shown:?}")),
+                shown => differences.push(format!("group `{id}` is {group:?} and shown as {shown:?}")),
             }
         }
         let live: BTreeSet<_> = run.live_attempts().map(|(attempt, _)| attempt.step).collect();
         let shown: BTreeSet<_> = document.run.active.keys().cloned().collect();
         if live != shown {
-            differs.push(format!("{shown:?} are shown as active, {live:?} are"));
+            differences.push(format!("{shown:?} are shown as active, {live:?} are"));
         }
-        differs
+        differences
     }
 
     fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
@@ -353,8 +353,8 @@ impl Explored for Team {
                 transition.step(&attempt.step)
             {
                 let group = &state.groups[&id];
-                let early = group.after.iter().any(|needed| !state.groups[needed].is_done());
-                if early {
+                let starts_early = group.after.iter().any(|needed| !state.groups[needed].is_done());
+                if starts_early {
                     violations.push(Violation::new(
                         "a group starts after what it needs",
                         format!("`{id}` {role:?}"),
@@ -363,10 +363,10 @@ impl Explored for Team {
             }
         }
         let working = state.groups.keys().filter(|id| {
-            let works = |role: Role| {
+            let has_turn = |role: Role| {
                 transition.after.active_turns.contains_key(&Self::step_id(&Step::Group((*id).clone(), role)))
             };
-            works(Role::Developer) || works(Role::Qa) || works(Role::TechLead)
+            has_turn(Role::Developer) || has_turn(Role::Qa) || has_turn(Role::TechLead)
         });
         if working.count() > usize::from(definition.limits.groups.get()) {
             violations.push(Violation::new("no more groups at once than the limit", "there are"));

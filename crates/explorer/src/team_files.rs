@@ -1,4 +1,4 @@
-//! The six files of `team`, read with the schemas of the seed.
+//! The six files of `team`, validated with the schemas of the seed.
 
 use std::collections::BTreeSet;
 
@@ -32,24 +32,24 @@ impl TeamSchemas {
 
     /// Returns what is wrong with the files, formats included.
     pub fn violations(&self, views: &[View]) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (name, _, validator) in &self.0 {
             match file(views, name) {
-                None => wrong.push(format!("`{name}` is missing")),
-                Some(value) => wrong.extend(
+                None => problems.push(format!("`{name}` is missing")),
+                Some(value) => problems.extend(
                     validator
                         .iter_errors(&value)
                         .map(|error| format!("{name}{}: {error}", error.instance_path())),
                 ),
             }
         }
-        wrong
+        problems
     }
 
-    /// Returns the paths of all properties that the schemas have.
+    /// Returns the paths of all properties in the schemas, such as `pm_state.json/task_groups[]/id`.
     pub fn properties(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        self.0.iter().for_each(|(name, schema, _)| every_property(schema, name, &mut names));
+        self.0.iter().for_each(|(name, schema, _)| collect_properties(schema, name, &mut names));
         names
     }
 
@@ -57,34 +57,35 @@ impl TeamSchemas {
     pub fn filled(&self, views: &[View]) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for (name, schema, _) in &self.0 {
-            file(views, name).iter().for_each(|value| filled(schema, value, name, &mut names));
+            file(views, name).iter().for_each(|value| collect_filled(schema, value, name, &mut names));
         }
         names
     }
 }
 
+/// Returns the content of the view with this file name.
 fn file(views: &[View], name: &str) -> Option<Value> {
     let view = views.iter().find(|view| view.path.ends_with(name))?;
     Some(serde_json::from_str(&view.body).expect("BUG: a view is JSON"))
 }
 
-fn every_property(schema: &Value, path: &str, names: &mut BTreeSet<String>) {
+fn collect_properties(schema: &Value, path: &str, names: &mut BTreeSet<String>) {
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}/{name}");
-        every_property(inner, &path, names);
+        collect_properties(inner, &path, names);
         names.insert(path);
     }
     for (keyword, mark) in [("additionalProperties", "/*"), ("items", "[]")] {
         if let Some(inner) = schema.get(keyword) {
-            every_property(inner, &format!("{path}{mark}"), names);
+            collect_properties(inner, &format!("{path}{mark}"), names);
         }
     }
 }
 
-fn filled(schema: &Value, value: &Value, path: &str, names: &mut BTreeSet<String>) {
+fn collect_filled(schema: &Value, value: &Value, path: &str, names: &mut BTreeSet<String>) {
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         let (path, found) = (format!("{path}/{name}"), &value[name]);
-        filled(inner, found, &path, names);
+        collect_filled(inner, found, &path, names);
         let is_empty = match found {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -97,9 +98,9 @@ fn filled(schema: &Value, value: &Value, path: &str, names: &mut BTreeSet<String
         }
     }
     for item in value.as_array().into_iter().flatten() {
-        filled(&schema["items"], item, &format!("{path}[]"), names);
+        collect_filled(&schema["items"], item, &format!("{path}[]"), names);
     }
     for member in value.as_object().into_iter().flatten().map(|(_, member)| member) {
-        filled(&schema["additionalProperties"], member, &format!("{path}/*"), names);
+        collect_filled(&schema["additionalProperties"], member, &format!("{path}/*"), names);
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Node {
     /// The parts of the document that a store would hold.
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
     /// Parts that were reported as changed and are not in `parts` yet.
-    pub(super) touched: Vec<String>,
+    pub(super) changed_parts: Vec<String>,
     /// The newest attempt of each step that was ever started, recorded independently of the run.
     pub(super) started: BTreeMap<StepId, (Turn, AttemptNo)>,
     /// The names of the writes to the document, which the run does not contain.
@@ -42,12 +42,12 @@ impl<'a, P: Explored> Transition<'a, P> {
         &typed::<P>(self.after).state
     }
 
-    /// Returns the document before. Meaningless at the start of the run.
-    pub fn was(&self) -> &'a P::Document {
+    /// Returns the document before the input. Meaningless at the start of the run.
+    pub fn document_before(&self) -> &'a P::Document {
         &typed::<P>(self.before).document
     }
 
-    pub fn shown(&self) -> &'a P::Document {
+    pub fn document_after(&self) -> &'a P::Document {
         &typed::<P>(self.after).document
     }
 

@@ -4,7 +4,7 @@ use protocol::Outcome;
 use protocol::run::{Ending, Fact, Request, RunStatus};
 
 use super::input::{Interruptions, facts, requests};
-use super::model::{Accepted, Model};
+use super::model::{InputResult, Model};
 use super::{CounterExample, Explored, Input, Violation, typed};
 
 /// The parameters of walks.
@@ -12,7 +12,7 @@ use super::{CounterExample, Explored, Input, Violation, typed};
 pub struct Walks {
     pub seed: u64,
     pub count: usize,
-    /// Requests on one walk, besides those without which it could not continue.
+    /// Requests on one walk, not counting a resume without which it could not continue.
     pub requests: usize,
     /// Writes on one walk.
     pub writes: usize,
@@ -52,8 +52,8 @@ impl<P: Explored> Model<P> {
         inputs: &mut usize,
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
-        let (mut left, mut writes) = (walks.requests, walks.writes);
-        let mut node = self.open().map_err(|fault| self.counter_example(fault.violations, &[]))?;
+        let (mut requests_left, mut writes_left) = (walks.requests, walks.writes);
+        let mut node = self.open().map_err(|failure| self.counter_example(failure.violations, &[]))?;
         self.check_state(&mut node).map_err(|violations| self.counter_example(violations, &[]))?;
         loop {
             let outcome = match node.state.run.status {
@@ -68,39 +68,40 @@ impl<P: Explored> Model<P> {
             // A request of the protocol's own may reopen a run that has succeeded.
             let machine = typed::<P>(&node.state.run);
             let reopens = !P::requests(&machine.definition, &machine.state).is_empty();
-            let is_over = |outcome: &Outcome| left == 0 || (*outcome == Outcome::Succeeded && !reopens);
+            let is_over =
+                |outcome: &Outcome| requests_left == 0 || (*outcome == Outcome::Succeeded && !reopens);
             if let Some(outcome) = outcome.filter(is_over) {
                 return Ok(outcome);
             }
             if path.len() >= walks.longest {
-                let violations = Violation::new("every run ends", format!("not after {} inputs", path.len()));
-                return Err(self.counter_example(vec![violations], &path));
+                let violation = Violation::new("every run ends", format!("not after {} inputs", path.len()));
+                return Err(self.counter_example(vec![violation], &path));
             }
-            let mut possible = facts(self, &node.state.run, Interruptions::Any);
-            let input = if writes > 0 && random.u8(..4) > 0 {
-                writes -= 1;
+            let mut facts = facts(self, &node.state.run, Interruptions::Any);
+            let input = if writes_left > 0 && random.u8(..4) > 0 {
+                writes_left -= 1;
                 let mut writes = P::writes(&node.state.run, &typed::<P>(&node.state.run).document);
                 Input::Write(writes.swap_remove(random.usize(..writes.len())))
-            } else if possible.is_empty() && left == 0 {
+            } else if facts.is_empty() && requests_left == 0 {
                 Input::Request(Request::Resume)
-            } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
-                left -= 1;
+            } else if facts.is_empty() || (requests_left > 0 && random.u8(..) < 20) {
+                requests_left -= 1;
                 let mut requests = requests::<P>(&node.state.run);
                 Input::Request(requests.swap_remove(random.usize(..requests.len())))
             } else {
-                // Failures are drawn twice; otherwise hardly any walk would get far.
-                let drawn = random.usize(..possible.len());
-                let again = if is_bad(&possible[drawn]) { random.usize(..possible.len()) } else { drawn };
-                possible.swap_remove(again)
+                // If a failure is drawn, draw once more: otherwise most walks would fail early.
+                let drawn = random.usize(..facts.len());
+                let chosen = if is_failure(&facts[drawn]) { random.usize(..facts.len()) } else { drawn };
+                facts.swap_remove(chosen)
             };
             *inputs += 1;
             path.push(input);
-            let taken = self.take(&node, &path[path.len() - 1]);
-            match taken.map_err(|fault| self.counter_example(fault.violations, &path))? {
-                Accepted::Refused(_) | Accepted::Nothing => {
+            let result = self.apply(&node, &path[path.len() - 1]);
+            match result.map_err(|failure| self.counter_example(failure.violations, &path))? {
+                InputResult::Refused(_) | InputResult::Unchanged => {
                     path.pop();
                 }
-                Accepted::Moved(mut next, _) => {
+                InputResult::Moved(mut next, _) => {
                     self.check_state(&mut next)
                         .map_err(|violations| self.counter_example(violations, &path))?;
                     node = *next;
@@ -110,7 +111,7 @@ impl<P: Explored> Model<P> {
     }
 }
 
-fn is_bad(input: &Input) -> bool {
+fn is_failure(input: &Input) -> bool {
     match input {
         Input::Fact(
             Fact::Ended { ending: Ending::Reported(_), .. }
@@ -118,6 +119,6 @@ fn is_bad(input: &Input) -> bool {
             | Fact::Answered { .. },
         ) => false,
         Input::Fact(Fact::Ended { .. }) => true,
-        Input::Deferred | Input::Slots | Input::Request(_) | Input::Write(_) => false,
+        Input::Deferred | Input::StartQueued | Input::Request(_) | Input::Write(_) => false,
     }
 }

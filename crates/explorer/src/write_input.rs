@@ -26,8 +26,8 @@ pub enum Rights {
 type Considered = Result<Option<EntryInput>, String>;
 
 /// Considers a write by a client that has read the newest document.
-pub(super) fn consider(before: &Node, writing: &WriteInput) -> Result<Considered, Violation> {
-    let WriteInput { name, author, patch, rights } = writing;
+pub(super) fn consider(before: &Node, write: &WriteInput) -> Result<Considered, Violation> {
+    let WriteInput { name, author, patch, rights } = write;
     let machine = &before.state.run.machine;
     let edited = machine.edit(&machine.document(), author, patch);
     let wrong = |what: String| Violation::new("only permitted writes are accepted", what);

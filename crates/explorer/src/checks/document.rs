@@ -1,4 +1,4 @@
-//! The document must be valid in every state.
+//! The document must be valid, and its stored parts complete, in every state.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use super::Violation;
 use crate::transition::Node;
 use crate::{Explored, Model, typed};
 
-/// Applies the entry to the document, and compares it with the run.
+/// Applies the entry to the document, and compares the document with the run.
 pub(crate) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
-    node.touched = match node.state.run.machine.record(entry) {
-        Ok(touched) => touched,
+    node.changed_parts = match node.state.run.machine.record(entry) {
+        Ok(changed_parts) => changed_parts,
         Err(error) => {
             return vec![Violation::new("the document keeps its format's rules", error.to_string())];
         }
     };
-    let differs = P::compare(&node.state.run, typed(&node.state.run));
-    differs.into_iter().map(|what| Violation::new("the document agrees with the run", what)).collect()
+    let differences = P::compare(&node.state.run, typed(&node.state.run));
+    differences.into_iter().map(|what| Violation::new("the document agrees with the run", what)).collect()
 }
 
 /// Writes the parts that were reported as changed, as a store would.
-pub(crate) fn keep_parts(node: &mut Node) {
-    for path in std::mem::take(&mut node.touched) {
+pub(crate) fn store_changed_parts(node: &mut Node) {
+    for path in std::mem::take(&mut node.changed_parts) {
         let body = node.state.run.machine.part(&path);
         node.parts.insert(path.into(), body.into());
     }
 }
 
-/// The expensive checks, once per state: the document keeps the rules of its format, and its stored parts give the same
-/// document.
-pub(crate) fn survives<P: Explored>(model: &Model<P>, node: &mut Node) -> Vec<Violation> {
-    keep_parts(node);
-    let wrong = (model.check)(&typed::<P>(&node.state.run).document).into_iter();
+/// Stores the changed parts. Checks that the document keeps the rules of its format, and that the stored parts assemble
+/// to the same document. Expensive, so it is called once per state.
+pub(crate) fn check_stored_parts<P: Explored>(model: &Model<P>, node: &mut Node) -> Vec<Violation> {
+    store_changed_parts(node);
+    let problems = (model.check)(&typed::<P>(&node.state.run).document).into_iter();
     let mut violations: Vec<_> =
-        wrong.map(|what| Violation::new("the document keeps its format's rules", what)).collect();
+        problems.map(|what| Violation::new("the document keeps its format's rules", what)).collect();
     let parts: Vec<_> = node.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();
     let machine = &node.state.run.machine;
     if machine.assemble(&parts) != Some(machine.document()) {

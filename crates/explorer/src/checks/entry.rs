@@ -7,16 +7,16 @@ use crate::{Explored, Model};
 
 const RULE: &str = "entries survive encoding";
 
-/// Returns the entry as it is read from the journal, and the same with the types of its protocol. Both must encode to the
-/// bytes that were stored.
+/// Encodes the entry and decodes it again. Returns it without and with the types of its protocol.
+/// Fails unless both encode to the same bytes.
 ///
 /// Entries that differ only in their time are checked once: encoding takes as long as all other checks together.
-pub(crate) fn stored<P: Explored>(
+pub(crate) fn round_trip<P: Explored>(
     model: &Model<P>,
     entry: Entry,
 ) -> Result<(Entry, Entry<P>), Vec<Violation>> {
-    let lost = |error: &BadEntry| vec![lost(error)];
-    let typed = entry.typed::<P>().map_err(|error| lost(&error))?;
+    let unreadable = |error: &BadEntry| vec![unreadable(error)];
+    let typed = entry.typed::<P>().map_err(|error| unreadable(&error))?;
     let Entry { input, changes, .. } = &entry;
     let content = match input {
         // The explorer gives the same evidence with every fact.
@@ -28,17 +28,17 @@ pub(crate) fn stored<P: Explored>(
         return Ok((entry, typed));
     }
     let text = entry.encode();
-    let stored = Entry::decode(&text).map_err(|error| lost(&error))?;
-    if stored.encode() != text {
+    let decoded = Entry::decode(&text).map_err(|error| unreadable(&error))?;
+    if decoded.encode() != text {
         return Err(vec![Violation::new(RULE, format!("decoded and encoded again, it is not {text}"))]);
     }
-    match serde_json::to_string(&stored.typed::<P>().map_err(|error| lost(&error))?) {
-        Ok(again) if again == text => Ok((stored, typed)),
-        Ok(again) => Err(vec![Violation::new(RULE, format!("typed, {text} is {again}"))]),
-        Err(error) => Err(lost(&error.into())),
+    match serde_json::to_string(&decoded.typed::<P>().map_err(|error| unreadable(&error))?) {
+        Ok(reencoded) if reencoded == text => Ok((decoded, typed)),
+        Ok(reencoded) => Err(vec![Violation::new(RULE, format!("typed, {text} is {reencoded}"))]),
+        Err(error) => Err(unreadable(&error.into())),
     }
 }
 
-pub(crate) fn lost(error: &BadEntry) -> Violation {
+pub(crate) fn unreadable(error: &BadEntry) -> Violation {
     Violation::new(RULE, format!("it cannot be read: {error:?}"))
 }

@@ -22,64 +22,66 @@ use super::transition::{Node, Transition};
 use super::{Explored, Input, Model};
 
 /// Checks one transition.
-pub(super) fn transition<P: Explored>(
+pub(super) fn check_transition<P: Explored>(
     model: &Model<P>,
     before: &Node,
     transition: &Transition<'_, P>,
 ) -> Vec<Violation> {
     let mut violations = Vec::new();
-    live_attempts(model, before, transition, &mut violations);
-    starts(transition, &mut violations);
-    retried_attempts(transition, &mut violations);
-    finishes(transition, &mut violations);
-    attempts(transition, &mut violations);
+    check_live_attempts(model, before, transition, &mut violations);
+    check_starts(transition, &mut violations);
+    check_retry_reason(transition, &mut violations);
+    check_finish(transition, &mut violations);
+    check_attempt_counts(transition, &mut violations);
     match transition.input {
-        Some(Input::Fact(fact)) => repeated_fact(transition.after, fact, &mut violations),
+        Some(Input::Fact(fact)) => check_repeated_fact(transition.after, fact, &mut violations),
         Some(Input::Request(Request::Retry { step })) => {
-            retries(transition, step.as_ref(), &mut violations);
+            check_retry(transition, step.as_ref(), &mut violations);
         }
-        // Whether it may be repeated is the protocol's own rule.
+        // The protocol decides whether its own requests may be repeated.
         Some(Input::Request(Request::Protocol(_))) => {}
-        Some(Input::Request(request)) => repeated_request(model, transition.after, request, &mut violations),
-        Some(Input::Write(_)) => writes(transition, &mut violations),
-        Some(Input::Deferred | Input::Slots) | None => {}
+        Some(Input::Request(request)) => {
+            check_repeated_request(model, transition.after, request, &mut violations);
+        }
+        Some(Input::Write(_)) => check_write(transition, &mut violations),
+        Some(Input::Deferred | Input::StartQueued) | None => {}
     }
     match transition.input {
-        Some(Input::Request(Request::Pause)) => pauses(transition, &mut violations),
-        Some(Input::Request(Request::Stop)) => stops(transition, &mut violations),
+        Some(Input::Request(Request::Pause)) => check_pause(transition, &mut violations),
+        Some(Input::Request(Request::Stop)) => check_stop(transition, &mut violations),
         _ => {}
     }
     violations
 }
 
 /// Compares the live attempts of the run with those that were started and ended, counted independently.
-fn live_attempts<P: Explored>(
+fn check_live_attempts<P: Explored>(
     model: &Model<P>,
     before: &Node,
     transition: &Transition<'_, P>,
     violations: &mut Vec<Violation>,
 ) {
-    const TWICE: &str = "no step runs twice at once";
-    let mut alive: BTreeMap<StepId, (Turn, AttemptNo)> = BTreeMap::new();
-    alive.extend(
+    const RULE: &str = "no step runs twice at once";
+    let mut expected: BTreeMap<StepId, (Turn, AttemptNo)> = BTreeMap::new();
+    expected.extend(
         transition
             .before
             .live_attempts()
             .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no))),
     );
     if let Some(Input::Fact(Fact::Ended { attempt, .. })) = transition.input {
-        alive.remove(&attempt.step);
+        expected.remove(&attempt.step);
     }
     for attempt in transition.started() {
         let number = (attempt.turn, attempt.attempt_no);
-        if alive.insert(attempt.step.clone(), number).is_some() {
+        if expected.insert(attempt.step.clone(), number).is_some() {
             violations.push(Violation::new(
-                TWICE,
+                RULE,
                 format!("`{attempt}` starts while another attempt of it is alive"),
             ));
         }
         if before.started.get(&attempt.step).is_some_and(|newest| *newest >= number) {
-            violations.push(Violation::new(TWICE, format!("`{attempt}` is not a new name")));
+            violations.push(Violation::new(RULE, format!("`{attempt}` is not a new name")));
         }
     }
     let after: BTreeMap<_, _> = transition
@@ -87,10 +89,10 @@ fn live_attempts<P: Explored>(
         .live_attempts()
         .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no)))
         .collect();
-    if after != alive {
+    if after != expected {
         violations.push(Violation::new(
-            TWICE,
-            format!("the run has {after:?} as live attempts, but {alive:?} were started"),
+            RULE,
+            format!("the run has {after:?} as live attempts, but {expected:?} were started"),
         ));
     }
     let machine = &transition.after.machine;
@@ -101,25 +103,25 @@ fn live_attempts<P: Explored>(
 }
 
 /// Checks which attempts may start, and when.
-fn starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+fn check_starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let Transition { before, after, input, .. } = transition;
-    let held = after.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let must_not_start = after.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
     for attempt in transition.started() {
         if after.status != RunStatus::Running {
             let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
             violations.push(Violation::new("only a running run starts attempts", what));
         }
-        if held.contains(&attempt.step) {
+        if must_not_start.contains(&attempt.step) {
             let what = format!("`{attempt}` starts, though a deferred transition waits for its end");
             violations.push(Violation::new("a deferred transition is waited for", what));
         }
     }
-    let is_asked = matches!(input, Some(Input::Request(_)) | None);
-    if !is_asked && before.status != RunStatus::Running && after.status == RunStatus::Running {
+    let is_requested = matches!(input, Some(Input::Request(_)) | None);
+    if !is_requested && before.status != RunStatus::Running && after.status == RunStatus::Running {
         let what = format!("it was {:?}, and runs again without a request", before.status);
         violations.push(Violation::new("only a request resumes a run", what));
     }
-    // If a stop ends the run, a running step has failed by it while its attempt is still stopping.
+    // A stop that ends the run fails its running steps at once, while their attempts are still stopping.
     let stops_end = after.machine.on_stop().is_some();
     for (step, active) in &after.active_turns {
         let step_status = after.machine.step_status(step);
@@ -134,8 +136,8 @@ fn starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Viol
     }
 }
 
-/// Checks that an attempt after a failed one is told why that one failed.
-fn retried_attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+/// Checks that the brief of a retried attempt has the error of the attempt before it.
+fn check_retry_reason<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     for change in &transition.entry.changes {
         if let Change::Started { attempt, counted_attempt: counted_attempt @ 2.., .. } = change
             && transition.after.machine.step_kind(&attempt.step) == StepKind::Agent
@@ -147,7 +149,8 @@ fn retried_attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mu
     }
 }
 
-fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+/// Checks that a run finishes once, with no turn left.
+fn check_finish<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     const RULE: &str = "a run finishes once, with no live attempt";
     let finished = transition
         .entry
@@ -170,46 +173,50 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Vi
     }
 }
 
-/// A turn begins with all its attempts, each failure uses one, and the last one ends the turn.
-fn attempts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+/// A turn begins with no attempt used, each failure uses one, and the last failure ends the turn.
+fn check_attempt_counts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let mut wrong = |what| violations.push(Violation::new("attempts are counted", what));
     for change in &transition.entry.changes {
         if let Change::Started { attempt, counted_attempt, .. } = change {
-            let attempts = transition.after.machine.max_attempts(&attempt.step).get();
-            if *counted_attempt > attempts || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1) {
-                wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {attempts}"));
+            let max_attempts = transition.after.machine.max_attempts(&attempt.step).get();
+            if *counted_attempt > max_attempts
+                || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1)
+            {
+                wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {max_attempts}"));
             }
         }
     }
     let Some(Input::Fact(Fact::Ended { attempt, ending })) = transition.input else { return };
     let active = &transition.before.active_turns[&attempt.step];
     let exit = transition.entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt: over, exit, .. } if over == attempt => Some(*exit),
+        Change::Ended { attempt: ended, exit, .. } if ended == attempt => Some(*exit),
         _ => None,
     });
     let is_running = active.status == TurnStatus::Running;
-    let attempts = transition.before.machine.max_attempts(&attempt.step).get();
-    let used_up = match ending {
-        Ending::Failed => is_running && active.failures + 1 >= attempts,
+    let max_attempts = transition.before.machine.max_attempts(&attempt.step).get();
+    let is_exhausted = match ending {
+        Ending::Failed => is_running && active.failures + 1 >= max_attempts,
         Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
-    if used_up != (exit == Some(Exit::Exhausted)) {
+    if is_exhausted != (exit == Some(Exit::Exhausted)) {
         wrong(format!(
-            "after {} failures of {attempts} attempts, `{attempt}` ends as {exit:?}",
+            "after {} failures of {max_attempts} attempts, `{attempt}` ends as {exit:?}",
             active.failures
         ));
     }
-    let over = transition.after.active_turns.get(&attempt.step).filter(|after| after.turn == attempt.turn);
-    if let Some(after) = over {
-        let costs = u32::from(is_running && *ending == Ending::Failed);
-        if after.failures != active.failures + costs {
+    let same_turn =
+        transition.after.active_turns.get(&attempt.step).filter(|after| after.turn == attempt.turn);
+    if let Some(after) = same_turn {
+        let added_failures = u32::from(is_running && *ending == Ending::Failed);
+        if after.failures != active.failures + added_failures {
             wrong(format!("`{attempt}` had {} failures and has {}", active.failures, after.failures));
         }
     }
 }
 
-fn repeated_fact(after: &Run, fact: &Fact, violations: &mut Vec<Violation>) {
+/// A fact that is absorbed a second time is ignored.
+fn check_repeated_fact(after: &Run, fact: &Fact, violations: &mut Vec<Violation>) {
     let mut again = after.clone();
     match absorb(&mut again, fact.clone()) {
         Absorbed::Ignored(_) if again == *after => {}
@@ -220,25 +227,25 @@ fn repeated_fact(after: &Run, fact: &Fact, violations: &mut Vec<Violation>) {
     }
 }
 
-/// A retry reopens the steps it names, or all, and leaves the others failed.
-fn retries<P: Explored>(
+/// A retry reopens the step it names, or all failed steps, and leaves the others failed.
+fn check_retry<P: Explored>(
     transition: &Transition<'_, P>,
     named: Option<&StepId>,
     violations: &mut Vec<Violation>,
 ) {
-    let mut left = transition.before.machine.failed_steps();
-    left.retain(|step| named.is_some_and(|named| named != step));
+    let mut expected = transition.before.machine.failed_steps();
+    expected.retain(|step| named.is_some_and(|named| named != step));
     let after = transition.after.machine.failed_steps();
-    if after != left {
+    if after != expected {
         violations.push(Violation::new(
             "a retry reopens the steps it names",
-            format!("{after:?} are left, not {left:?}"),
+            format!("{after:?} are left, not {expected:?}"),
         ));
     }
 }
 
-/// A pause that is granted holds a running run.
-fn pauses<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+/// A granted pause changes a running run to paused.
+fn check_pause<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let (before, after) = (transition.before.status, transition.after.status);
     if before == RunStatus::Running && after != RunStatus::Paused {
         let what = format!("it was {before:?}, and is {after:?}");
@@ -246,41 +253,42 @@ fn pauses<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Viol
     }
 }
 
-/// A stop ends the runs of a protocol that defines it, and stops all others.
-fn stops<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+/// A stop ends the run if its protocol defines `on_stop`; otherwise the run is stopped and can be resumed.
+fn check_stop<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before, transition.after.status);
-    let ends = match before.status {
+    let must_end = match before.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
             before.machine.on_stop().is_some()
         }
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     };
-    let done = match after {
+    let is_done = match after {
         RunStatus::Running | RunStatus::Paused | RunStatus::Draining(_) => false,
-        RunStatus::Stopping(_) | RunStatus::Stopped(_) => !ends,
-        RunStatus::Finishing(_) | RunStatus::Finished(_) => ends,
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => !must_end,
+        RunStatus::Finishing(_) | RunStatus::Finished(_) => must_end,
     };
-    if !done {
+    if !is_done {
         let what = format!("it was {:?}, and is {after:?}", before.status);
         violations.push(Violation::new("a stop stops the run or ends it", what));
     }
 }
 
 /// A write to the document does not affect the run.
-fn writes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+fn check_write<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     if transition.before != transition.after || !transition.entry.actions.is_empty() {
         violations.push(Violation::new("a write does not change the run", "the run has changed"));
     }
 }
 
-fn repeated_request<P: Explored>(
+/// A request that was granted changes nothing the second time.
+fn check_repeated_request<P: Explored>(
     model: &Model<P>,
     after: &Run,
     request: &Request,
     violations: &mut Vec<Violation>,
 ) {
     let mut again = after.clone();
-    let nothing = match consider(&mut again, request) {
+    let changes_nothing = match consider(&mut again, request) {
         Ok(mut decision) => {
             if model.scheduling == Scheduling::Together {
                 decision.append(start_queued(&mut again, model.slots.count()));
@@ -298,13 +306,13 @@ fn repeated_request<P: Explored>(
             *request == Request::Stop && ended
         }
     };
-    if !nothing || again != *after {
+    if !changes_nothing || again != *after {
         violations.push(Violation::new("a repeated request changes nothing", "repeated, it does"));
     }
 }
 
 /// A refusal has a reason and changes nothing.
-pub(super) fn refusal(before: &Node, run: &Run, refusal: &Refusal) -> Vec<Violation> {
+pub(super) fn check_refusal(before: &Node, run: &Run, refusal: &Refusal) -> Vec<Violation> {
     let mut violations = Vec::new();
     if *run != before.state.run {
         violations
@@ -317,32 +325,33 @@ pub(super) fn refusal(before: &Node, run: &Run, refusal: &Refusal) -> Vec<Violat
 }
 
 /// Checks a state, however it was reached.
-pub(super) fn node<P: Explored>(model: &Model<P>, node: &Node) -> Vec<Violation> {
+pub(super) fn check_node<P: Explored>(model: &Model<P>, node: &Node) -> Vec<Violation> {
     let mut violations = Vec::new();
-    never_stuck(model, node, &mut violations);
-    stale_facts::<P>(&node.state.run, &mut violations);
+    check_never_stuck(model, node, &mut violations);
+    check_stale_facts::<P>(&node.state.run, &mut violations);
     for (step, active) in &node.state.run.active_turns {
         let id = active.attempt_id(step);
         if active.status == TurnStatus::BackingOff && !node.state.timers.contains_key(&id) {
             violations
                 .push(Violation::new("every back-off has a timer", format!("nothing will retry `{id}`")));
         }
-        let is_asked = node.state.run.machine.step_kind(step) == StepKind::Person;
-        if is_asked != (active.status == TurnStatus::Waiting) {
-            let what = format!("`{step}` is {:?}; a person works on it: {is_asked}", active.status);
+        let is_for_person = node.state.run.machine.step_kind(step) == StepKind::Person;
+        if is_for_person != (active.status == TurnStatus::Waiting) {
+            let what = format!("`{step}` is {:?}; a person works on it: {is_for_person}", active.status);
             violations.push(Violation::new("the turn of a person waits, and no other", what));
         }
     }
     violations
 }
 
-/// A run that is not held makes progress by itself; a held one does when it is resumed.
-fn never_stuck<P: Explored>(model: &Model<P>, node: &Node, violations: &mut Vec<Violation>) {
+/// A run makes progress without a request, unless it is paused, stopped or finished. A paused or stopped run does so
+/// after it is resumed.
+fn check_never_stuck<P: Explored>(model: &Model<P>, node: &Node, violations: &mut Vec<Violation>) {
     let run = &node.state.run;
     let stuck = |run: &Run| {
         // A run that stops or ends does not wait for an answer.
-        let moves = |input: &Input| !input.is_answer() || run.status == RunStatus::Running;
-        must_progress(run.status) && !facts(model, run, Interruptions::Any).iter().any(moves)
+        let is_progress = |input: &Input| !input.is_answer() || run.status == RunStatus::Running;
+        must_progress(run.status) && !facts(model, run, Interruptions::Any).iter().any(is_progress)
     };
     if stuck(run) {
         violations.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
@@ -360,8 +369,8 @@ fn never_stuck<P: Explored>(model: &Model<P>, node: &Node, violations: &mut Vec<
     }
 }
 
-/// Checks facts about attempts that are not the current ones.
-fn stale_facts<P: Explored>(run: &Run, violations: &mut Vec<Violation>) {
+/// Checks that facts about other attempts and turns than the current ones are ignored.
+fn check_stale_facts<P: Explored>(run: &Run, violations: &mut Vec<Violation>) {
     let mut after = run.clone();
     for step in run.machine.steps() {
         let (turn, attempt_no, status) = match run.active_turns.get(&step) {
@@ -371,21 +380,21 @@ fn stale_facts<P: Explored>(run: &Run, violations: &mut Vec<Violation>) {
         let earlier_attempt = AttemptNo(attempt_no.0.saturating_sub(1));
         let mut stale = vec![(Turn(turn.0.saturating_sub(1)), attempt_no), (turn, attempt_no.next())];
         stale.extend((attempt_no.0 > 0).then_some((turn, earlier_attempt)));
-        let is_over = !status.is_some_and(TurnStatus::holds_slot);
-        let is_up = status != Some(TurnStatus::BackingOff);
+        let has_ended = !status.is_some_and(TurnStatus::holds_slot);
+        let is_not_backing_off = status != Some(TurnStatus::BackingOff);
         let attempt = |(turn, attempt_no)| AttemptId { step: step.clone(), turn, attempt_no };
-        let over = stale.iter().copied().chain(is_over.then_some((turn, attempt_no)));
-        let rested = stale.iter().copied().chain(is_up.then_some((turn, attempt_no)));
+        let ended = stale.iter().copied().chain(has_ended.then_some((turn, attempt_no)));
+        let not_backing_off = stale.iter().copied().chain(is_not_backing_off.then_some((turn, attempt_no)));
         let mut facts: Vec<_> =
-            rested.map(|number| Fact::BackoffElapsed { attempt: attempt(number) }).collect();
+            not_backing_off.map(|number| Fact::BackoffElapsed { attempt: attempt(number) }).collect();
         let verdicts: Vec<_> = verdicts::<P>(run, &step).collect();
-        for number in over {
+        for number in ended {
             let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
             facts.extend(endings.map(|ending| Fact::Ended { attempt: attempt(number), ending }));
         }
         let earlier_turn = Turn(turn.0.saturating_sub(1));
-        let is_answered = status != Some(TurnStatus::Waiting);
-        for turn in [earlier_turn, turn.next()].into_iter().chain(is_answered.then_some(turn)) {
+        let is_not_waiting = status != Some(TurnStatus::Waiting);
+        for turn in [earlier_turn, turn.next()].into_iter().chain(is_not_waiting.then_some(turn)) {
             let answer =
                 |verdict: &Value| Fact::Answered { step: step.clone(), turn, verdict: verdict.clone() };
             facts.extend(verdicts.iter().map(answer));

@@ -1,73 +1,76 @@
-//! The transition of the protocol's matrix that an input must make, derived from the document before it and the running
-//! attempt, not from the protocol's decisions.
+//! The transition that the document of `peer` must make on an input. It is derived from the specification, the document
+//! before the input and the running attempt, not from the protocol's decisions.
 
-use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};
+use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as DocumentTransition};
 use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnStatus};
 
 use super::super::{Input, Transition};
 use super::first_open;
 use super::writes::NOTE;
 
-pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
+/// Returns the transition that the document must make on the input.
+pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> DocumentTransition {
     let Transition { before, input, .. } = transition;
-    let was = transition.was();
+    let document = transition.document_before();
     let is_over =
         matches!(before.status, RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_));
     match input {
-        None => Written::Initialized,
-        Some(Input::Write(writing)) => match first_open(was) {
-            Some(phase) if writing.name != NOTE => Written::Progress { phase, unknown_fields: false },
-            Some(_) | None => Written::UnknownFields,
+        None => DocumentTransition::Initialized,
+        Some(Input::Write(write)) => match first_open(document) {
+            Some(phase) if write.name != NOTE => {
+                DocumentTransition::Progress { phase, unknown_fields: false }
+            }
+            Some(_) | None => DocumentTransition::UnknownFields,
         },
-        Some(_) if is_over => Written::Unchanged,
+        Some(_) if is_over => DocumentTransition::Unchanged,
         Some(Input::Fact(Fact::Ended { attempt, ending })) => {
             let active = &before.active_turns[&attempt.step];
             let phase = transition.step(&attempt.step);
             let is_running = active.status == TurnStatus::Running;
-            let failed = |used_up: bool| match (is_running, used_up) {
-                (false, _) => Written::Unchanged,
-                (true, true) => Written::Failed(phase),
-                (true, false) => Written::Progress { phase, unknown_fields: false },
+            let failed = |is_exhausted: bool| match (is_running, is_exhausted) {
+                (false, _) => DocumentTransition::Unchanged,
+                (true, true) => DocumentTransition::Failed(phase),
+                (true, false) => DocumentTransition::Progress { phase, unknown_fields: false },
             };
             match ending {
-                Ending::Reported(_) => Written::Completed(phase),
+                Ending::Reported(_) => DocumentTransition::Completed(phase),
                 Ending::Failed => failed(active.failures + 1 >= definition.max_attempts.get()),
                 // An interruption that is retried is no failure, and the document does not show it.
                 Ending::Interrupted | Ending::Stopped if active.interruptions < MAX_INTERRUPTIONS => {
-                    Written::Unchanged
+                    DocumentTransition::Unchanged
                 }
                 Ending::Interrupted | Ending::Stopped => failed(true),
             }
         }
         Some(Input::Request(Request::Stop)) => {
-            first_open(was).map_or(Written::CycleCompleted, Written::Failed)
+            first_open(document).map_or(DocumentTransition::CycleCompleted, DocumentTransition::Failed)
         }
-        Some(Input::Deferred) => match first_open(was) {
-            None => Written::CycleCompleted,
-            Some(phase) if !is_reused(definition, phase) => begins(transition),
-            Some(phase) => match was.phases[phase].status {
-                PhaseStatus::Pending => Written::Started(phase),
+        Some(Input::Deferred) => match first_open(document) {
+            None => DocumentTransition::CycleCompleted,
+            Some(phase) if !is_reused(definition, phase) => phase_start(transition),
+            Some(phase) => match document.phases[phase].status {
+                PhaseStatus::Pending => DocumentTransition::Started(phase),
                 PhaseStatus::InProgress | PhaseStatus::Completed | PhaseStatus::Failed => {
-                    Written::Completed(phase)
+                    DocumentTransition::Completed(phase)
                 }
             },
         },
         Some(
             Input::Fact(Fact::BackoffElapsed { .. } | Fact::Answered { .. })
-            | Input::Slots
+            | Input::StartQueued
             | Input::Request(_),
-        ) => begins(transition),
+        ) => phase_start(transition),
     }
 }
 
-/// The first attempt of a phase starts it; later ones do not show in the document.
-fn begins(transition: &Transition<'_, Peer>) -> Written {
-    let pending = |phase: &Phase| transition.was().phases[*phase].status == PhaseStatus::Pending;
+/// Returns the start of a phase if its first attempt starts. Later attempts do not change the document.
+fn phase_start(transition: &Transition<'_, Peer>) -> DocumentTransition {
+    let pending = |phase: &Phase| transition.document_before().phases[*phase].status == PhaseStatus::Pending;
     let mut first = transition.started().map(|attempt| transition.step(&attempt.step)).filter(pending);
-    first.next().map_or(Written::Unchanged, Written::Started)
+    first.next().map_or(DocumentTransition::Unchanged, DocumentTransition::Started)
 }
 
-/// Returns whether the output comes from the cycle that this one continues.
+/// Returns whether the output of the phase is reused from the cycle that this one continues.
 pub(super) fn is_reused(definition: &Definition, phase: Phase) -> bool {
     let count = definition.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     super::ORDER.into_iter().take(count).any(|reused| reused == phase)

@@ -1,4 +1,5 @@
-//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles in `models`.
+//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles
+//! in `models`.
 
 mod expected;
 mod models;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
 pub use models::{continued, cycle, global, imported, model};
 
-/// The symbols of `peer`.
+/// The meaning of the marks in tables of `peer`.
 pub const LEGEND: &str =
     "· not started yet   ✓ completed   ! completed, and the review is unsuccessful   ✗ failed
 ⇐ in progress: its output is reused from the cycle that this one continues
@@ -26,7 +27,7 @@ pub const LEGEND: &str =
 pub(super) const ORDER: [Phase; 4] = [Phase::Plan, Phase::Execute, Phase::Express, Phase::Review];
 
 /// The quality score from which a review is successful.
-const GOOD: u64 = 70;
+const MIN_SUCCESSFUL_SCORE: u64 = 70;
 
 /// The output of a phase in all explorations.
 pub(super) fn output(phase: Phase) -> Value {
@@ -38,7 +39,7 @@ pub(super) fn output(phase: Phase) -> Value {
     }
 }
 
-fn reported(phase: Phase, verdict: Verdict) -> Map<String, Value> {
+fn report_fields(phase: Phase, verdict: Verdict) -> Map<String, Value> {
     let fields = match verdict {
         Verdict::Completed | Verdict::Reviewed { success: true } => json!({ "output": output(phase) }),
         Verdict::Reviewed { success: false } => json!({
@@ -53,7 +54,8 @@ fn reported(phase: Phase, verdict: Verdict) -> Map<String, Value> {
 /// Returns whether the cycle is completed and its review successful.
 fn succeeded(document: &Document) -> bool {
     let score = document.phases.review.output.as_ref().and_then(|review| review["quality_score"].as_u64());
-    document.metadata.status == CycleStatus::Completed && score.is_some_and(|score| score >= GOOD)
+    document.metadata.status == CycleStatus::Completed
+        && score.is_some_and(|score| score >= MIN_SUCCESSFUL_SCORE)
 }
 
 /// Returns the first phase that is not completed in the document.
@@ -87,7 +89,7 @@ impl Explored for Peer {
             gate_failure: false,
             memory_updates: Vec::new(),
             copy_edits: Default::default(),
-            others: reported(*step, *verdict),
+            others: report_fields(*step, *verdict),
         }
     }
 
@@ -102,7 +104,7 @@ impl Explored for Peer {
 
     fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
-            // Whether an active phase is queued or runs, its turn says.
+            // The turn shows whether the phase is queued or running.
             State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
             State::Reusing(phase) => (Some(*phase), "⇐"),
             State::Failed(phase) => (Some(*phase), "✗"),
@@ -143,11 +145,9 @@ impl Explored for Peer {
     fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
         let turn = |phase| run.active_turns.get(&Self::step_id(&phase));
         let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
-        let (open, cycle) = match *state {
-            // An imported phase in progress is queued again, and shown as it was.
-            // Whether an active phase is queued or runs, its turn says.
+        let (open, cycle_status) = match *state {
+            // The phase is queued. The document may already show it as in progress, if the run was imported.
             State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
-            // Whether an active phase is queued or runs, its turn says.
             State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }
@@ -155,7 +155,7 @@ impl Explored for Peer {
             State::Reviewed { .. } => (None, Some(CycleStatus::InProgress)),
             State::Closed { .. } => (None, Some(CycleStatus::Completed)),
         };
-        let mut differs = Vec::new();
+        let mut differences = Vec::new();
         for phase in ORDER {
             let shown = document.phases[phase].status;
             let expected = match open {
@@ -163,19 +163,19 @@ impl Explored for Peer {
                 Some((open, _)) if phase > open => Some(PhaseStatus::Pending),
                 Some(_) | None => Some(PhaseStatus::Completed),
             };
-            let fits = match expected {
+            let is_right = match expected {
                 Some(expected) => shown == expected,
                 None => matches!(shown, PhaseStatus::Pending | PhaseStatus::InProgress),
             };
-            if !fits {
-                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {state:?}"));
+            if !is_right {
+                differences.push(format!("`{phase}` is shown as {shown:?}, the run is {state:?}"));
             }
         }
-        if cycle.is_some_and(|cycle| document.metadata.status != cycle) {
-            differs
+        if cycle_status.is_some_and(|cycle_status| document.metadata.status != cycle_status) {
+            differences
                 .push(format!("the cycle is shown as {:?}, the run is {state:?}", document.metadata.status));
         }
-        differs
+        differences
     }
 
     fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
@@ -183,21 +183,21 @@ impl Explored for Peer {
     }
 }
 
-/// Returns the position of the document, in the words of the document.
+/// Returns the position of the document, such as `plan in_progress`: the phase in progress, or the status of the cycle.
 fn position(document: &Document) -> String {
-    let of = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
+    let phase_with = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
     match document.metadata.status {
         CycleStatus::Initialized => "initialized".to_owned(),
         CycleStatus::Completed => "completed".to_owned(),
         CycleStatus::Failed => "failed".to_owned(),
-        CycleStatus::InProgress => match of(PhaseStatus::InProgress) {
+        CycleStatus::InProgress => match phase_with(PhaseStatus::InProgress) {
             Some(phase) => format!("{phase} in_progress"),
             None => format!("{} completed", document.metadata.current_phase),
         },
     }
 }
 
-/// Returns all positions in order.
+/// Returns every position that a document can have, in the order of a successful cycle; `failed` is the last.
 pub fn positions() -> Vec<String> {
     let phases =
         ORDER.into_iter().flat_map(|phase| [format!("{phase} in_progress"), format!("{phase} completed")]);

@@ -44,8 +44,8 @@ pub fn global(attempts: u32) -> Definition {
 /// A cycle that continues one with this many completed phases.
 pub fn continued(completed: usize, attempts: u32) -> Definition {
     let outputs = ORDER.into_iter().take(completed).map(output).collect();
-    let cycle_before = id("peer:spec:feature-name:cycle:1");
-    let continues = Some(Continued { cycle: cycle_before, outputs });
+    let continued_cycle = id("peer:spec:feature-name:cycle:1");
+    let continues = Some(Continued { cycle: continued_cycle, outputs });
     Definition { mode: Mode::Continue, continues, ..cycle(attempts) }
 }
 
@@ -62,55 +62,57 @@ fn check(document: &Document) -> Vec<String> {
 
 /// Imported cycles: for each position of a cycle, a document of an older format that was migrated.
 pub fn imported(attempts: u32) -> Vec<Model<Peer>> {
-    let models = found().into_iter().map(|document| {
-        let never = document
+    let models = documents_in_every_position().into_iter().map(|document| {
+        let never_started = document
             .phases
             .iter()
             .any(|(_, phase)| phase.status == PhaseStatus::Failed && phase.started_at.is_none());
-        let never = if never { " before it started" } else { "" };
-        let name = format!("imported, {}{never}", document.position());
+        let suffix = if never_started { " before it started" } else { "" };
+        let name = format!("imported, {}{suffix}", document.position());
         model(&name, cycle(attempts)).importing(migrated(document).to_value())
     });
     models.collect()
 }
 
-fn found() -> Vec<Document> {
-    const FITS: &str = "BUG: it was built by the rules";
-    let mut found = Vec::new();
-    let mut document = change::initialise(opening(), second());
-    let fault = || ErrorDetail { kind: "timeout".to_owned(), message: "took too long".to_owned() };
+/// A document for each position that a cycle can be in.
+fn documents_in_every_position() -> Vec<Document> {
+    const VALID: &str = "BUG: it was built by the rules";
+    let mut documents = Vec::new();
+    let mut document = change::initialise(new_cycle(), any_time());
+    let error = || ErrorDetail { kind: "timeout".to_owned(), message: "took too long".to_owned() };
     for phase in ORDER {
-        found.push(document.clone());
-        found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
-        document = change::start(&document, phase, second()).expect(FITS);
-        found.push(change::fail_attempt(&document, phase, fault(), second()).expect(FITS));
-        found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
+        documents.push(document.clone());
+        documents.push(change::fail(&document, phase, error(), any_time()).expect(VALID));
+        document = change::start(&document, phase, any_time()).expect(VALID);
+        documents.push(change::fail_attempt(&document, phase, error(), any_time()).expect(VALID));
+        documents.push(change::fail(&document, phase, error(), any_time()).expect(VALID));
         document = match phase {
             Phase::Plan | Phase::Execute | Phase::Express => {
-                change::complete(&document, phase, output(phase), second()).expect(FITS)
+                change::complete(&document, phase, output(phase), any_time()).expect(VALID)
             }
             Phase::Review => {
-                change::complete_review(&document, output(phase), ReviewFields::default(), second())
-                    .expect(FITS)
+                change::complete_review(&document, output(phase), ReviewFields::default(), any_time())
+                    .expect(VALID)
             }
         };
     }
-    found.push(document.clone());
-    found.push(change::complete_cycle(&document, second()).expect(FITS));
-    found
+    documents.push(document.clone());
+    documents.push(change::complete_cycle(&document, any_time()).expect(VALID));
+    documents
 }
 
-fn opening() -> NewCycle {
+fn new_cycle() -> NewCycle {
     let Definition { cycle, instruction, mode, instruction_args, user_requirements, .. } = cycle(1);
     NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
 }
 
-fn second() -> WholeSecond {
+fn any_time() -> WholeSecond {
     "2025-06-01T12:00:00Z".parse().expect("BUG: it is a second")
 }
 
+/// Adds the entry of a migration to the history.
 fn migrated(mut document: Document) -> Document {
     document.sequence += 1;
-    document.history.push(HistoryEntry::new(second(), None, Event::Migrated, document.sequence));
+    document.history.push(HistoryEntry::new(any_time(), None, Event::Migrated, document.sequence));
     document
 }

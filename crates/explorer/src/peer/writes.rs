@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use super::super::{Rights, WriteInput};
 use super::{ORDER, first_open};
 
-/// The write that is no progress of a phase.
+/// The name of the write that changes only an unknown field, not the output of a phase.
 pub(super) const NOTE: &str = "a note from outside";
 
-/// The format permits an agent to write the output and errors of the phase in progress, and others the same and unknown
-/// fields. Everything else is the engine's.
+/// Returns every write to try. The format permits an agent ("inside" in the names) to write the output and errors of
+/// its phase in progress, and others ("outside") the same and unknown fields. Everything else is written by the
+/// engine.
 pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
-    let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
+    let rights_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
     // A new value each time, because a write of the present value has no effect.
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writes = Vec::new();
@@ -27,18 +28,18 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
         let error = json!({
             "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
         });
-        let mut inside = |name, pointer: String, value: &Value, rights| {
+        let mut by_agent = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
             writes.push(WriteInput { name, author: EditAuthor::Step(attempt.step.clone()), patch, rights });
         };
-        inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
-        inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
-        inside("a note from inside", "/note".to_owned(), &output, Rights::Refused);
+        by_agent("its output from inside", format!("/phases/{own}/output"), &output, rights_in(own));
+        by_agent("its errors from inside", format!("/phases/{own}/errors/-"), &error, rights_in(own));
+        by_agent("a note from inside", "/note".to_owned(), &output, Rights::Refused);
         for other in ORDER.into_iter().filter(|other| *other != own) {
-            inside("another's output from inside", output_of(other), &output, Rights::Refused);
+            by_agent("another's output from inside", output_of(other), &output, Rights::Refused);
         }
     }
-    let mut outside = |name, pointer: String, value: &Value, rights| {
+    let mut by_others = |name, pointer: String, value: &Value, rights| {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
         writes.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
     };
@@ -46,11 +47,11 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     for phase in ORDER {
         let name =
             if open == Some(phase) { "the output from outside" } else { "another output from outside" };
-        outside(name, output_of(phase), &output, let_in(phase));
+        by_others(name, output_of(phase), &output, rights_in(phase));
     }
-    outside(NOTE, "/note".to_owned(), &output, Rights::Granted);
-    outside("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
-    outside("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
+    by_others(NOTE, "/note".to_owned(), &output, Rights::Granted);
+    by_others("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
+    by_others("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
     writes
 }
 

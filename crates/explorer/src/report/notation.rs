@@ -3,9 +3,9 @@
 use protocol::Outcome;
 use protocol::run::{ActiveTurn, Change, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus};
 
-use crate::{Explored, Input, read, typed};
+use crate::{Explored, Input, from_json, typed};
 
-/// The marks of all protocols; a protocol adds its own.
+/// The meaning of the marks in tables of every protocol. A protocol adds its own.
 pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
 -N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: by an interruption";
 
@@ -13,10 +13,10 @@ pub(crate) fn say_run<P: Explored>(run: &Run) -> String {
     let machine = typed::<P>(run);
     let mut text = format!("{:<11}", say_status(run.status));
     for step in P::steps(&machine.definition, &machine.state) {
-        let step_status = P::say_step(&machine.definition, &machine.state, &step);
+        let notation = P::say_step(&machine.definition, &machine.state, &step);
         let active = run.active_turns.get(&P::step_id(&step));
-        let mark = active.map_or_else(|| step_status.mark.to_owned(), say_turn);
-        text.push_str(&format!(" {step}{}{mark}", step_status.note));
+        let mark = active.map_or_else(|| notation.mark.to_owned(), say_turn);
+        text.push_str(&format!(" {step}{}{mark}", notation.note));
     }
     text
 }
@@ -61,17 +61,19 @@ pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
         Input::Fact(Fact::Ended { attempt, ending }) => {
             let step = &attempt.step;
             match ending {
-                Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(&read(verdict))),
+                Ending::Reported(verdict) => {
+                    format!("{step} reports {}", P::say_verdict(&from_json(verdict)))
+                }
                 Ending::Failed => format!("{step} fails"),
                 Ending::Interrupted => format!("{step} is interrupted"),
                 Ending::Stopped => format!("{step} is stopped"),
             }
         }
         Input::Fact(Fact::Answered { step, verdict, .. }) => {
-            format!("{step} is answered {}", P::say_verdict(&read(verdict)))
+            format!("{step} is answered {}", P::say_verdict(&from_json(verdict)))
         }
         Input::Deferred => "(deferred)".to_owned(),
-        Input::Slots => "(slots)".to_owned(),
+        Input::StartQueued => "(slots)".to_owned(),
         Input::Write(writing) => format!("write: {}", writing.name),
         Input::Request(request) => match request {
             Request::Pause => "request: pause".to_owned(),
@@ -81,7 +83,7 @@ pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
             Request::Retry { step: None } => "request: retry".to_owned(),
             Request::Retry { step: Some(step) } => format!("request: retry {step}"),
             Request::Skip { step } => format!("request: skip {step}"),
-            Request::Protocol(own) => format!("request: {}", P::request_text(&read(own))),
+            Request::Protocol(request) => format!("request: {}", P::request_text(&from_json(request))),
         },
     }
 }

@@ -22,32 +22,34 @@ impl Exploration {
         let rows: BTreeSet<_> = self.rows.iter().collect();
         let width =
             |text: fn(&Row) -> &str| rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0);
-        let (state, input) = (width(|row| &row.state), width(|row| &row.input));
-        let changes = width(|row| &row.changes);
+        let (state_width, input_width) = (width(|row| &row.state), width(|row| &row.input));
+        let changes_width = width(|row| &row.changes);
         let refused = rows.iter().filter(|row| row.next.is_none()).count();
-        let moved = rows.len() - refused;
-        let counts = format!("{}, {moved} transitions, {refused} refusals", self.counted());
+        let transitions = rows.len() - refused;
+        let counts = format!("{}, {transitions} transitions, {refused} refusals", self.title());
         let mut table = format!("{about}\n{counts}\n\n{legend}\n{LEGEND}\n\n");
-        for Row { state: before, input: came, changes: decided, next } in rows {
+        for Row { state, input, changes, next } in rows {
             let next = next.as_deref().map_or("(the same)".to_owned(), |next| {
-                if next == before { "(the same)".to_owned() } else { next.to_owned() }
+                if next == state { "(the same)".to_owned() } else { next.to_owned() }
             });
-            let line = format!("{before:<state$} | {came:<input$} | {decided:<changes$} | {next}");
+            let line =
+                format!("{state:<state_width$} | {input:<input_width$} | {changes:<changes_width$} | {next}");
             table.push_str(line.trim_end());
             table.push('\n');
         }
         table
     }
 
-    fn counted(&self) -> String {
+    /// Returns the name of the model and the number of its states.
+    fn title(&self) -> String {
         format!("{}: {} states", self.model, self.states)
     }
 
     /// Returns a state diagram in Mermaid's language. Inputs between the same two states share an arrow. Inputs that
     /// change nothing have none.
     pub fn diagram(&self) -> String {
-        let moves = |row: &&Row| row.next.as_ref().is_some_and(|next| *next != row.state);
-        let rows: BTreeSet<_> = self.rows.iter().filter(moves).collect();
+        let is_change = |row: &&Row| row.next.as_ref().is_some_and(|next| *next != row.state);
+        let rows: BTreeSet<_> = self.rows.iter().filter(is_change).collect();
         let states: BTreeSet<&str> =
             rows.iter().flat_map(|row| [Some(row.state.as_str()), row.next.as_deref()]).flatten().collect();
         let names: BTreeMap<&str, usize> =
@@ -58,7 +60,7 @@ impl Exploration {
             let arrow = (names[row.state.as_str()], names[next.as_str()]);
             arrows.entry(arrow).or_default().push(&row.input);
         }
-        let mut diagram = format!("%% {}\nstateDiagram-v2\n", self.counted());
+        let mut diagram = format!("%% {}\nstateDiagram-v2\n", self.title());
         for (state, name) in &names {
             let words = state.split_whitespace().collect::<Vec<_>>().join(" ");
             let _ = writeln!(diagram, "    state \"{words}\" as s{name}");

@@ -1,4 +1,4 @@
-//! The writes of a document: which position each leads to, whatever the run does.
+//! The changes of a document, as a diagram: which position each input leads to, independent of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,12 +7,13 @@ use super::notation::say_input;
 use crate::transition::Node;
 use crate::{Exploration, Explored, Input, typed};
 
-/// Every write that was seen: from which position, on which input, to which position.
+/// Every change of the document that was seen: the position before, the input, the position after.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentWrites(BTreeSet<(String, String, String)>);
 
 impl DocumentWrites {
-    pub(crate) fn note<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
+    /// Records the positions before and after an input that changed the document.
+    pub(crate) fn record<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
         let (before, after) = (typed::<P>(&before.state.run), typed::<P>(&after.state.run));
         let positions = (P::say_document(&before.document), P::say_document(&after.document));
         if let (Some(from), Some(to)) = positions
@@ -22,7 +23,7 @@ impl DocumentWrites {
         }
     }
 
-    /// Adds the writes of another exploration.
+    /// Adds the changes that an exploration has seen.
     pub fn add(&mut self, seen: &Exploration) {
         self.0.extend(seen.writes.0.iter().cloned());
     }
@@ -30,10 +31,10 @@ impl DocumentWrites {
     /// Returns a state diagram in Mermaid's language; `order` lists the positions from top to bottom.
     pub fn diagram(&self, order: &[String]) -> String {
         let name = |position: &str| position.replace(' ', "_");
-        let at = |position: &str| order.iter().position(|known| known == position).unwrap_or(order.len());
+        let rank = |position: &str| order.iter().position(|known| known == position).unwrap_or(order.len());
         let mut arrows: BTreeMap<(usize, usize, &str, &str), Vec<&str>> = BTreeMap::new();
         for (from, input, to) in &self.0 {
-            arrows.entry((at(from), at(to), from, to)).or_default().push(input);
+            arrows.entry((rank(from), rank(to), from, to)).or_default().push(input);
         }
         let mut diagram = "stateDiagram-v2\n".to_owned();
         for position in order.iter().filter(|position| position.contains(' ')) {
@@ -47,9 +48,9 @@ impl DocumentWrites {
             let label = inputs.join(", ").replace(": ", " ");
             let _ = writeln!(diagram, "    {} --> {} : {label}", name(from), name(to));
         }
-        let leaves =
+        let has_successor =
             |position: &String| arrows.keys().any(|(.., from, to)| from == position && to != position);
-        for end in order.iter().filter(|position| !leaves(position)) {
+        for end in order.iter().filter(|position| !has_successor(position)) {
             let _ = writeln!(diagram, "    {} --> [*]", name(end));
         }
         diagram

@@ -19,13 +19,13 @@ use protocol::{Answer, Protocol as _, RunId, StepId, Typed};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
-/// The marks of `steps`.
+/// The meaning of the marks in tables of `steps`.
 pub const LEGEND: &str =
     "· pending   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the loop-back is pending
 c what `when` asks for is so   w its conditions hold   k its checks run   a a person is asked about its work   A a person has approved
 @N after N loop-backs   !N its checks have failed N times";
 
-/// A workflow: its steps with their needs, and its gates with their targets.
+/// The outline of a workflow: its steps with their needs, and its gates with their targets.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub name: &'static str,
@@ -50,9 +50,9 @@ pub enum Extra {
     When,
     /// `checks`
     Checks,
-    /// `loop` with a list, for so many items at once
+    /// `loop` with a list from a file, and the number of items that are worked on at once
     Items(u32),
-    /// `loop` with the items of another step
+    /// `loop` with the items of this other step
     With(&'static str),
 }
 
@@ -64,7 +64,7 @@ impl Shape {
 
     /// Returns the definition, with two attempts per step.
     pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
-        let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
+        let step_id = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
         let has = |id: &str, extra: Extra| self.extras.contains(&(id, extra));
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
             human_in_the_loop: has(id, Extra::Approval),
@@ -73,16 +73,16 @@ impl Shape {
                     parallel: NonZeroU32::new(*parallel).expect("BUG: at least one item at once"),
                     ..DataLoop::new(ItemsSource::Artifact("items.json".to_owned()))
                 }),
-                Extra::With(leader) => Some(DataLoop::new(ItemsSource::With(name(leader)))),
+                Extra::With(leader) => Some(DataLoop::new(ItemsSource::With(step_id(leader)))),
                 Extra::Approval | Extra::Conditions | Extra::When | Extra::Checks => None,
             }),
             checks: if has(id, Extra::Checks) { vec![StepCheck::Command(check())] } else { Vec::new() },
             when: if has(id, Extra::When) { vec![When::Artifact("flag".to_owned())] } else { Vec::new() },
             gates: if has(id, Extra::Conditions) { vec!["ci".to_owned()] } else { Vec::new() },
-            needs: needs.iter().map(|need| name(need)).collect(),
+            needs: needs.iter().map(|need| step_id(need)).collect(),
             worktree: self.worktrees.contains(id),
-            loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
-            ..StepSpec::new(name(id), if self.people.contains(id) { PERSON } else { "agent" }, "prompt.md")
+            loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step_id(target)),
+            ..StepSpec::new(step_id(id), if self.people.contains(id) { PERSON } else { "agent" }, "prompt.md")
         });
         Definition::from(DefinitionSource {
             workflow: Workflow {
@@ -103,7 +103,7 @@ impl Shape {
     }
 }
 
-/// The check of every step that has one.
+/// The check of the steps with [`Extra::Checks`].
 fn check() -> CheckSpec {
     CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(1) }
 }
@@ -155,7 +155,7 @@ impl Explored for Steps {
         }
     }
 
-    fn report_in(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Report {
+    fn report_in_state(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Report {
         let mut report = Self::report(definition, step, verdict);
         if let Verdict::Items(count) = verdict {
             let items: Vec<_> = (0..*count).collect();
@@ -182,7 +182,7 @@ impl Explored for Steps {
         report
     }
 
-    fn answer_in(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Answer {
+    fn answer_in_state(definition: &Definition, state: &State, step: &StepId, verdict: &Verdict) -> Answer {
         match verdict {
             Verdict::Done if state.phase(definition, step) == Phase::Conditions => {
                 Answer::Resolve { text: None }
@@ -195,10 +195,10 @@ impl Explored for Steps {
         }
     }
 
-    /// Starting again multiplies the states, so only workflows with this name are asked to.
+    /// Restarts multiply the states, so only workflows whose name begins with `restart` are restarted.
     fn requests(definition: &Definition, _: &State) -> Vec<Request> {
-        let is_asked = definition.workflow().name.starts_with("restart");
-        let steps = definition.step_ids().filter(|_| is_asked);
+        let may_restart = definition.workflow().name.starts_with("restart");
+        let steps = definition.step_ids().filter(|_| may_restart);
         steps.cloned().map(Request::StartAt).collect()
     }
 
@@ -235,8 +235,8 @@ impl Explored for Steps {
                 Some(Phase::Answered) => "A",
             }
         };
-        let sent_back = state.iteration(step);
-        let mut note = if sent_back > 0 { format!("@{sent_back}") } else { String::new() };
+        let loop_backs = state.iteration(step);
+        let mut note = if loop_backs > 0 { format!("@{loop_backs}") } else { String::new() };
         if state.failed_checks(step) > 0 {
             note.push_str(&format!("!{}", state.failed_checks(step)));
         }
@@ -272,14 +272,14 @@ impl Explored for Steps {
             let phase = state.phase(definition, step);
             let is_over =
                 state.done.contains(step) || state.failed.contains(step) || state.looping.contains(step);
-            let of_items = (!is_over && phase == Phase::Each).then(|| {
+            let items_status = (!is_over && phase == Phase::Each).then(|| {
                 let of = |item: &StepId| definition.item_of(item).is_some_and(|(of, _)| of == step);
                 let items: Vec<_> =
                     items_of(document).filter(|(item, _)| of(item)).map(|(_, status)| status).collect();
                 let statuses = [Status::Failed, Status::WaitingOnHuman, Status::Running];
                 statuses.into_iter().find(|status| items.contains(status)).unwrap_or(Status::Pending)
             });
-            let expected = if let Some(status) = of_items {
+            let expected = if let Some(status) = items_status {
                 status
             } else if (active.is_some_and(TurnStatus::holds_slot) && phase != Phase::When)
                 || (phase == Phase::Answered && !is_over)
@@ -296,8 +296,8 @@ impl Explored for Steps {
             } else {
                 Status::Pending
             };
-            let same = shown.status == expected && shown.iteration_count == state.iteration(step);
-            (!same).then(|| {
+            let is_right = shown.status == expected && shown.iteration_count == state.iteration(step);
+            (!is_right).then(|| {
                 format!("`{step}` is shown as {:?}, iteration {}", shown.status, shown.iteration_count)
             })
         });

@@ -15,22 +15,27 @@ use super::super::{Transition, Violation};
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
     let mut violations = Vec::new();
     if definition.has_loops() {
-        data_loops(definition, transition, &mut violations);
+        check_data_loops(definition, transition, &mut violations);
         return violations;
     }
-    begins(definition, transition, &mut violations);
-    loops(definition, transition, &mut violations);
-    done_steps(definition, transition, &mut violations);
-    phases(definition, transition, &mut violations);
-    outcome(definition, transition.state_after(), transition.after.status, &mut violations);
+    check_starts(definition, transition, &mut violations);
+    check_loop_backs(definition, transition, &mut violations);
+    check_done(definition, transition, &mut violations);
+    check_phases(definition, transition, &mut violations);
+    check_outcome(definition, transition.state_after(), transition.after.status, &mut violations);
     violations
 }
 
-/// Items start one after the other, up to `parallel` at once; a paired step works on an item after the step it needs; and a
-/// step is done when all its items are. A skip is no exception: no item of a skipped step is still in a turn.
-fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+/// Items start in order, at most `parallel` at once. A step that shares the items of another (`loop: {with: …}`)
+/// works on an item after the steps it needs. A step is done when all its items are. No item of a skipped step has a
+/// turn.
+fn check_data_loops(
+    definition: &Definition,
+    transition: &Transition<'_, Steps>,
+    violations: &mut Vec<Violation>,
+) {
     let state = transition.state_after();
-    let group = |step: &StepId| {
+    let loop_leader = |step: &StepId| {
         let spec = definition.step(step);
         definition.leader(spec).map(|leader| leader.id.clone())
     };
@@ -40,7 +45,8 @@ fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, viola
         let spec = definition.step(&attempt.step);
         let number = definition.item_of(&attempt.step).map(|(_, number)| number);
         for need in &spec.needs {
-            let paired = number.filter(|_| group(need).is_some() && group(need) == group(&spec.id));
+            let paired =
+                number.filter(|_| loop_leader(need).is_some() && loop_leader(need) == loop_leader(&spec.id));
             let needed = paired.map_or_else(|| need.clone(), |number| item(need, number));
             if !state.done.contains(&needed) && !state.done.contains(need) {
                 let what = format!("`{attempt}` starts before `{needed}` is done");
@@ -51,7 +57,8 @@ fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, viola
     for (leader, count) in &state.loops {
         let parallel =
             definition.step(leader).data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
-        let turns = transition.after.active_turns.keys().filter(|step| group(step).as_ref() == Some(leader));
+        let turns =
+            transition.after.active_turns.keys().filter(|step| loop_leader(step).as_ref() == Some(leader));
         let numbers: BTreeSet<_> =
             turns.filter_map(|step| definition.item_of(step)).map(|(_, number)| number).collect();
         if numbers.len() > parallel as usize {
@@ -63,7 +70,7 @@ fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, viola
             let what = format!("item {number} of `{step}` is in a turn");
             violations.push(Violation::new("no item of a skipped step is in a turn", what));
         }
-        for step in definition.step_ids().filter(|step| group(step).as_ref() == Some(leader)) {
+        for step in definition.step_ids().filter(|step| loop_leader(step).as_ref() == Some(leader)) {
             let all = (1..=*count).all(|number| state.done.contains(&item(step, number)));
             if state.done.contains(step) != all && !state.skipped.contains(step) {
                 let what = format!("`{step}` is done: {}, all its items: {all}", state.done.contains(step));
@@ -80,16 +87,20 @@ fn data_loops(definition: &Definition, transition: &Transition<'_, Steps>, viola
 }
 
 /// A step starts when all its needs are done, and not while a loop-back over it is pending.
-fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+fn check_starts(
+    definition: &Definition,
+    transition: &Transition<'_, Steps>,
+    violations: &mut Vec<Violation>,
+) {
     let state = transition.state_after();
-    let held = downstream(definition, targets(definition, &state.looping));
+    let below_loop_back = downstream(definition, targets(definition, &state.looping));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
         if let Some(missing) = needs.iter().find(|need| !state.done.contains(*need)) {
             let what = format!("`{attempt}` starts before `{missing}` is done");
             violations.push(Violation::new("a step starts after its needs are done", what));
         }
-        if held.contains(&attempt.step) {
+        if below_loop_back.contains(&attempt.step) {
             let what = format!("`{attempt}` starts before the loop-back");
             violations.push(Violation::new("nothing starts below a pending loop-back", what));
         }
@@ -97,10 +108,14 @@ fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violation
 }
 
 /// A loop-back resets the targets and all steps below them, counts each once, and happens only within the limit.
-fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+fn check_loop_backs(
+    definition: &Definition,
+    transition: &Transition<'_, Steps>,
+    violations: &mut Vec<Violation>,
+) {
     let (before, after) = (transition.state_before(), transition.state_after());
     let max = definition.max_iterations().get();
-    let mut sent_back = BTreeSet::new();
+    let mut reset = BTreeSet::new();
     let mut restarted = BTreeSet::new();
     for change in &transition.entry.changes {
         if let Change::Protocol { transition: ProtocolChange::Restarted { steps, .. } } = change {
@@ -112,8 +127,8 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
             continue;
         };
         let expected = downstream(definition, targets(definition, gates));
-        sent_back.extend(steps.iter().cloned());
-        if sent_back != expected {
+        reset.extend(steps.iter().cloned());
+        if reset != expected {
             let what = format!("{steps:?} are reset, but the gates reach back over {expected:?}");
             violations.push(Violation::new("a loop-back resets everything below its target", what));
         }
@@ -129,8 +144,8 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
         }
     }
     for step in definition.step_ids() {
-        let counted = if restarted.contains(step) { 0 } else { before.iteration(step) };
-        let expected = counted + u32::from(sent_back.contains(step));
+        let loop_backs = if restarted.contains(step) { 0 } else { before.iteration(step) };
+        let expected = loop_backs + u32::from(reset.contains(step));
         if after.iteration(step) != expected {
             let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.iteration(step));
             violations.push(Violation::new("every loop-back is counted", what));
@@ -146,8 +161,13 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations
     }
 }
 
-/// An agent starts when the conditions hold, a person is asked after the agent's report, and a finished step has no phase.
-fn phases(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+/// An agent starts when the conditions hold, a person is asked after the agent's report, and a finished step has no
+/// phase.
+fn check_phases(
+    definition: &Definition,
+    transition: &Transition<'_, Steps>,
+    violations: &mut Vec<Violation>,
+) {
     let (before, after) = (transition.state_before(), transition.state_after());
     let mut wrong = |what| violations.push(Violation::new("a step goes through its phases", what));
     for attempt in transition.started() {
@@ -212,18 +232,18 @@ fn verdict<'a>(transition: &'a Transition<'_, Steps>) -> Option<(&'a StepId, Ver
 
 /// A step is done by its last report, after an approval, or by a skip, and stays so until a loop-back. A rejection that
 /// cannot loop back fails it.
-fn done_steps(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
+fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (transition.state_before(), transition.state_after());
     let mut done = before.done.clone();
     let phase = |step: &StepId| before.phases.get(step).copied();
     match verdict(transition) {
         Some((step, Verdict::Done)) => {
             let spec = definition.step(step);
-            // Only a report ends a step at once: after the answer of a person a transition of its own does.
-            let waits = phase(step) == Some(Phase::Conditions)
+            // A report completes a step at once; after the answer of a person a deferred transition does.
+            let is_before_work = phase(step) == Some(Phase::Conditions)
                 || (phase(step).is_none() && (!spec.gates.is_empty() || !spec.when.is_empty()));
             let is_checked = spec.checks.is_empty() || phase(step) == Some(Phase::Checks);
-            if !waits && is_checked && !spec.is_for_person() && !spec.human_in_the_loop {
+            if !is_before_work && is_checked && !spec.is_for_person() && !spec.human_in_the_loop {
                 done.insert(step.clone());
             }
         }
@@ -288,17 +308,17 @@ fn done_steps(definition: &Definition, transition: &Transition<'_, Steps>, viola
         let what = format!("{:?} are done, by the reports {done:?}", after.done);
         violations.push(Violation::new("a step is done by a report or a skip", what));
     }
-    let all = [&after.done, &after.failed, &after.looping];
-    let twice = after.done.iter().chain(&after.failed).chain(&after.looping);
+    let statuses = [&after.done, &after.failed, &after.looping];
+    let steps = after.done.iter().chain(&after.failed).chain(&after.looping);
     if let Some(step) =
-        twice.into_iter().find(|step| all.iter().filter(|set| set.contains(*step)).count() > 1)
+        steps.into_iter().find(|step| statuses.iter().filter(|set| set.contains(*step)).count() > 1)
     {
         violations.push(Violation::new("a step has one status", format!("`{step}` has two")));
     }
 }
 
 /// Succeeded means all steps are done. Failed means a step failed and, under `continue`, no other step could run.
-fn outcome(definition: &Definition, state: &State, status: RunStatus, violations: &mut Vec<Violation>) {
+fn check_outcome(definition: &Definition, state: &State, status: RunStatus, violations: &mut Vec<Violation>) {
     let RunStatus::Finished(outcome) = status else { return };
     let all_done = definition.step_ids().all(|step| state.done.contains(step));
     let what = match outcome {
@@ -318,15 +338,15 @@ fn outcome(definition: &Definition, state: &State, status: RunStatus, violations
 
 /// Returns the open steps that need only steps which are done or can still run.
 fn can_still_run(definition: &Definition, state: &State) -> BTreeSet<StepId> {
-    let mut able = state.done.clone();
+    let mut reached = state.done.clone();
     loop {
         let steps = definition.workflow().steps.iter();
-        let open = steps.filter(|step| !able.contains(&step.id) && !state.failed.contains(&step.id));
-        let more: Vec<_> = open.filter(|step| step.needs.iter().all(|need| able.contains(need))).collect();
+        let open = steps.filter(|step| !reached.contains(&step.id) && !state.failed.contains(&step.id));
+        let more: Vec<_> = open.filter(|step| step.needs.iter().all(|need| reached.contains(need))).collect();
         if more.is_empty() {
-            return able.difference(&state.done).cloned().collect();
+            return reached.difference(&state.done).cloned().collect();
         }
-        able.extend(more.into_iter().map(|step| step.id.clone()));
+        reached.extend(more.into_iter().map(|step| step.id.clone()));
     }
 }
 
@@ -335,8 +355,8 @@ fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a Step
 }
 
 /// Returns these steps and all that depend on them, by repeating `needs` until nothing is added.
-fn downstream(definition: &Definition, of: BTreeSet<StepId>) -> BTreeSet<StepId> {
-    let mut reached = of;
+fn downstream(definition: &Definition, roots: BTreeSet<StepId>) -> BTreeSet<StepId> {
+    let mut reached = roots;
     loop {
         let steps = definition.workflow().steps.iter();
         let more = steps.filter(|step| step.needs.iter().any(|need| reached.contains(need)));

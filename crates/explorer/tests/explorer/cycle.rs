@@ -31,8 +31,8 @@ fn parallel(max_iterations: u32) -> Model<Cycle> {
     model("two tasks at once", definition, Slots::All)
 }
 
-/// Explores a model and writes its counts into the page.
-fn count(mark: &str, model: &Model<Cycle>, limits: Limits) {
+/// Explores a model, and compares its counts with the section `mark` of its page in `docs/`.
+fn expect_counts(mark: &str, model: &Model<Cycle>, limits: Limits) {
     let seen = explored(model, limits);
     let interruptions = match limits.interruptions {
         Interruptions::Never => ", without interruptions",
@@ -51,22 +51,22 @@ fn count(mark: &str, model: &Model<Cycle>, limits: Limits) {
 
 #[test]
 fn every_state_of_two_iterations_keeps_the_rules_with_every_request() {
-    count("two iterations", &plain(), Limits::with_any_requests());
+    expect_counts("two iterations", &plain(), Limits::with_any_requests());
 }
 
 #[test]
 fn every_state_with_overlapping_steps_keeps_the_rules() {
-    count("overlap", &overlapping(), Limits::with_requests(0));
+    expect_counts("overlap", &overlapping(), Limits::with_requests(0));
 }
 
 #[test]
 fn every_state_with_overlapping_steps_and_requests_keeps_the_rules() {
-    count("overlap and requests", &overlapping(), Limits::with_requests(1).uninterrupted());
+    expect_counts("overlap and requests", &overlapping(), Limits::with_requests(1).uninterrupted());
 }
 
 #[test]
 fn every_state_with_parallel_tasks_keeps_the_rules() {
-    count("parallel tasks", &parallel(1), Limits::with_requests(0));
+    expect_counts("parallel tasks", &parallel(1), Limits::with_requests(0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Parallel explorations, and their numbers.
+//! Explores several models in parallel, and renders their counts.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ where
     Model<P>: Sync,
 {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -21,21 +21,21 @@ where
                     let at = next.fetch_add(1, Ordering::SeqCst);
                     let Some((model, limits)) = models.get(at) else { break };
                     let explored = model.explore(*limits);
-                    done.lock().expect("no thread panics with the lock").push((at, explored));
+                    results.lock().expect("no thread panics with the lock").push((at, explored));
                 }
             });
         }
     });
-    let mut done = done.into_inner().expect("no thread panics with the lock");
-    done.sort_by_key(|(at, _)| *at);
-    let failed = done.iter().filter(|(_, explored)| explored.is_err()).count();
+    let mut results = results.into_inner().expect("no thread panics with the lock");
+    results.sort_by_key(|(at, _)| *at);
+    let failed = results.iter().filter(|(_, explored)| explored.is_err()).count();
     let result = |(_, explored): (usize, Result<Exploration, CounterExample>)| {
         explored.unwrap_or_else(|found| panic!("{failed} of {} explorations failed:\n{found}", models.len()))
     };
-    done.into_iter().map(result).collect()
+    results.into_iter().map(result).collect()
 }
 
-/// Returns the table of numbers; `about` is the heading of the names.
+/// Returns the table of counts; `about` is the heading of the column with the names.
 pub(crate) fn counts<P: Explored>(
     about: &str,
     models: &[(Model<P>, Limits)],
@@ -53,7 +53,7 @@ pub(crate) fn counts<P: Explored>(
         let _ = writeln!(
             text,
             "| {} | {requests} | {} | {} | {} | {} |",
-            seen.model, seen.states, seen.transitions, seen.refusals, seen.longest
+            seen.model, seen.states, seen.transitions, seen.refusals, seen.longest_path
         );
     }
     let _ = writeln!(text, "| **all** | | **{states}** | **{transitions}** | **{refusals}** | |");
@@ -61,8 +61,8 @@ pub(crate) fn counts<P: Explored>(
 }
 
 /// Returns the totals in one line, for `docs/exploration.md`.
-pub(crate) fn sum(about: &str, explored: &[Exploration]) -> String {
-    let of = |count: fn(&Exploration) -> usize| grouped(explored.iter().map(count).sum());
+pub(crate) fn totals(about: &str, explored: &[Exploration]) -> String {
+    let of = |count: fn(&Exploration) -> usize| with_commas(explored.iter().map(count).sum());
     format!(
         "| {about}: {} definitions | states | transitions | refusals |\n|---|--:|--:|--:|\n| | {} | {} | {} |\n",
         explored.len(),
@@ -73,11 +73,11 @@ pub(crate) fn sum(about: &str, explored: &[Exploration]) -> String {
 }
 
 /// Formats a number with commas: `40,722`.
-fn grouped(number: usize) -> String {
+fn with_commas(number: usize) -> String {
     let digits = number.to_string();
-    let from_the_end = digits.len();
+    let length = digits.len();
     let digit = |(at, digit): (usize, char)| {
-        let comma = (at > 0 && (from_the_end - at).is_multiple_of(3)).then_some(',');
+        let comma = (at > 0 && (length - at).is_multiple_of(3)).then_some(',');
         comma.into_iter().chain([digit])
     };
     digits.chars().enumerate().flat_map(digit).collect()

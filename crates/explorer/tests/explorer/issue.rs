@@ -10,7 +10,7 @@ use protocol::issue::{
 };
 use protocol::{Event, Move, Next, Protocol as _};
 
-use super::explore_all::{counts, explore_all, sum};
+use super::explore_all::{counts, explore_all, totals};
 use super::generated_files::{expect_file, expect_section};
 
 /// Returns what is wrong with a document, by the rules of its format.
@@ -54,15 +54,15 @@ fn every_state_of_issue_keeps_the_rules() {
     expect_section(
         "exploration.md",
         "counts of issue",
-        &sum("`issue`: attempts, questions, escalations", &explored),
+        &totals("`issue`: attempts, questions, escalations", &explored),
     );
 }
 
-/// Returns the situation of a state: the step that works, and what its move depends on.
+/// Returns the first column of the table: the step that works, and what the decision about it depends on.
 fn situation(definition: &Definition, state: &State, step: Step) -> String {
     let asker = state.stage.step().map(|step| step.to_string()).unwrap_or_default();
     let pending: Vec<_> = state.pending.iter().map(say_pending).collect();
-    let more = match state.pending.is_empty() {
+    let detail = match state.pending.is_empty() {
         false => format!(" {} of {asker}", pending.join("+")),
         true if step == Step::Comment && state.stage == Stage::GiveUp => " on the failure".to_owned(),
         true if step == Step::Comment => " on the result".to_owned(),
@@ -73,12 +73,12 @@ fn situation(definition: &Definition, state: &State, step: Step) -> String {
         true => String::new(),
     };
     match state.failed {
-        Some(cause) => format!("{step}{more}, failed: {cause:?}").to_lowercase(),
-        None => format!("{step}{more}"),
+        Some(cause) => format!("{step}{detail}, failed: {cause:?}").to_lowercase(),
+        None => format!("{step}{detail}"),
     }
 }
 
-/// Returns every move of the transition table, each once.
+/// Returns the transition table: every decision once.
 fn transitions() -> String {
     let definition = definition(2, 2, TriageMode::First, Closing::AtOnce);
     let mut states = vec![Issue::begin(&definition)];
@@ -98,7 +98,7 @@ fn transitions() -> String {
         } else if step == Step::Person {
             events.remove(0);
         }
-        for (said, event) in events {
+        for (input, event) in events {
             let Move { changes, next } = Issue::decide(&definition, &state, event);
             let mut after = state.clone();
             changes.iter().for_each(|change| Issue::apply(&mut after, change));
@@ -110,7 +110,7 @@ fn transitions() -> String {
             };
             let changes: Vec<_> = changes.iter().map(Issue::say_change).collect();
             let row = format!(
-                "| {} | {said} | {} | {next} |",
+                "| {} | {input} | {} | {next} |",
                 situation(&definition, &state, step),
                 changes.join(", ")
             );

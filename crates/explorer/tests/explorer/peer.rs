@@ -4,7 +4,7 @@ use explorer::peer::{LEGEND, continued, cycle, global, imported, model, position
 use explorer::{DocumentWrites, Exploration, Limits, Model, WalkStats, Walks};
 use protocol::peer::{Definition, Peer};
 
-use super::explore_all::{counts, explore_all, sum};
+use super::explore_all::{counts, explore_all, totals};
 use super::generated_files::{expect_file, expect_section};
 
 fn models() -> Vec<Model<Peer>> {
@@ -46,7 +46,7 @@ fn every_state_of_a_cycle_keeps_the_rules() {
     let explored = explore_all(&models);
     expect_file("protocols/peer/counts.md", &counts("cycle", &models, &explored));
     let about = "`peer`: new, continued and imported cycles, also with a write";
-    expect_section("exploration.md", "counts of peer", &sum(about, &explored));
+    expect_section("exploration.md", "counts of peer", &totals(about, &explored));
     let mut writes = DocumentWrites::default();
     explored.iter().for_each(|seen| writes.add(seen));
     let diagram = format!("```mermaid\n{}```\n", writes.diagram(&positions()));
@@ -75,14 +75,14 @@ fn explored(definition: Definition, requests: usize) -> Exploration {
 }
 
 #[test]
-fn a_new_cycle() {
+fn a_new_cycle_as_a_table_and_a_diagram() {
     let explored = explored(cycle(2), 0);
     expect_file("protocols/peer/cycle.txt", &explored.table("A new cycle. Two attempts.", LEGEND));
     expect_file("protocols/peer/cycle.mmd", &explored.diagram());
 }
 
 #[test]
-fn a_new_cycle_and_one_request() {
+fn a_new_cycle_with_one_request_as_a_table() {
     let explored = explored(cycle(1), 1);
     expect_file(
         "protocols/peer/cycle-request.txt",
@@ -91,14 +91,14 @@ fn a_new_cycle_and_one_request() {
 }
 
 #[test]
-fn a_cycle_that_continues_a_failed_one() {
+fn a_cycle_that_continues_a_failed_one_as_a_table() {
     let explored = explored(continued(2, 1), 1);
     let about = "Continues a cycle whose plan and execution were completed. One attempt, one request.";
     expect_file("protocols/peer/continued.txt", &explored.table(about, LEGEND));
 }
 
 #[test]
-fn permitted_and_refused_writes() {
+fn permitted_and_refused_writes_as_a_table() {
     let explored = model("cycle", cycle(1)).explore(Limits::to_print(0).and_writes(1));
     let explored = explored.unwrap_or_else(|found| panic!("{found}"));
     let about = "A new cycle, and all writes to its document. One attempt, one write.";

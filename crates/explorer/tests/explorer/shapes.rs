@@ -1,4 +1,4 @@
-//! The explored workflows: every relation between steps, up to six of them.
+//! The explored workflows, and two larger ones for random walks.
 
 use explorer::steps::{Extra, Shape};
 

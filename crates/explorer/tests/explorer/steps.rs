@@ -4,7 +4,7 @@ use explorer::steps::Shape;
 use explorer::{Limits, Model, Slots};
 use protocol::steps::{Document, OnFailure, Status, Steps};
 
-use super::explore_all::{counts, explore_all, sum};
+use super::explore_all::{counts, explore_all, totals};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
     APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE, GATHERED,
@@ -13,7 +13,7 @@ use super::shapes::{
 };
 use super::{ITERATIONS, POLICIES, model};
 
-/// The number of requests on a path: two if the states are few enough.
+/// Shapes with agents only, and the number of requests on a path: two if the states are few enough.
 const GRAPHS: [(&Shape, usize); 12] = [
     (&ONE, 2),
     (&PAIR, 2),
@@ -29,8 +29,8 @@ const GRAPHS: [(&Shape, usize); 12] = [
     (&SIX, 0),
 ];
 
-/// With people, restarts and worktrees.
-const OTHERS: [(&Shape, usize); 6] = [
+/// Shapes with people, restarts and worktrees, and the number of requests on a path.
+const PEOPLE_RESTARTS_WORKTREES: [(&Shape, usize); 6] = [
     (&APPROVED_GATE, 2),
     (&APPROVAL, 1),
     (&RESTART, 2),
@@ -43,8 +43,8 @@ fn models(shapes: &[(&Shape, usize)]) -> Vec<(Model<Steps>, Limits)> {
     let mut models = Vec::new();
     for (shape, requests) in shapes {
         for policy in POLICIES {
-            // In a line no two steps run at once, so one slot is enough. Where no step runs beside another, none is left to
-            // drain, so `drain` is the same as `stop`.
+            // In a line no two steps run at once, so the number of slots does not matter, and `drain`, which waits for
+            // running steps, is the same as `stop`.
             let slots: &[Slots] = match (shape.is_a_line(), policy) {
                 (true, OnFailure::Drain) => &[],
                 (true, OnFailure::Stop | OnFailure::Continue) | (false, OnFailure::Drain) => &[Slots::All],
@@ -64,16 +64,16 @@ fn every_state_of_graphs_and_gates_keeps_the_rules() {
     let explored = explore_all(&models);
     expect_file("protocols/steps/counts.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps`: 12 shapes of workflows, three policies, one slot and all";
-    expect_section("exploration.md", "counts of steps", &sum(about, &explored));
+    expect_section("exploration.md", "counts of steps", &totals(about, &explored));
 }
 
 #[test]
 fn every_state_of_people_restarts_and_worktrees_keeps_the_rules() {
-    let models = models(&OTHERS);
+    let models = models(&PEOPLE_RESTARTS_WORKTREES);
     let explored = explore_all(&models);
     expect_file("protocols/steps/others.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with people, restarts and worktrees: 6 shapes, three policies, one slot and all";
-    expect_section("exploration.md", "counts of other steps", &sum(about, &explored));
+    expect_section("exploration.md", "counts of other steps", &totals(about, &explored));
 }
 
 #[test]
@@ -96,10 +96,11 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
     let explored = explore_all(&models);
     expect_file("protocols/steps/phases.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with people, conditions and checks: 7 shapes of workflows, three policies";
-    expect_section("exploration.md", "counts of phases", &sum(about, &explored));
+    expect_section("exploration.md", "counts of phases", &totals(about, &explored));
 }
 
-/// Two policies: an item that fails ends the run, or others follow. The requests are in the smaller of the paired shapes.
+/// Two policies: an item that fails ends the run, or the others follow. Of the shapes with paired steps only the
+/// smaller one has requests.
 #[test]
 fn every_state_of_data_loops_keeps_the_rules() {
     let shapes = [(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1), (&PAIRED, 0)];
@@ -111,7 +112,7 @@ fn every_state_of_data_loops_keeps_the_rules() {
     let explored = explore_all(&models);
     expect_file("protocols/steps/data-loops.md", &counts("workflow, policy, slots", &models, &explored));
     let about = "`steps` with data loops: 4 shapes of workflows, two policies";
-    expect_section("exploration.md", "counts of data loops", &sum(about, &explored));
+    expect_section("exploration.md", "counts of data loops", &totals(about, &explored));
 }
 
 /// After a request of another client, an engine starts queued steps in an entry of its own, and may be killed before.

@@ -28,32 +28,32 @@ fn about(shape: &Shape) -> String {
 }
 
 #[test]
-fn one_step_and_all_requests() {
+fn one_step_with_all_requests_as_a_table() {
     let explored = explored(&shapes::ONE, OnFailure::Stop, ALL_REQUESTS);
     expect_file("protocols/steps/one-step.txt", &explored.table(&about(&shapes::ONE), LEGEND));
 }
 
 #[test]
-fn a_gate() {
+fn a_gate_as_a_table_and_a_diagram() {
     let explored = explored(&shapes::GATE, OnFailure::Stop, 0);
     expect_file("protocols/steps/gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
     expect_file("protocols/steps/gate.mmd", &explored.diagram());
 }
 
 #[test]
-fn an_approval() {
+fn an_approval_as_a_table() {
     let explored = explored(&shapes::APPROVED_GATE, OnFailure::Stop, 0);
     expect_file("protocols/steps/approval.txt", &explored.table(&about(&shapes::APPROVED_GATE), LEGEND));
 }
 
 #[test]
-fn a_gate_and_one_request() {
+fn a_gate_with_one_request_as_a_table() {
     let explored = explored(&shapes::GATE, OnFailure::Stop, 1);
     expect_file("protocols/steps/gate-request.txt", &explored.table(&about(&shapes::GATE), LEGEND));
 }
 
 #[test]
-fn a_fork_and_its_join_under_each_policy() {
+fn a_fork_and_its_join_under_each_policy_as_tables() {
     for (policy, name) in [
         (OnFailure::Stop, "protocols/steps/fork-stop.txt"),
         (OnFailure::Drain, "protocols/steps/fork-drain.txt"),
@@ -65,7 +65,7 @@ fn a_fork_and_its_join_under_each_policy() {
 }
 
 #[test]
-fn a_gate_with_a_running_sibling() {
+fn a_gate_with_a_running_sibling_as_a_table() {
     let explored = explored(&shapes::SIBLING, OnFailure::Stop, 0);
     expect_file("protocols/steps/gate-with-sibling.txt", &explored.table(&about(&shapes::SIBLING), LEGEND));
 }

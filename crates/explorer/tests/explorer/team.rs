@@ -1,4 +1,4 @@
-//! `team`, explored: one group in full, two for interference, all documents by the schemas of the seed.
+//! `team`, explored: one group in full, two for interference. All documents are validated with the schemas of the seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ fn uninterrupted(requests: usize) -> Limits {
     Limits { interruptions: Interruptions::Never, ..Limits::with_requests(requests) }
 }
 
-/// Explores a model and writes its counts into the page.
-fn count(mark: &str, name: &str, model: &Model<Team>, limits: Limits) {
+/// Explores a model, and compares its counts with the section `mark` of its page in `docs/`.
+fn expect_counts(mark: &str, name: &str, model: &Model<Team>, limits: Limits) {
     let seen = explored(model, limits);
     let counts = format!(
         "* {name}: {} states, {} transitions, {} refused requests\n",
@@ -34,13 +34,13 @@ fn count(mark: &str, name: &str, model: &Model<Team>, limits: Limits) {
 #[test]
 fn every_state_of_one_group_with_two_turns_of_each_role_keeps_the_rules() {
     let model = model(Plan::One, Slots::All);
-    count("two turns", "One group, two turns of each role", &model, uninterrupted(0));
+    expect_counts("two turns", "One group, two turns of each role", &model, uninterrupted(0));
 }
 
 #[test]
 fn every_state_of_one_group_with_a_request_keeps_the_rules() {
     let model = model(Plan::OneTurn, Slots::All);
-    count(
+    expect_counts(
         "a request",
         "One group, one turn of each role, a pause, stop or retry at any state",
         &model,
@@ -50,13 +50,13 @@ fn every_state_of_one_group_with_a_request_keeps_the_rules() {
 
 #[test]
 fn every_state_of_two_groups_at_once_keeps_the_rules() {
-    count("two groups", "Two groups at once", &model(Plan::Two, Slots::All), uninterrupted(0));
+    expect_counts("two groups", "Two groups at once", &model(Plan::Two, Slots::All), uninterrupted(0));
 }
 
 #[test]
 fn every_state_of_a_group_after_another_keeps_the_rules() {
     let limits = Limits::with_requests(0);
-    count(
+    expect_counts(
         "a chain",
         "One group after the other, with interruptions",
         &model(Plan::Chain, Slots::One),
@@ -85,7 +85,7 @@ const STAGES: [Stage; 11] = [
     Stage::Complete,
 ];
 
-/// Every event of a group: its role, its words, and what is decided about.
+/// Every event of a group: the role, the event in words, and the event.
 fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
     let reports = [
         Verdict::Developer(DeveloperVerdict::ReadyForQa),
@@ -120,7 +120,7 @@ fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
     reported.chain(exhausted).collect()
 }
 
-/// The words of the seed for a group, with what a person is asked or has decided.
+/// The status of a group in the words of the seed, and what a person is asked or has decided about it.
 fn shown(state: &State, started: bool) -> String {
     let group = state.groups.values().next().expect("there is a group");
     let status = group.stage.status(started);
@@ -134,12 +134,13 @@ fn shown(state: &State, started: bool) -> String {
     }
 }
 
-/// Every transition of a group, as the engine decides it: from, role, event, to. And how many pairs change nothing.
+/// Every transition of a group as the engine decides it (from, role, event, to), and the number of pairs of a stage
+/// and an event that change nothing.
 fn transitions() -> (Vec<[String; 4]>, usize) {
     let definition = definition(Plan::One);
-    let (mut rows, mut refused) = (Vec::new(), 0);
+    let (mut rows, mut unchanged) = (Vec::new(), 0);
     for stage in STAGES {
-        for (role, word, event) in events() {
+        for (role, reported, event) in events() {
             let mut state = planned_state();
             let group = state.groups.values_mut().next().expect("there is a group");
             group.stage = stage;
@@ -148,22 +149,22 @@ fn transitions() -> (Vec<[String; 4]>, usize) {
             }
             let before = shown(&state, role != Role::Decision);
             // Only the role whose turn it is can have no attempts left.
-            let is_due = Team::decide(&definition, &state, Event::Opened).next
+            let is_current_step = Team::decide(&definition, &state, Event::Opened).next
                 == protocol::Next::Requeue(vec![step_of(&event)]);
             let decided = Team::decide(&definition, &state, event);
             decided.changes.iter().for_each(|change| Team::apply(&mut state, change));
-            if decided.changes.is_empty() || !is_due {
-                refused += 1;
+            if decided.changes.is_empty() || !is_current_step {
+                unchanged += 1;
                 continue;
             }
             let name = format!("{role:?}").to_lowercase().replace("techlead", "tech lead");
-            let row = [before, name, word, shown(&state, false)];
+            let row = [before, name, reported, shown(&state, false)];
             if !rows.contains(&row) {
                 rows.push(row);
             }
         }
     }
-    (rows, refused)
+    (rows, unchanged)
 }
 
 fn step_of(event: &Event<Step, Verdict>) -> Step {
@@ -175,14 +176,14 @@ fn step_of(event: &Event<Step, Verdict>) -> Step {
 
 #[test]
 fn the_transitions_of_a_group_as_a_table() {
-    let (rows, refused) = transitions();
+    let (rows, unchanged) = transitions();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [0, 1, 2].map(width);
     let mut text =
         "A group: its status, the role that reports, what it reports, the status after it.\n".to_owned();
     let _ = writeln!(
         text,
-        "{} transitions; the other {refused} pairs of a stage and an event change nothing.\n",
+        "{} transitions; the other {unchanged} pairs of a stage and an event change nothing.\n",
         rows.len()
     );
     for [from, role, event, to] in &rows {

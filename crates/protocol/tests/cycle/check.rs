@@ -1,4 +1,4 @@
-//! The rules of `callboard check`, and what `import` makes of a document.
+//! The rules of `callboard check`, and the steps with which an imported document continues.
 
 use protocol::cycle::{Cycle, Definition, Status, check};
 use protocol::run::{Run, RunStatus, import};
@@ -6,44 +6,60 @@ use protocol::{Outcome, Protocol as _, RunId, RunLocation, Stamp, Typed};
 use serde_json::{Value, json};
 
 #[test]
-fn each_rule_names_the_place() {
+fn each_violation_names_its_rule_and_pointer() {
     let rules = |document: Value| -> Vec<(&'static str, String)> {
         check(&document).into_iter().map(|found| (found.rule, found.pointer)).collect()
     };
-    let one = |document: Value, rule: &'static str, pointer: &str| {
+    let assert_only = |document: Value, rule: &'static str, pointer: &str| {
         assert_eq!(rules(document), [(rule, pointer.to_owned())]);
     };
-    one(json!([]), "wrong-type", "");
-    one(json!({ "status": "stopped" }), "unknown-word", "/status");
-    one(json!({ "current_phase": "qa" }), "unknown-word", "/current_phase");
-    one(json!({ "agents": { "ra": { "status": "busy" } } }), "unknown-word", "/agents/ra/status");
-    one(json!({ "current_iteration": 6, "max_iterations": 5 }), "too-many-iterations", "/current_iteration");
-    one(json!({ "iterations": [{ "number": 1 }, { "number": 2 }] }), "open-iterations", "/iterations/1");
-    one(
+    assert_only(json!([]), "wrong-type", "");
+    assert_only(json!({ "status": "stopped" }), "unknown-word", "/status");
+    assert_only(json!({ "current_phase": "qa" }), "unknown-word", "/current_phase");
+    assert_only(json!({ "agents": { "ra": { "status": "busy" } } }), "unknown-word", "/agents/ra/status");
+    assert_only(
+        json!({ "current_iteration": 6, "max_iterations": 5 }),
+        "too-many-iterations",
+        "/current_iteration",
+    );
+    assert_only(
+        json!({ "iterations": [{ "number": 1 }, { "number": 2 }] }),
+        "open-iterations",
+        "/iterations/1",
+    );
+    assert_only(
         json!({ "iterations": [{ "number": 1, "completed_at": "..." }, { "number": 1 }] }),
         "duplicate-id",
         "/iterations/1",
     );
-    one(json!({ "completed_phases": ["ra", "ra"] }), "duplicate-phase", "/completed_phases/1");
-    one(json!({ "plan": { "tasks": [{ "id": "A" }, { "id": "A" }] } }), "duplicate-id", "/plan/tasks/1");
-    one(
+    assert_only(json!({ "completed_phases": ["ra", "ra"] }), "duplicate-phase", "/completed_phases/1");
+    assert_only(
+        json!({ "plan": { "tasks": [{ "id": "A" }, { "id": "A" }] } }),
+        "duplicate-id",
+        "/plan/tasks/1",
+    );
+    assert_only(
         json!({ "plan": { "tasks": [{ "id": "A", "depends_on": ["B"] }] } }),
         "unknown-dependency",
         "/plan/tasks/0/depends_on/0",
     );
-    one(
+    assert_only(
         json!({ "plan": { "tasks": [{ "id": "A", "effort": "huge" }] } }),
         "unknown-word",
         "/plan/tasks/0/effort",
     );
-    one(json!({ "test_results": { "pass_rate": 101 } }), "rate-out-of-range", "/test_results/pass_rate");
-    one(
+    assert_only(
+        json!({ "test_results": { "pass_rate": 101 } }),
+        "rate-out-of-range",
+        "/test_results/pass_rate",
+    );
+    assert_only(
         json!({ "coordination": { "blockers": [{ "id": "B1", "status": "gone" }] } }),
         "unknown-word",
         "/coordination/blockers/0/status",
     );
-    one(json!({ "status": "failed" }), "failed-without-reason", "");
-    one(json!({ "title": 7 }), "wrong-type", "");
+    assert_only(json!({ "status": "failed" }), "failed-without-reason", "");
+    assert_only(json!({ "title": 7 }), "wrong-type", "");
     assert_eq!(rules(json!({ "status": "failed", "failure_reason": "why" })), []);
 }
 

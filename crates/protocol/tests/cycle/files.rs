@@ -1,4 +1,4 @@
-//! The files under `.progress/`: written from reports, read back after a loss.
+//! The files below `.progress/`: written from reports, and read to rebuild a document that was lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,17 +38,17 @@ fn a_cycle_is_rebuilt_from_its_files() {
     let found: CycleState = serde_json::from_value(rebuilt.document).unwrap();
     assert_eq!(found.requirements, before.requirements);
     assert_eq!(found.exploration, before.exploration);
-    let (plan, known) = (found.plan.unwrap(), before.plan.unwrap());
+    let (plan, expected) = (found.plan.unwrap(), before.plan.unwrap());
     assert_eq!(
         (plan.version, plan.critical_path, plan.total_estimated_effort),
-        (known.version, known.critical_path, known.total_estimated_effort)
+        (expected.version, expected.critical_path, expected.total_estimated_effort)
     );
-    assert_eq!(plan.tasks[0].files, known.tasks[0].files);
+    assert_eq!(plan.tasks[0].files, expected.tasks[0].files);
     assert_eq!(found.changes, before.changes);
-    let (results, known) = (found.test_results.unwrap(), before.test_results.unwrap());
+    let (results, expected) = (found.test_results.unwrap(), before.test_results.unwrap());
     assert_eq!(
         (results.pass_rate, results.coverage, results.total_tests),
-        (known.pass_rate, known.coverage, known.total_tests)
+        (expected.pass_rate, expected.coverage, expected.total_tests)
     );
     assert_eq!(
         (found.current_iteration, found.completed_phases),
@@ -63,7 +63,7 @@ fn a_cycle_is_rebuilt_from_its_files() {
     assert!(rebuilt.lost.iter().all(|lost| lost.ends_with(": no file has it")), "{:?}", rebuilt.lost);
 }
 
-/// An agent that a stop kept from working was said to have completed the iteration.
+/// Regression: agents that did not run because of a stop were counted as having completed the iteration.
 #[test]
 fn a_stopped_iteration_is_rebuilt_without_the_agents_that_did_not_report() {
     let mut driver = Driver::start(Definition::new("Add login"));
@@ -118,10 +118,10 @@ fn every_file_of_an_agent_has_a_version_and_its_old_versions() {
     let mut planned = plan();
     planned["architecture"] = json!("A layer for providers.");
     driver.report("ep", planned);
-    let tried = json!({ "issue_id": "I1", "hypothesis": "no clock", "observation": "it ticks", "outcome": "refuted" });
+    let experiment = json!({ "issue_id": "I1", "hypothesis": "no clock", "observation": "it ticks", "outcome": "refuted" });
     driver.report(
         "cd",
-        json!({ "tasks_completed": ["TASK-001"], "debug_log": [tried], "implementation": "done" }),
+        json!({ "tasks_completed": ["TASK-001"], "debug_log": [experiment], "implementation": "done" }),
     );
     driver.report(
         "vas",
@@ -170,7 +170,8 @@ fn an_unknown_outcome_of_an_experiment_is_refused() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
-    let report = driver.made("cd", json!({ "debug_log": [{ "hypothesis": "h", "outcome": "maybe" }] }));
+    let report =
+        driver.make_report("cd", json!({ "debug_log": [{ "hypothesis": "h", "outcome": "maybe" }] }));
     let read = driver.run.machine.parse_report(&StepId::new("cd").unwrap(), &report);
     assert!(matches!(&read, ParsedReport::Invalid(why) if why.contains("maybe")), "{read:?}");
 }
@@ -198,11 +199,11 @@ fn logs_have_a_line_per_change_and_a_marker_per_iteration() {
     assert!(!driver.file("ep/plan.json").contains("\"status\""), "the status of a task is the state's");
 }
 
-fn checked(name: &str) -> CheckSpec {
+fn check_spec(name: &str) -> CheckSpec {
     CheckSpec { name: name.to_owned(), command: vec!["t".to_owned()], timeout: Duration::from_secs(1) }
 }
 
-fn result(name: &str, exit_code: i32, output: &str) -> CheckResult {
+fn check_result(name: &str, exit_code: i32, output: &str) -> CheckResult {
     CheckResult {
         name: name.to_owned(),
         command: vec!["t".to_owned()],
@@ -218,12 +219,13 @@ fn result(name: &str, exit_code: i32, output: &str) -> CheckResult {
 
 #[test]
 fn the_coverage_is_that_of_the_check_if_there_is_one() {
-    let checks = vec![checked("test"), checked("coverage")];
+    let checks = vec![check_spec("test"), check_spec("coverage")];
     let mut driver = Driver::start(Definition { checks, ..Definition::new("Add login") });
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
     driver.report("cd", coded());
-    let results = [result("test", 0, "3 passed"), result("coverage", 0, "3 passed\nTOTAL 8 1 87.5%")];
+    let results =
+        [check_result("test", 0, "3 passed"), check_result("coverage", 0, "3 passed\nTOTAL 8 1 87.5%")];
     driver.report("vas.test", json!({ "checks": results }));
     driver.report("vas", json!({ "coverage": 99 }));
     let results = driver.state().test_results.unwrap();
@@ -234,13 +236,13 @@ fn the_coverage_is_that_of_the_check_if_there_is_one() {
 
 #[test]
 fn the_figures_of_the_engine_count_and_those_of_an_agent_are_claims() {
-    let spec = checked("test");
+    let spec = check_spec("test");
     let mut driver = Driver::start(Definition { checks: vec![spec], ..Definition::new("Add login") });
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
     driver.report("cd", coded());
-    assert_eq!(driver.live(), ["vas.test"]);
-    let result = result("test", 1, "test result: FAILED. 3 passed; 1 failed");
+    assert_eq!(driver.live_steps(), ["vas.test"]);
+    let result = check_result("test", 1, "test result: FAILED. 3 passed; 1 failed");
     driver.report("vas.test", json!({ "checks": [result] }));
     assert!(driver.prompt("vas").contains("test failed: exit code 1"));
     driver.report("vas", json!({ "pass_rate": 100, "total_tests": 99, "coverage": "80%" }));
@@ -265,7 +267,7 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
     let step = StepId::new("ra").unwrap();
     let path = format!(".workflow/.cycle/{}.progress/ra/requirements.md", driver.state().cycle_id);
     let edited = driver.file("ra/requirements.md").replace("FR-001", "FR-001 and FR-002");
-    let mut report = driver.made("ra", json!({}));
+    let mut report = driver.make_report("ra", json!({}));
     assert!(matches!(driver.run.machine.parse_report(&step, &report), ParsedReport::Invalid(_)));
     report.copy_edits.insert(path, CopyEdit::Text(edited));
     assert!(matches!(driver.run.machine.parse_report(&step, &report), ParsedReport::Verdict(_)));

@@ -18,7 +18,8 @@ use protocol::run::{
 use protocol::{Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, Stamp, StepId, Typed};
 use serde_json::{Value, json};
 
-/// A cycle in memory. Every entry is applied to the document, and the document must survive its parts and keep its rules.
+/// A cycle in memory. Every commit is applied to the document, which must keep its rules and be the same when it is
+/// assembled from its parts.
 struct Driver {
     run: Run,
     at: Stamp,
@@ -41,7 +42,7 @@ impl Driver {
     /// Opens a cycle and begins its first iteration.
     fn start(definition: Definition) -> Self {
         let mut driver = Self::open(definition);
-        driver.go_on();
+        driver.commit_deferred();
         driver
     }
 
@@ -85,7 +86,7 @@ impl Driver {
     }
 
     /// Commits the deferred transitions.
-    fn go_on(&mut self) {
+    fn commit_deferred(&mut self) {
         while let Some(decision) = proceed(&mut self.run) {
             self.commit(Input::Deferred, decision);
         }
@@ -108,11 +109,11 @@ impl Driver {
             .clone()
     }
 
-    fn live(&self) -> Vec<String> {
+    fn live_steps(&self) -> Vec<String> {
         self.run.live_attempts().map(|(attempt, _)| attempt.step.to_string()).collect()
     }
 
-    fn made(&self, step: &str, fields: Value) -> Report {
+    fn make_report(&self, step: &str, fields: Value) -> Report {
         let expected = Expected {
             run_id: RunId::new("cycle-v1-20260122T100000-abc123").unwrap(),
             step_id: StepId::new(step).unwrap(),
@@ -134,7 +135,7 @@ impl Driver {
         edits: std::collections::BTreeMap<String, CopyEdit>,
     ) {
         let attempt = self.attempt(step);
-        let report = Report { copy_edits: edits, ..self.made(step, fields) };
+        let report = Report { copy_edits: edits, ..self.make_report(step, fields) };
         let verdict = match self.run.machine.parse_report(&attempt.step, &report) {
             ParsedReport::Verdict(verdict) => verdict,
             other => panic!("`{step}` is read as {other:?}"),
@@ -168,13 +169,13 @@ impl Driver {
             }
             Absorbed::Ignored(stale) => panic!("ignored: {stale}"),
         }
-        self.go_on();
+        self.commit_deferred();
     }
 
     fn request(&mut self, request: Request) -> Result<(), Refusal> {
         let decision = consider(&mut self.run, &request)?;
         self.commit(Input::Request { request, reason: None }, decision);
-        self.go_on();
+        self.commit_deferred();
         Ok(())
     }
 
@@ -187,10 +188,12 @@ impl Driver {
         self.run.machine.brief(&StepId::new(step).unwrap(), 1).prompt
     }
 
+    /// Returns a file below `.progress/`.
     fn file(&self, path: &str) -> String {
         self.view(&format!("cycle-v1-20260122T100000-abc123.progress/{path}"))
     }
 
+    /// Returns a file below `.workflow/.cycle/`.
     fn view(&self, path: &str) -> String {
         let path = format!("/repo/.workflow/.cycle/{path}");
         let views = self.run.machine.document().views();
@@ -198,7 +201,7 @@ impl Driver {
         found.unwrap_or_else(|| panic!("there is no `{path}`")).body.clone()
     }
 
-    /// Takes an iteration to its end without anything to complain about.
+    /// Reports for all four roles, with no findings.
     fn good_iteration(&mut self) {
         self.report(
             "ra",
@@ -210,6 +213,7 @@ impl Driver {
     }
 }
 
+/// The fields of a report of the exploration planner.
 fn plan() -> Value {
     json!({
         "architecture_summary": "one crate", "integration_points": ["main"], "identified_risks": ["none"],
@@ -218,6 +222,7 @@ fn plan() -> Value {
     })
 }
 
+/// The fields of a report of the code developer.
 fn coded() -> Value {
     json!({
         "tasks_completed": ["TASK-001"], "implementation": "done", "summary": "coded",

@@ -1,4 +1,4 @@
-//! Whole cycles: what feeds the next iteration, and the four ends.
+//! Whole cycles: the feedback that the next iteration gets, and the four ways to end.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ fn feedback(driver: &Driver) -> Vec<(String, String, FeedbackKind, String)> {
     log.into_iter().map(|entry| (entry.source, entry.target, entry.kind, entry.content)).collect()
 }
 
-fn entry(
+fn feedback_entry(
     source: &str,
     target: &str,
     kind: FeedbackKind,
@@ -30,11 +30,11 @@ fn entry(
 #[test]
 fn a_clean_cycle_succeeds_after_one_iteration() {
     let mut driver = Driver::start(Definition::new("Add login"));
-    assert_eq!(driver.live(), ["ra"]);
+    assert_eq!(driver.live_steps(), ["ra"]);
     assert_eq!((driver.state().status, driver.state().current_phase), (Status::Running, Phase::Ra));
     assert_eq!(driver.state().agents.ra.status, AgentStatus::Running);
     driver.report("ra", json!({ "specification": "FR-001" }));
-    assert_eq!((driver.live(), driver.state().current_phase), (vec!["ep".to_owned()], Phase::Ep));
+    assert_eq!((driver.live_steps(), driver.state().current_phase), (vec!["ep".to_owned()], Phase::Ep));
     driver.report("ep", plan());
     assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::Pending);
     driver.report("cd", coded());
@@ -51,7 +51,7 @@ fn a_clean_cycle_succeeds_after_one_iteration() {
 }
 
 #[test]
-fn what_fails_feeds_the_agent_that_can_fix_it() {
+fn feedback_about_a_failure_goes_to_the_agent_that_can_fix_it() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
@@ -61,9 +61,9 @@ fn what_fails_feeds_the_agent_that_can_fix_it() {
     assert_eq!(
         feedback(&driver),
         [
-            entry("vas", "cd", FeedbackKind::BugReport, "login times out"),
-            entry("cd", "ra", FeedbackKind::Clarification, "what is a user?"),
-            entry("cd", "ep", FeedbackKind::IssueFix, "TASK-001 is not completed: do it"),
+            feedback_entry("vas", "cd", FeedbackKind::BugReport, "login times out"),
+            feedback_entry("cd", "ra", FeedbackKind::Clarification, "what is a user?"),
+            feedback_entry("cd", "ep", FeedbackKind::IssueFix, "TASK-001 is not completed: do it"),
         ]
     );
     assert!(
@@ -123,7 +123,7 @@ fn attempts_that_run_out_fail_the_cycle_with_a_phase_error() {
     );
     assert_eq!(state.agents.ep.status, AgentStatus::Failed);
     driver.request(Request::Retry { step: None }).unwrap();
-    assert_eq!((driver.live(), driver.state().status), (vec!["ep".to_owned()], Status::Running));
+    assert_eq!((driver.live_steps(), driver.state().status), (vec!["ep".to_owned()], Status::Running));
     assert_eq!(driver.document().engine.reopened.len(), 1, "the old reason is kept");
 }
 
@@ -135,7 +135,7 @@ fn a_stop_is_a_failure_with_its_own_reason_and_can_be_retried() {
     driver.report("ra", json!({ "specification": "FR-001" }));
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
     driver.request(Request::Retry { step: None }).unwrap();
-    assert_eq!(driver.live(), ["ep"], "a report that came in time counts");
+    assert_eq!(driver.live_steps(), ["ep"], "a report that came in time counts");
 }
 
 #[test]
@@ -150,13 +150,16 @@ fn an_extension_opens_an_iteration_as_the_format_says() {
     assert_eq!(state.iterations[1].extension.as_deref(), Some("Also add logout"));
     assert_eq!(state.agents.ra.status, AgentStatus::Running);
     assert_eq!((state.agents.ep.status, state.agents.ep.iterations_completed), (AgentStatus::Idle, 1));
-    assert_eq!(feedback(&driver), [entry("user", "ra", FeedbackKind::RequirementUpdate, "Also add logout")]);
+    assert_eq!(
+        feedback(&driver),
+        [feedback_entry("user", "ra", FeedbackKind::RequirementUpdate, "Also add logout")]
+    );
     assert_eq!(state.coordination.feedback_log[0].timestamp, state.iterations[1].started_at);
     assert!(driver.prompt("ra").contains("Add login\n\n--- ITERATION 2 ---\nAlso add logout"));
 }
 
 #[test]
-fn what_an_agent_has_not_taken_up_reaches_it_in_a_later_iteration() {
+fn feedback_that_an_agent_has_not_received_reaches_it_in_a_later_iteration() {
     let definition =
         Definition { max_attempts: NonZeroU32::MIN, parallel: 2, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
@@ -171,12 +174,12 @@ fn what_an_agent_has_not_taken_up_reaches_it_in_a_later_iteration() {
     let mut more = plan();
     more["tasks"].as_array_mut().unwrap().extend([json!({ "id": "A" }), json!({ "id": "B" })]);
     driver.report("ep", more);
-    assert_eq!(driver.live(), ["cd"], "one step fixes the bugs");
+    assert_eq!(driver.live_steps(), ["cd"], "one step fixes the bugs");
     assert!(driver.prompt("cd").contains("login times out"));
 }
 
 #[test]
-fn every_iteration_is_a_row() {
+fn every_iteration_is_a_row_of_the_grid() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
@@ -218,7 +221,7 @@ fn a_decision_blocks_the_phase_that_needs_it() {
     let mut driver = Driver::start(Definition::new("Add login"));
     let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "SQLite" });
     driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
-    assert_eq!(driver.live(), Vec::<String>::new());
+    assert_eq!(driver.live_steps(), Vec::<String>::new());
     assert_eq!(driver.state().agents.ep.status, AgentStatus::Waiting);
     let question = driver.run.machine.question(&protocol::StepId::new("decision.D1").unwrap()).unwrap();
     assert_eq!(
@@ -239,7 +242,7 @@ fn auto_takes_the_recommended_option_and_says_so() {
     let mut driver = Driver::start(definition);
     let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "Postgres" });
     driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
-    assert_eq!(driver.live(), ["ep"]);
+    assert_eq!(driver.live_steps(), ["ep"]);
     let made = driver.state().coordination.pending_decisions[0].clone();
     assert_eq!((made.chosen_option.as_deref(), made.made_by.as_deref()), (Some("Postgres"), Some("auto")));
     assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
@@ -247,16 +250,17 @@ fn auto_takes_the_recommended_option_and_says_so() {
     assert_eq!(decision.kind, StatusKind::Succeeded, "it has no turn, and does not wait");
 }
 
-/// Before, it needed a whole report: it invented one, or its attempts ran out and the blocker was lost.
+/// Regression: a blocked agent needed a complete report. It made one up, or used up its attempts, and the blocker was
+/// lost.
 #[test]
 fn a_blocked_agent_reports_its_blocker_alone() {
     for status in ["COMPLETED", "FAILED"] {
         let mut driver = Driver::start(Definition::new("Add login"));
         for number in 1..=2 {
             driver.report("ra", json!({ "status": status, "blockers": [{ "description": "no access" }] }));
-            assert_eq!(driver.live(), Vec::<String>::new(), "{status}");
+            assert_eq!(driver.live_steps(), Vec::<String>::new(), "{status}");
             driver.answer(&format!("blocker.B{number}"), Answer::Resolve { text: None });
-            assert_eq!(driver.live(), ["ra"], "it is asked again");
+            assert_eq!(driver.live_steps(), ["ra"], "it is asked again");
         }
         assert_eq!(driver.state().requirements, None, "nothing was specified");
         driver.good_iteration();
@@ -267,39 +271,39 @@ fn a_blocked_agent_reports_its_blocker_alone() {
 fn a_blocker_asks_its_agent_again_after_the_answer() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.report("ra", json!({ "specification": "FR-001", "blockers": [{ "description": "no access" }] }));
-    assert_eq!(driver.live(), Vec::<String>::new());
+    assert_eq!(driver.live_steps(), Vec::<String>::new());
     driver.answer("blocker.B1", Answer::Workaround { text: "use a fake".to_owned() });
     let blocker = driver.state().coordination.blockers[0].clone();
     assert_eq!(
         (blocker.status, blocker.resolution.as_deref()),
         (BlockerStatus::Workaround, Some("use a fake"))
     );
-    assert_eq!(driver.live(), ["ra"]);
+    assert_eq!(driver.live_steps(), ["ra"]);
     assert!(driver.prompt("ra").contains("use a fake"));
     driver.report("ra", json!({ "specification": "FR-001, with a fake" }));
     let requirements = driver.state().requirements.unwrap();
     assert_eq!(requirements.version, "1.0.1", "a rewrite inside an iteration");
     assert!(driver.file("ra/history/requirements-v1.0.0.md").contains("FR-001"));
-    assert_eq!(driver.live(), ["ep"]);
+    assert_eq!(driver.live_steps(), ["ep"]);
 }
 
 /// Findings, answers and extensions reach an agent through an entry of the feedback log that is for it. The extensions are also in
 /// the task, which every agent is given.
 #[test]
 fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
-    const SECRETS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
+    const MARKERS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
     let mut driver = Driver::start(Definition::new("Add login"));
     let mut seen = BTreeSet::new();
     let mut check = |driver: &Driver| {
         let log = driver.state().coordination.feedback_log;
         for step in ["ra", "ep", "cd", "vas"] {
             let prompt = driver.prompt(step);
-            for secret in SECRETS.into_iter().filter(|secret| prompt.contains(secret)) {
-                let is_for = |target: &str| target == step || secret == "S-extension";
+            for marker in MARKERS.into_iter().filter(|marker| prompt.contains(marker)) {
+                let is_for = |target: &str| target == step || marker == "S-extension";
                 let is_logged =
-                    log.iter().any(|entry| entry.content.contains(secret) && is_for(&entry.target));
-                assert!(is_logged, "`{secret}` is in the prompt of `{step}`, not in the log");
-                seen.insert(secret);
+                    log.iter().any(|entry| entry.content.contains(marker) && is_for(&entry.target));
+                assert!(is_logged, "`{marker}` is in the prompt of `{step}`, not in the log");
+                seen.insert(marker);
             }
         }
     };
@@ -322,7 +326,7 @@ fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
     check(&driver);
     driver.report("ep", json!({ "unchanged": true }));
     check(&driver);
-    assert_eq!(seen, BTreeSet::from(SECRETS), "each has reached a prompt");
+    assert_eq!(seen, BTreeSet::from(MARKERS), "each has reached a prompt");
 }
 
 #[test]
@@ -334,23 +338,23 @@ fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
     let task = |id: &str, needs: &[&str], file: &str| json!({ "id": id, "description": "do it", "depends_on": needs, "files": [file] });
     let tasks = [task("A", &[], "a/**"), task("B", &[], "b"), task("C", &["A"], "c"), task("D", &[], "a/x")];
     driver.report("ep", json!({ "tasks": tasks }));
-    assert_eq!(driver.live(), ["cd.A", "cd.B"], "D changes files of A, and C depends on A");
+    assert_eq!(driver.live_steps(), ["cd.A", "cd.B"], "D changes files of A, and C depends on A");
     driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
-    assert_eq!(driver.live(), ["cd.A.merge", "cd.B"]);
+    assert_eq!(driver.live_steps(), ["cd.A.merge", "cd.B"]);
     assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::InProgress);
     driver.report("cd.A.merge", json!({ "gate_failure": true, "logs": ["conflict in a/y"] }));
-    assert_eq!(driver.live(), ["cd.A", "cd.B"]);
+    assert_eq!(driver.live_steps(), ["cd.A", "cd.B"]);
     assert!(driver.prompt("cd.A").contains("conflict in a/y"));
     driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
     driver.report("cd.A.merge", json!({}));
-    assert_eq!(driver.live(), ["cd.B", "cd.C"]);
+    assert_eq!(driver.live_steps(), ["cd.B", "cd.C"]);
     driver.report("cd.B", json!({ "tasks_completed": ["B"] }));
     driver.report("cd.B.merge", json!({}));
     driver.report("cd.C", json!({ "tasks_completed": ["C"] }));
     driver.report("cd.C.merge", json!({}));
     driver.report("cd.D", json!({ "tasks_completed": ["D"] }));
     driver.report("cd.D.merge", json!({}));
-    assert_eq!(driver.live(), ["vas"]);
+    assert_eq!(driver.live_steps(), ["vas"]);
     assert!(driver.state().plan.unwrap().tasks.iter().all(|task| task.status == TaskStatus::Completed));
 }
 
@@ -359,15 +363,15 @@ fn overlapping_steps_do_not_hold_a_phase_that_does_not_need_them() {
     let definition =
         Definition { overlap: Overlap::On, max_attempts: NonZeroU32::MIN, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
-    assert_eq!(driver.live(), ["ep.explore", "ra"]);
+    assert_eq!(driver.live_steps(), ["ep.explore", "ra"]);
     driver.report("ra", json!({ "specification": "FR-001" }));
-    assert_eq!(driver.live(), ["ep.explore", "vas.baseline"], "the plan needs the exploration");
+    assert_eq!(driver.live_steps(), ["ep.explore", "vas.baseline"], "the plan needs the exploration");
     driver.fail("ep.explore", "crashed");
-    assert_eq!(driver.live(), ["ep", "vas.baseline"], "without it, the plan goes on");
+    assert_eq!(driver.live_steps(), ["ep", "vas.baseline"], "without it, the plan goes on");
     driver.report("ep", plan());
-    assert_eq!(driver.live(), ["vas.baseline"], "the baseline must not see new code");
+    assert_eq!(driver.live_steps(), ["vas.baseline"], "the baseline must not see new code");
     driver.report("vas.baseline", json!({ "total_tests": 3 }));
-    assert_eq!(driver.live(), ["cd"]);
+    assert_eq!(driver.live_steps(), ["cd"]);
     let (source, target, _, content) = feedback(&driver).pop().unwrap();
     assert!(
         (source.as_str(), target.as_str()) == ("vas", "vas") && content.contains("\"total_tests\":3"),
@@ -376,7 +380,7 @@ fn overlapping_steps_do_not_hold_a_phase_that_does_not_need_them() {
     assert_eq!(driver.state().phase_errors[0].error, "ep.explore: crashed");
 }
 
-/// The scripted agent of a rehearsal reports the examples.
+/// The scripted agent of a rehearsal reports the examples, so they must be valid.
 #[test]
 fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
     let definition = Definition {
@@ -387,7 +391,7 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
     };
     let mut driver = Driver::start(definition);
     let mut seen = Vec::new();
-    while let Some(step) = driver.live().into_iter().find(|step| !step.ends_with(".merge")) {
+    while let Some(step) = driver.live_steps().into_iter().find(|step| !step.ends_with(".merge")) {
         let brief = driver.run.machine.brief(&protocol::StepId::new(&step).unwrap(), 1);
         let protocol::report::Form::Fields(fields) = &brief.form else { panic!("`{step}` has no form") };
         let example = serde_json::Value::Object(fields.example.clone());
@@ -395,7 +399,7 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
         assert!(validator.is_valid(&example), "{step}: {example:#}");
         driver.report(&step, example);
         seen.push(step);
-        for merge in driver.live().into_iter().filter(|step| step.ends_with(".merge")) {
+        for merge in driver.live_steps().into_iter().filter(|step| step.ends_with(".merge")) {
             driver.report(&merge, json!({}));
         }
     }

@@ -1,4 +1,4 @@
-//! The format's examples load, fold and come back.
+//! The format's examples are read, merged and written back; the rules of `check`; imports.
 
 use protocol::Protocol as _;
 use protocol::issue::{Document, Field, Issue, PipelineStatus, check};
@@ -44,7 +44,7 @@ fn every_field_of_the_template_is_known() {
 }
 
 #[test]
-fn placeholders_are_unset_kept_and_linted() {
+fn placeholders_are_kept_and_reported_as_warnings() {
     let template = example("template");
     let document = Document::default().merged(&template).unwrap();
     assert!(matches!(&document.pipeline.status, Some(Field::Other(words)) if words.contains(" | ")));

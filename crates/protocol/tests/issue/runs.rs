@@ -1,4 +1,4 @@
-//! The transition table: which step follows which verdict.
+//! The transition table: which step follows which verdict, and how reports are read as verdicts.
 
 use protocol::issue::{
     Addressee, Agent, Cause, Change, Definition, Issue, IssueData, Pending, Stage, State, Step, TriageMode,
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::{at, definition, location, report};
 
-/// A run without a document.
+/// The state of a run, without its document.
 struct Walk {
     definition: Definition,
     state: State,
-    /// What the run does next.
+    /// The steps that are queued next, or the outcome.
     next: String,
 }
 
@@ -79,19 +79,19 @@ fn an_approved_change_is_committed_pushed_and_announced() {
 }
 
 #[test]
-fn each_way_to_be_sent_back_spends_a_pipeline_attempt() {
-    for (before, sent_back) in [
+fn each_loop_back_uses_a_pipeline_attempt() {
+    for (before, loop_back) in [
         (&TO_REVIEW[..3], Verdict::EmptyChange),
         (&TO_REVIEW[..3], Verdict::UnfitChange),
         (&TO_REVIEW[..4], Verdict::BuildFailed),
         (&TO_REVIEW[..5], Verdict::Rejected),
     ] {
         let mut walk = Walk::new(definition());
-        walk.expect(before).expect(&[(sent_back.clone(), "writer")]);
-        assert_eq!(walk.state.attempt, 2, "{sent_back:?}");
-        walk.expect(&before[2..]).expect(&[(sent_back.clone(), "writer")]);
-        walk.expect(&before[2..]).expect(&[(sent_back.clone(), "comment")]);
-        assert_eq!((walk.state.attempt, walk.state.stage), (3, Stage::GiveUp), "{sent_back:?}");
+        walk.expect(before).expect(&[(loop_back.clone(), "writer")]);
+        assert_eq!(walk.state.attempt, 2, "{loop_back:?}");
+        walk.expect(&before[2..]).expect(&[(loop_back.clone(), "writer")]);
+        walk.expect(&before[2..]).expect(&[(loop_back.clone(), "comment")]);
+        assert_eq!((walk.state.attempt, walk.state.stage), (3, Stage::GiveUp), "{loop_back:?}");
         walk.expect(&[(Verdict::Performed, "Failed")]);
         // A retry gives the pipeline all its attempts again.
         assert_eq!(Issue::failed_steps(&walk.definition, &walk.state), [Step::Writer]);
@@ -131,7 +131,7 @@ fn a_question_that_its_addressee_cannot_answer_goes_to_a_person() {
 fn an_escalation_without_a_person_is_tried_by_another_agent_and_then_goes_to_a_person() {
     for agent in Agent::ALL {
         let reason = json!([{ "reason": "the rules contradict", "requires_human": false }]);
-        let parsed = read(agent.step(), json!({ "communication": { "escalations": reason } }));
+        let parsed = parse(agent.step(), json!({ "communication": { "escalations": reason } }));
         let escalation = Pending::Escalation(Addressee::Agent(agent.adviser()));
         assert_eq!(parsed, ParsedReport::Verdict(asks(&[escalation])));
         assert_ne!(agent.adviser(), agent, "no agent decides its own problem");
@@ -189,9 +189,9 @@ fn a_stop_ends_the_run_and_a_retry_continues_it() {
     assert_eq!((walk.next.as_str(), walk.state.attempt), ("writer", 1));
 }
 
-/// A run that was stopped before its last comment shows no failure any more when a retry makes that comment.
+/// After a stop and a retry the document no longer shows a failure, so the comment follows from `commit` and `review`.
 #[test]
-fn the_last_comment_is_about_what_the_run_has_come_to() {
+fn the_last_comment_is_about_the_result_of_the_run() {
     let comment = |partial: Value| {
         let document = Issue::open_document(&definition(), &location(), at()).merged(&partial).unwrap();
         let arguments = Issue::effect(&definition(), &document, &Step::Comment).unwrap().arguments;
@@ -206,8 +206,8 @@ fn the_last_comment_is_about_what_the_run_has_come_to() {
     assert!(body.contains("has made the change"), "{body}");
 }
 
-/// Reads a report about a document after the analysis.
-fn read(step: Step, fields: Value) -> ParsedReport<Verdict> {
+/// Parses a report of a step after the analysis.
+fn parse(step: Step, fields: Value) -> ParsedReport<Verdict> {
     let document = Issue::open_document(&definition(), &location(), at());
     let analysis = json!({ "analysis": {
         "must_not_do": ["src/auth/**", "Do not change the API"],
@@ -217,9 +217,9 @@ fn read(step: Step, fields: Value) -> ParsedReport<Verdict> {
 }
 
 #[test]
-fn the_real_change_is_held_against_the_analysis() {
+fn the_changed_files_are_checked_against_the_analysis() {
     let diff =
-        |changed: Value, deleted: Value| read(Step::Diff, json!({ "changed": changed, "deleted": deleted }));
+        |changed: Value, deleted: Value| parse(Step::Diff, json!({ "changed": changed, "deleted": deleted }));
     let verdict = ParsedReport::Verdict;
     assert_eq!(diff(json!([]), json!([])), verdict(Verdict::EmptyChange));
     assert_eq!(diff(json!(["src/light.rs", "tests/light.rs"]), json!([])), verdict(Verdict::Changed));
@@ -228,14 +228,14 @@ fn the_real_change_is_held_against_the_analysis() {
     assert_eq!(diff(json!(["tests/light.rs"]), deleted), verdict(Verdict::UnfitChange), "not on disk");
     let touched = json!(["src/auth/login.rs", "tests/light.rs"]);
     assert_eq!(diff(touched, json!([])), verdict(Verdict::UnfitChange), "must_not_do");
-    assert!(matches!(read(Step::Diff, json!({})), ParsedReport::Invalid(_)));
+    assert!(matches!(parse(Step::Diff, json!({})), ParsedReport::Invalid(_)));
 }
 
 #[test]
 fn a_build_passes_if_no_check_fails_and_one_passes() {
     let check = |code: i32| json!({ "name": "test", "command": ["t"], "exit_code": code, "duration_ms": 1, "output_digest": "", "output": "" });
     let build = |codes: &[i32]| {
-        read(Step::Build, json!({ "checks": codes.iter().map(|code| check(*code)).collect::<Vec<_>>() }))
+        parse(Step::Build, json!({ "checks": codes.iter().map(|code| check(*code)).collect::<Vec<_>>() }))
     };
     assert_eq!(build(&[0, 0]), ParsedReport::Verdict(Verdict::BuildPassed));
     assert_eq!(build(&[0, 1]), ParsedReport::Verdict(Verdict::BuildFailed));
@@ -257,12 +257,12 @@ fn a_missing_or_contradictory_result_does_not_advance_the_run() {
         (Step::Writer, json!({ "communication": { "questions": [{ "to": "build", "question": "?" }] } })),
         (Step::Answer(Agent::Analyst), json!({ "answer": " " })),
     ] {
-        let parsed = read(step, fields.clone());
+        let parsed = parse(step, fields.clone());
         assert!(matches!(parsed, ParsedReport::Invalid(_)), "{step} {fields}: {parsed:?}");
     }
     let four = json!([{ "to": "human", "question": "a" }, { "to": "human", "question": "b" },
         { "to": "human", "question": "c" }, { "to": "human", "question": "d" }]);
-    let parsed = read(Step::Writer, json!({ "communication": { "questions": four } }));
+    let parsed = parse(Step::Writer, json!({ "communication": { "questions": four } }));
     assert!(matches!(&parsed, ParsedReport::Invalid(why) if why.contains("3 questions")), "{parsed:?}");
 }
 

@@ -98,9 +98,9 @@ fn corpus(kind: &str) -> Vec<Value> {
                 *changed.pointer_mut(&pointer).unwrap() = other;
                 corpus.push(changed);
             }
-            if let Some((around, key)) = pointer.rsplit_once('/') {
+            if let Some((parent, key)) = pointer.rsplit_once('/') {
                 let mut changed = value.clone();
-                if let Some(fields) = changed.pointer_mut(around).unwrap().as_object_mut() {
+                if let Some(fields) = changed.pointer_mut(parent).unwrap().as_object_mut() {
                     fields.remove(key);
                     corpus.push(changed);
                 }

@@ -1,4 +1,4 @@
-//! An agent that only edits its state file and exits finishes its turn.
+//! Edits of private copies count as reports: an agent that only edits its state file and exits finishes its turn.
 
 use serde_json::{Value, json};
 
@@ -15,14 +15,14 @@ fn edit(run: &mut TeamRun, step: &str, file: &str, change: impl FnOnce(&mut Valu
     let mut after = before.clone();
     change(&mut after);
     let patch = CopyEdit::Patch(json_patch::diff(&before, &after));
-    try_edit_with(run, step, &path, patch).unwrap_or_else(|why| panic!("{step}: {why}"));
+    try_edit(run, step, &path, patch).unwrap_or_else(|why| panic!("{step}: {why}"));
 }
 
-fn try_edit_with(run: &mut TeamRun, step: &str, path: &str, edit: CopyEdit) -> Result<(), String> {
-    run.try_say(step, json!({}), BTreeMap::from([(path.to_owned(), edit)]))
+fn try_edit(run: &mut TeamRun, step: &str, path: &str, edit: CopyEdit) -> Result<(), String> {
+    run.try_report(step, json!({}), BTreeMap::from([(path.to_owned(), edit)]))
 }
 
-/// A run whose group A is where this role works; the tech lead reviews, or helps a blocked developer.
+/// Returns a run in which this role works on group A. `unblocking` is the tech lead who helps a blocked developer.
 fn at_work(role: &str) -> TeamRun {
     let mut run = one_group();
     let reports: &[(&str, &str)] = match role {
@@ -32,14 +32,14 @@ fn at_work(role: &str) -> TeamRun {
         _ => &[("A.developer", "BLOCKED")],
     };
     for (step, verdict) in reports {
-        run.say(step, json!({ "verdict": verdict }));
+        run.report(step, json!({ "verdict": verdict }));
     }
     run
 }
 
 /// The table of `docs/team.md`: which edit of which file is which verdict.
 #[test]
-fn every_edit_of_the_table_is_its_verdict() {
+fn each_edit_in_the_table_is_read_as_its_verdict() {
     let status = "group_status.json";
     let (to_qa, to_lead) = ("messages/dev_to_qa.json", "messages/qa_to_techlead.json");
     let (to_dev, qa_to_dev) = ("messages/techlead_to_dev.json", "messages/qa_to_dev.json");
@@ -122,7 +122,7 @@ fn a_report_and_an_edit_with_different_verdicts_contradict_each_other() {
         let patch = json!([{ "op": "replace", "path": "/A/status", "value": "waiting_qa" }]);
         let edit = CopyEdit::Patch(serde_json::from_value(patch).unwrap());
         let edits = BTreeMap::from([("coordination/group_status.json".to_owned(), edit)]);
-        let result = run.try_say("A.developer", json!({ "verdict": said }), edits);
+        let result = run.try_report("A.developer", json!({ "verdict": said }), edits);
         assert_eq!(result.is_ok(), agrees, "{said}: {result:?}");
         let why = "the report says `BLOCKED`, and the edited files say `READY_FOR_QA`";
         assert!(agrees || result == Err(why.to_owned()));
@@ -149,7 +149,7 @@ fn each_role_finishes_its_turn_by_an_edit() {
         for name in ["all_tasks", "task_groups", "success_criteria", "mode"] {
             state[name] = plan[name].clone();
         }
-        // Derived: dropped.
+        // A derived value: the edit is dropped.
         state["completion_percentage"] = 100.into();
     });
     assert_eq!(run.file("pm_state.json")["completion_percentage"], 0.0);
@@ -165,14 +165,14 @@ fn each_role_finishes_its_turn_by_an_edit() {
     edit(&mut run, "A.tech_lead", "messages/techlead_to_dev.json", |file| {
         file["messages"] = json!([{ "decision": "approved", "feedback": "fine" }]);
     });
-    run.say("A.merge", json!({}));
-    run.say("pm.criteria", criteria(0));
+    run.report("A.merge", json!({}));
+    run.report("pm.criteria", criteria(0));
     edit(&mut run, "pm.check", "orchestrator_state.json", |state| state["status"] = "completed".into());
     assert_eq!(run.active(), ["pm.merge"]);
 }
 
 #[test]
-fn each_role_is_held_to_its_rights_and_the_rest_of_its_edit_counts() {
+fn edits_that_a_role_may_not_make_are_refused_and_its_other_edits_count() {
     let mut run = TeamRun::open(definition());
     edit(&mut run, "pm.plan", "pm_state.json", |state| {
         let plan = plan(&[("A", "a.txt", &[])]);
@@ -217,12 +217,12 @@ fn each_role_is_held_to_its_rights_and_the_rest_of_its_edit_counts() {
 }
 
 #[test]
-fn a_status_of_another_role_moves_nothing() {
+fn a_status_of_another_role_is_refused() {
     let mut run = one_group();
     let path = "coordination/group_status.json";
     let patch = json!([{ "op": "replace", "path": "/A/status", "value": "complete" }]);
     let patch = CopyEdit::Patch(serde_json::from_value(patch).unwrap());
-    let refused = try_edit_with(&mut run, "A.developer", path, patch);
+    let refused = try_edit(&mut run, "A.developer", path, patch);
     assert_eq!(refused, Err("the field `verdict` is missing".to_owned()));
     assert_eq!(run.refused, [format!("`{path}`: the step may not set `/A/status` to \"complete\"")]);
     assert_eq!((run.status("A").as_str(), run.active()), ("dev_working", vec!["A.developer".to_owned()]));
@@ -231,10 +231,10 @@ fn a_status_of_another_role_moves_nothing() {
 #[test]
 fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
     let mut run = one_group();
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-    run.say("A.merge", json!({}));
-    run.say("pm.criteria", criteria(1));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.merge", json!({}));
+    run.report("pm.criteria", criteria(1));
     edit(&mut run, "pm.check", "pm_state.json", |state| {
         let plan = plan(&[("B", "b.txt", &[])]);
         state["success_criteria"] = json!([]);
@@ -267,7 +267,7 @@ fn every_message_that_a_turn_adds_is_appended_in_order() {
         (path.to_owned(), add(&messages)),
         ("coordination/messages/qa_to_dev.json".to_owned(), add(&to_dev)),
     ]);
-    run.try_say("A.qa", json!({}), edits).unwrap();
+    run.try_report("A.qa", json!({}), edits).unwrap();
     assert_eq!(run.active(), ["A.tech_lead"]);
 
     let file = run.file("messages/qa_to_techlead.json");

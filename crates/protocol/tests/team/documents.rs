@@ -27,7 +27,7 @@ fn decisions_iterations_and_first_approvals_follow_from_the_commits() {
         ("pm.merge", json!({})),
     ];
     for (step, fields) in steps {
-        run.say(step, fields);
+        run.report(step, fields);
     }
     let last = run.file("orchestrator_state.json");
     assert_eq!((&last["status"], &last["current_phase"]), (&json!("completed"), &json!("completed")));
@@ -48,7 +48,7 @@ fn a_message_is_read_by_the_turn_that_receives_it_and_by_its_retries() {
     let mut run = one_group();
     let is_read = |run: &TeamRun| run.file("messages/dev_to_qa.json")["messages"][0]["read"].clone();
     run.request(protocol::run::Request::Pause);
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "look at the parser" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "look at the parser" }));
     assert_eq!(is_read(&run), false, "QA has not started");
     run.request(protocol::run::Request::Resume);
     assert_eq!(is_read(&run), true, "the commit that starts QA says that it received the message");
@@ -57,7 +57,7 @@ fn a_message_is_read_by_the_turn_that_receives_it_and_by_its_retries() {
     let attempt = run.attempt("A.qa");
     run.absorb(Fact::Ended { attempt, ending: protocol::run::Ending::Interrupted }, Default::default());
     assert!(prompt(&run).contains("look at the parser"), "the next attempt gets it again");
-    run.say("A.qa", json!({ "verdict": "FAIL", "findings": ["the parser fails on an empty file"] }));
+    run.report("A.qa", json!({ "verdict": "FAIL", "findings": ["the parser fails on an empty file"] }));
     let brief = run.state.run.machine.brief(&StepId::new("A.developer").unwrap(), 1);
     assert!(brief.prompt.contains("the parser fails on an empty file"));
     assert!(brief.prompt.contains("Add a login and a logout"), "every role gets the request");
@@ -70,7 +70,7 @@ fn four_workers_with_a_hundred_updates_each_lose_none() {
     let most = std::num::NonZeroU8::MAX;
     let limits = Limits { developer: most, qa: most, ..Limits::default() };
     let mut run = TeamRun::open(Definition { limits, ..definition() });
-    run.say("pm.plan", plan(&[("A", "a", &[]), ("B", "b", &[]), ("C", "c", &[]), ("D", "d", &[])]));
+    run.report("pm.plan", plan(&[("A", "a", &[]), ("B", "b", &[]), ("C", "c", &[]), ("D", "d", &[])]));
     let mut left = BTreeMap::from([("A", 100), ("B", 100), ("C", 100), ("D", 100)]);
     // In an order that no group can foresee: a linear congruential generator.
     let mut random = 17_u32;
@@ -79,7 +79,7 @@ fn four_workers_with_a_hundred_updates_each_lose_none() {
         let group = *left.keys().nth((random >> 16) as usize % left.len()).unwrap();
         let is_development = left[group] % 2 == 0;
         let (role, verdict) = if is_development { ("developer", "READY_FOR_QA") } else { ("qa", "FAIL") };
-        run.say(
+        run.report(
             &format!("{group}.{role}"),
             json!({ "verdict": verdict, "summary": left[group].to_string() }),
         );

@@ -1,4 +1,5 @@
-//! Foreign stores become runs: the seed's examples come back equal, deviations are noted, claims are verified.
+//! The import of the files of another system (`Store`): the seed's examples come back equal, deviations are noted, and
+//! work that is claimed to be complete is verified.
 
 use protocol::team::{Stage, Store};
 
@@ -17,7 +18,7 @@ fn examples() -> BTreeMap<String, String> {
     EXAMPLES.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
-/// Makes a run from a store. Nothing has started.
+/// Imports a store into a new run. No step has started.
 fn import(store: &Store) -> TeamRun {
     let document = serde_json::to_value(store).unwrap();
     let mut run = TeamRun::blank(definition());
@@ -25,14 +26,14 @@ fn import(store: &Store) -> TeamRun {
         protocol::entry::Input::Opened { definition: "none".to_owned() },
         protocol::run::Decision::nothing(),
     );
-    let moved = run.state.run.machine.import(&document).unwrap();
-    let decision = protocol::run::import(&mut run.state.run.clone(), moved, BTreeMap::new());
+    let position = run.state.run.machine.import(&document).unwrap();
+    let decision = protocol::run::import(&mut run.state.run.clone(), position, BTreeMap::new());
     let source = protocol::entry::RecoverySource::View { path: "coordination".to_owned(), document };
     run.append(protocol::entry::Input::Recovered { source }, decision);
     run
 }
 
-/// Starts what is queued, as `resume` does.
+/// Starts the queued steps, as `resume` does.
 fn start(run: &mut TeamRun) {
     let mut decided = run.state.run.clone();
     let decision = protocol::run::start_queued(&mut decided, 8);
@@ -86,8 +87,8 @@ fn claimed_work_is_verified_before_it_is_merged() {
     let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
     assert!(prompt.contains("claims it is complete"), "{prompt}");
     for group in ["A", "B"] {
-        run.say(&format!("{group}.tech_lead"), json!({ "verdict": "approved", "feedback": "verified" }));
-        run.say(&format!("{group}.merge"), json!({}));
+        run.report(&format!("{group}.tech_lead"), json!({ "verdict": "approved", "feedback": "verified" }));
+        run.report(&format!("{group}.merge"), json!({}));
     }
     assert_eq!(run.file("group_status.json")["A"]["status"], "complete");
     assert!(run.file("group_status.json")["A"].get("claimed_complete").is_none());
@@ -119,7 +120,7 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
     );
 }
 
-/// Deviates in every way that real stores were seen to deviate.
+/// A store with every deviation that was found in real stores.
 fn deviating() -> Store {
     store(json!({
         "pm_state.json": {
@@ -240,7 +241,7 @@ fn every_possible_status_leads_to_a_state_that_goes_on() {
     );
 }
 
-/// Nothing else resolves it: the blocked role was at work again when the store was imported.
+/// Only the approval resolves it: the blocked role had already continued when the store was imported.
 #[test]
 fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
     let blocker = json!({ "description": "no database here", "resolved": false });
@@ -249,14 +250,14 @@ fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
         "group_status.json": { "A": { "status": "dev_working", "blockers": [blocker] } },
     })));
     start(&mut run);
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
     assert!(prompt.contains("`approved` says that these blockers are settled, too"), "{prompt}");
-    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "issues": [] }));
+    run.report("A.tech_lead", json!({ "verdict": "changes_requested", "issues": [] }));
     assert_eq!(run.file("group_status.json")["A"]["blockers"][0]["resolved"], false);
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "It has one now." }));
-    run.say("A.merge", json!({}));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "It has one now." }));
+    run.report("A.merge", json!({}));
     let blocker = &run.file("group_status.json")["A"]["blockers"][0];
     let resolution = "settled by the tech lead's approval: It has one now.";
     assert_eq!((&blocker["resolved"], &blocker["resolution"]), (&json!(true), &json!(resolution)));
@@ -292,6 +293,6 @@ fn a_merge_needs_commits_unless_the_work_of_a_claimed_group_may_be_there_already
     let mut run = import(&Store::read(&examples()).store);
     assert_eq!(needs(&run), Some(false));
     start(&mut run);
-    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "it is not there" }));
+    run.report("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "it is not there" }));
     assert_eq!(needs(&run), Some(true));
 }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 struct TeamRun {
     state: RunState,
     at: i64,
-    /// What the last report had no right to say.
+    /// The fields of the last report that its step may not set.
     refused: Vec<String>,
 }
 
@@ -53,6 +53,7 @@ impl TeamRun {
         run
     }
 
+    /// Starts queued steps, and appends the entry.
     fn commit(&mut self, input: protocol::entry::Input, mut decision: protocol::run::Decision, mut run: Run) {
         decision.append(protocol::run::start_queued(&mut run, 8));
         self.append(input, decision);
@@ -87,7 +88,7 @@ impl TeamRun {
         active.unwrap_or_else(|| panic!("`{step}` should be in a turn")).attempt_id(&step)
     }
 
-    fn report(&self, step: &str, fields: Value, edits: BTreeMap<String, CopyEdit>) -> Report {
+    fn make_report(&self, step: &str, fields: Value, edits: BTreeMap<String, CopyEdit>) -> Report {
         let step_id = StepId::new(step).unwrap();
         let agent = self.state.run.machine.agent(&step_id);
         let expected = Expected { run_id: RunId::new("r").unwrap(), step_id, agent };
@@ -95,15 +96,15 @@ impl TeamRun {
         Report { copy_edits: edits, ..Report::completed(&expected, Stamp::from_micros(self.at), fields) }
     }
 
-    /// The attempt reports. Fails with the reason if the report is refused.
-    fn try_say(
+    /// Ends the attempt of a step with a report. Fails with the reason if the report is refused.
+    fn try_report(
         &mut self,
         step: &str,
         fields: Value,
         edits: BTreeMap<String, CopyEdit>,
     ) -> Result<(), String> {
         let attempt = self.attempt(step);
-        let mut report = self.report(step, fields, edits);
+        let mut report = self.make_report(step, fields, edits);
         self.refused = self.state.run.machine.restrict(&attempt.step, &mut report);
         let verdict = match self.state.run.machine.parse_report(&attempt.step, &report) {
             ParsedReport::Verdict(verdict) => verdict,
@@ -128,18 +129,19 @@ impl TeamRun {
         self.commit(protocol::entry::Input::Fact { fact, evidence }, decision, run);
     }
 
-    /// A person asks something of the run, and it is granted.
+    /// Makes a request, which must be granted.
     fn request(&mut self, request: protocol::run::Request) {
         let mut run = self.state.run.clone();
         let decision = protocol::run::consider(&mut run, &request).unwrap();
         self.commit(protocol::entry::Input::Request { request, reason: None }, decision, run);
     }
 
-    fn say(&mut self, step: &str, fields: Value) {
-        self.try_say(step, fields, BTreeMap::new()).unwrap_or_else(|why| panic!("{step}: {why}"));
+    /// Ends the attempt of a step with a report, which must be accepted.
+    fn report(&mut self, step: &str, fields: Value) {
+        self.try_report(step, fields, BTreeMap::new()).unwrap_or_else(|why| panic!("{step}: {why}"));
     }
 
-    /// All attempts of the turn fail.
+    /// Lets all attempts of the turn fail.
     fn exhaust(&mut self, step: &str) {
         for _ in 0..2 {
             let attempt = self.attempt(step);
@@ -163,6 +165,7 @@ impl TeamRun {
         Ok(())
     }
 
+    /// Returns the status of a group in `group_status.json`.
     fn status(&self, group: &str) -> String {
         self.file("group_status.json")[group]["status"].as_str().unwrap().to_owned()
     }
@@ -173,6 +176,7 @@ impl TeamRun {
         serde_json::from_str(&view.body).unwrap()
     }
 
+    /// Returns the steps that have a turn.
     fn active(&self) -> Vec<String> {
         self.state.run.active_turns.keys().map(ToString::to_string).collect()
     }
@@ -208,6 +212,6 @@ fn criteria(exit_code: i32) -> Value {
 
 fn one_group() -> TeamRun {
     let mut run = TeamRun::open(definition());
-    run.say("pm.plan", plan(&[("A", "a.txt", &[])]));
+    run.report("pm.plan", plan(&[("A", "a.txt", &[])]));
     run
 }

@@ -7,7 +7,7 @@ use super::*;
 fn refusal(change: impl FnOnce(&mut Value)) -> String {
     let mut plan = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
     change(&mut plan);
-    TeamRun::open(definition()).try_say("pm.plan", plan, BTreeMap::new()).unwrap_err()
+    TeamRun::open(definition()).try_report("pm.plan", plan, BTreeMap::new()).unwrap_err()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_command_may_quote_what_a_shell_would_read() {
     let mut run = TeamRun::open(definition());
     let mut plan = plan(&[("A", "a.txt", &[])]);
     plan["success_criteria"][0]["command"] = r#"sh -c 'make && "test" | tee log' \; "a;b""#.into();
-    run.say("pm.plan", plan);
+    run.report("pm.plan", plan);
     let command = &run.state.run.machine.brief(&StepId::new("pm.criteria").unwrap(), 1).checks[0].command;
     assert_eq!(command, &["sh", "-c", r#"make && "test" | tee log"#, ";", "a;b"]);
 }
@@ -68,7 +68,7 @@ fn a_command_may_quote_what_a_shell_would_read() {
 fn a_pattern_overlaps_only_files_with_its_end() {
     let at_once = |one: &str, other: &str| {
         let mut run = TeamRun::open(definition());
-        run.say("pm.plan", plan(&[("A", one, &[]), ("B", other, &[])]));
+        run.report("pm.plan", plan(&[("A", one, &[]), ("B", other, &[])]));
         run.active().len() == 2
     };
     for (one, other) in [("**/*.rs", "Doc.md"), ("src/*.rs", "docs/*.rs"), ("**/*.rs", "**/*.md")] {
@@ -86,7 +86,7 @@ fn the_only_group_has_a_branch_like_every_other() {
     let mut run = TeamRun::open(definition());
     let mut plan = plan(&[("main", "a.txt", &[])]);
     plan["mode"] = "simple".into();
-    run.say("pm.plan", plan);
+    run.report("pm.plan", plan);
     assert_eq!(run.document().plan.groups[0].branch_name, "feature/group-main-group-main");
 }
 
@@ -99,7 +99,7 @@ fn the_example_of_a_plan_is_accepted_in_every_mode() {
         let mut run = TeamRun::open(Definition { mode, limits, ..definition() });
         let form = run.state.run.machine.brief(&StepId::new("pm.plan").unwrap(), 1).form;
         let example = form.fields().unwrap().example.clone().into();
-        run.say("pm.plan", example);
+        run.report("pm.plan", example);
         assert_eq!(run.file("pm_state.json")["task_groups"].as_array().unwrap().len(), groups, "{mode:?}");
     }
 }
@@ -111,11 +111,11 @@ fn a_phase_has_no_more_groups_than_work_at_once() {
     let mut plan = plan(&groups);
     let mut run = TeamRun::open(definition());
     plan["execution_phases"] = json!([{ "phase_number": 1, "group_ids": ids }]);
-    let reason = run.try_say("pm.plan", plan.clone(), BTreeMap::new()).unwrap_err();
+    let reason = run.try_report("pm.plan", plan.clone(), BTreeMap::new()).unwrap_err();
     assert!(reason.contains("phase 1 has 5 groups; at most 4 work at once"), "{reason}");
     // Without phases the fifth group gets into a second one.
     plan.as_object_mut().unwrap().remove("execution_phases");
-    run.say("pm.plan", plan);
+    run.report("pm.plan", plan);
     assert_eq!(run.active().len(), 4);
 }
 
@@ -126,7 +126,7 @@ fn a_group_gets_a_branch_that_does_not_exist_yet() {
         let mut plan = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
         plan["task_groups"][0]["branch_name"] = "feature/login".into();
         plan["git"] = git;
-        run.say("pm.plan", plan);
+        run.report("pm.plan", plan);
         run.document().plan.groups.iter().map(|group| group.branch_name.clone()).collect()
     };
     let b = "feature/group-B-group-b";
@@ -139,6 +139,6 @@ fn a_group_gets_a_branch_that_does_not_exist_yet() {
     let mut run = TeamRun::open(definition());
     let mut plan = plan(&[("A", "a.txt", &[])]);
     plan["git"] = json!({ "branches": ["feature"] });
-    let refused = run.try_say("pm.plan", plan, BTreeMap::new()).unwrap_err();
+    let refused = run.try_report("pm.plan", plan, BTreeMap::new()).unwrap_err();
     assert!(refused.contains("there is a branch `feature`"), "{refused}");
 }

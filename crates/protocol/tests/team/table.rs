@@ -1,4 +1,4 @@
-//! What happens to a group, step by step. `docs/protocols/team/group.txt` has every pair of a status and an event.
+//! The transitions of a group, and the end of a run. `docs/protocols/team/group.txt` has every transition of a group.
 
 use protocol::run::RunStatus;
 use protocol::{Kind as _, KindOf, Outcome, StepId};
@@ -7,38 +7,38 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn the_words_of_the_seed_follow_the_group() {
+fn the_status_of_a_group_follows_its_reports() {
     let mut run = one_group();
     assert_eq!(run.status("A"), "dev_working");
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "done" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA", "summary": "done" }));
     // The next attempt starts in the same commit.
     assert_eq!(run.status("A"), "qa_testing");
-    run.say("A.qa", json!({ "verdict": "FAIL", "findings": ["broken"] }));
+    run.report("A.qa", json!({ "verdict": "FAIL", "findings": ["broken"] }));
     assert_eq!(run.status("A"), "dev_working");
-    run.say("A.developer", json!({ "verdict": "Blocked", "blocker": "no key" }));
+    run.report("A.developer", json!({ "verdict": "Blocked", "blocker": "no key" }));
     assert_eq!(run.status("A"), "dev_blocked");
     assert_eq!(run.active(), ["A.tech_lead"]);
-    run.say("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "use this" }));
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "use this" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     assert_eq!(run.status("A"), "tech_review");
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     let group = &run.file("group_status.json")["A"];
     assert_eq!((&group["status"], &group["current_agent"]), (&json!("tech_review"), &json!("none")));
-    run.say("A.merge", json!({ "gate_failure": true, "logs": ["conflict in a.txt"] }));
+    run.report("A.merge", json!({ "gate_failure": true, "logs": ["conflict in a.txt"] }));
     assert_eq!(run.status("A"), "dev_working");
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-    run.say("A.merge", json!({}));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.merge", json!({}));
     assert_eq!(run.status("A"), "complete");
 }
 
 #[test]
 fn flaky_tests_go_to_the_tech_lead_and_then_to_the_developer() {
     let mut run = one_group();
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
-    run.say("A.qa", json!({ "verdict": "FLAKY" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.qa", json!({ "verdict": "FLAKY" }));
     assert_eq!((run.status("A").as_str(), run.active()), ("qa_testing", vec!["A.tech_lead".to_owned()]));
-    run.say("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "wait for the event" }));
+    run.report("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "wait for the event" }));
     assert_eq!(run.active(), ["A.developer"]);
 }
 
@@ -51,37 +51,38 @@ fn a_developer_without_attempts_left_is_blocked() {
     assert_eq!(blockers[0]["description"], "no attempt succeeded: it crashed");
 }
 
-/// Lets QA fail until a person is asked.
-fn until_qa_is_asked(run: &mut TeamRun) {
+/// Lets QA fail until it has no turn left and a person is asked.
+fn use_up_qa_turns(run: &mut TeamRun) {
     for _ in 0..3 {
-        run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
-        run.say("A.qa", json!({ "verdict": "FAIL" }));
+        run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+        run.report("A.qa", json!({ "verdict": "FAIL" }));
     }
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
 }
 
-fn until_asked() -> TeamRun {
+/// Returns a run that asks a person about group A, because QA has no turn left.
+fn run_with_a_question() -> TeamRun {
     let mut run = one_group();
-    until_qa_is_asked(&mut run);
+    use_up_qa_turns(&mut run);
     assert_eq!((run.status("A").as_str(), run.active()), ("waiting_qa", vec!["A.decision".to_owned()]));
     run
 }
 
 #[test]
 fn a_turn_beyond_the_limit_asks_once_and_continue_gives_one_more() {
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     run.answer("A.decision", "continue").unwrap();
     assert_eq!(run.active(), ["A.qa"]);
-    // It is not listed any more, and a second answer can name the first.
+    // The step is no longer listed, but it is known, so that a second answer gets an error about the first.
     let decision = StepId::new("A.decision").unwrap();
     assert!(!run.state.run.machine.steps().contains(&decision) && run.state.run.machine.has_step(&decision));
-    run.say("A.qa", json!({ "verdict": "FAIL" }));
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.qa", json!({ "verdict": "FAIL" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(run.active(), ["A.decision"]);
 }
 
-/// The first line of what a person is asked about group A, which must be all that the run does.
-fn asked(run: &TeamRun) -> String {
+/// Returns the first line of the question about group A. The run must do nothing else.
+fn first_line_of_question(run: &TeamRun) -> String {
     assert_eq!(run.active(), ["A.decision"]);
     let question = run.state.run.machine.question(&StepId::new("A.decision").unwrap()).unwrap();
     question.text.lines().next().unwrap().to_owned()
@@ -90,11 +91,11 @@ fn asked(run: &TeamRun) -> String {
 #[test]
 fn a_question_about_a_group_has_its_branch_and_what_was_said_last() {
     let mut run = one_group();
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
-    run.say("A.qa", json!({ "verdict": "FAIL", "findings": ["login fails", "logout fails"] }));
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "no tests" }));
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.qa", json!({ "verdict": "FAIL", "findings": ["login fails", "logout fails"] }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "no tests" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     run.exhaust("A.tech_lead");
     let decision = StepId::new("A.decision").unwrap();
     let text = run.state.run.machine.question(&decision).unwrap().text;
@@ -107,18 +108,18 @@ fn a_question_about_a_group_has_its_branch_and_what_was_said_last() {
 }
 
 #[test]
-fn what_git_knows_is_refreshed_by_every_role_and_by_the_merge() {
+fn files_and_commits_are_updated_by_every_role_and_by_the_merge() {
     let mut run = one_group();
     let git = |file: &str| json!({ "files": [file], "commits": [format!("abc {file}")] });
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("a.txt") }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good", "git": git("b.txt") }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("a.txt") }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good", "git": git("b.txt") }));
     assert_eq!(run.file("group_status.json")["A"]["files_modified"], json!(["b.txt"]));
     let nothing = json!({ "files": [], "commits": [] });
-    run.say("A.merge", json!({ "gate_failure": true, "git": git("c.txt"), "logs": ["conflict"] }));
+    run.report("A.merge", json!({ "gate_failure": true, "git": git("c.txt"), "logs": ["conflict"] }));
     assert_eq!(run.file("group_status.json")["A"]["commits"], json!(["abc c.txt"]));
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("d.txt") }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-    run.say("A.merge", json!({ "git": nothing }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git("d.txt") }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.merge", json!({ "git": nothing }));
     assert_eq!(
         run.file("group_status.json")["A"]["files_modified"],
         json!(["d.txt"]),
@@ -130,56 +131,68 @@ fn what_git_knows_is_refreshed_by_every_role_and_by_the_merge() {
 fn five_developer_turns_three_of_qa_and_three_reviews_are_the_limits() {
     let mut run = one_group();
     for _ in 0..5 {
-        run.say("A.developer", json!({ "verdict": "BLOCKED" }));
-        run.say("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "try this" }));
+        run.report("A.developer", json!({ "verdict": "BLOCKED" }));
+        run.report("A.tech_lead", json!({ "verdict": "unblocked", "feedback": "try this" }));
     }
-    assert_eq!(asked(&run), "Group A (dev_blocked): its developer has had all turns. What next?");
-    assert_eq!(asked(&until_asked()), "Group A (waiting_qa): QA has had all turns. What next?");
+    assert_eq!(
+        first_line_of_question(&run),
+        "Group A (dev_blocked): its developer has had all turns. What next?"
+    );
+    assert_eq!(
+        first_line_of_question(&run_with_a_question()),
+        "Group A (waiting_qa): QA has had all turns. What next?"
+    );
     let mut run = one_group();
     for blocking in [2, 1, 0] {
-        run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+        run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
         let issues = vec![json!({ "priority": "high", "title": "wrong" }); blocking];
-        run.say("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "no", "issues": issues }));
+        run.report(
+            "A.tech_lead",
+            json!({ "verdict": "changes_requested", "feedback": "no", "issues": issues }),
+        );
     }
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    assert_eq!(asked(&run), "Group A (waiting_review): the tech lead has had all reviews. What next?");
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    assert_eq!(
+        first_line_of_question(&run),
+        "Group A (waiting_review): the tech lead has had all reviews. What next?"
+    );
 }
 
 #[test]
 fn files_that_are_changed_outside_of_the_plan_are_shown_to_the_tech_lead() {
     let mut run = one_group();
     let git = json!({ "files": ["a.txt", "other.txt"], "commits": ["abc123 add it"] });
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW", "git": git }));
     let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
     assert!(prompt.contains("These files were changed outside of the plan: other.txt."), "{prompt}");
 }
 
 #[test]
 fn a_person_may_skip_fail_or_split_a_group() {
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     run.answer("A.decision", "skip").unwrap();
     assert_eq!(run.file("group_status.json")["A"]["closed"], "skipped");
     assert_eq!(run.active(), ["pm.criteria"]);
 
     let mut run = one_group();
-    run.say("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
+    run.report("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
     run.exhaust("A.tech_lead");
     run.answer("A.decision", "skip").unwrap();
     let blocker = &run.file("group_status.json")["A"]["blockers"][0];
     assert_eq!(blocker["resolution"], "settled by the skip of the group: because");
 
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     run.answer("A.decision", "fail").unwrap();
     assert_eq!(run.state.run.status, RunStatus::Finished(Outcome::Failed));
     assert_eq!(run.file("orchestrator_state.json")["status"], "error");
     assert_eq!(run.state.run.machine.failed_steps(), [StepId::new("A.decision").unwrap()]);
 
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     run.answer("A.decision", "split").unwrap();
-    let two = json!({ "verdict": "PLANNING_COMPLETE", "task_groups": [
+    let replacement = json!({ "verdict": "PLANNING_COMPLETE", "task_groups": [
         { "id": "A1", "name": "one", "tasks": ["TA"], "files_affected": ["a.txt"] },
     ] });
-    run.say("pm.plan", two);
+    run.report("pm.plan", replacement);
     assert_eq!(run.active(), ["A1.developer"]);
     assert_eq!(run.file("group_status.json")["A"]["closed"], "split");
 }
@@ -190,14 +203,14 @@ fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups(
         let mut run = TeamRun::open(definition());
         let mut planned = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
         planned["success_criteria"][0]["tasks"] = tasks;
-        run.say("pm.plan", planned);
-        run.say("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-        run.say("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-        run.say("B.merge", json!({}));
-        until_qa_is_asked(&mut run);
+        run.report("pm.plan", planned);
+        run.report("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+        run.report("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+        run.report("B.merge", json!({}));
+        use_up_qa_turns(&mut run);
         run.answer("A.decision", "skip").unwrap();
-        run.say("pm.criteria", criteria(1));
-        run.say("pm.check", json!({ "verdict": "BAZINGA" }));
+        run.report("pm.criteria", criteria(1));
+        run.report("pm.check", json!({ "verdict": "BAZINGA" }));
         assert_eq!(run.active() == ["pm.merge"], accepted);
     }
 }
@@ -205,13 +218,13 @@ fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups(
 #[test]
 fn groups_that_replace_another_wait_for_groups_at_work_that_change_the_same_files() {
     let mut run = TeamRun::open(definition());
-    run.say("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]));
-    until_qa_is_asked(&mut run);
+    run.report("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]));
+    use_up_qa_turns(&mut run);
     run.answer("A.decision", "split").unwrap();
     let replaced = json!({ "verdict": "PLANNING_COMPLETE", "task_groups": [
         { "id": "A1", "name": "one", "tasks": ["TA"], "files_affected": ["b.txt"] },
     ] });
-    run.say("pm.plan", replaced);
+    run.report("pm.plan", replaced);
     assert_eq!(run.active(), ["B.developer"]);
     let rows = run.state.run.machine.grid().unwrap().rows;
     let note = rows.iter().find(|row| row.name == "A1").unwrap().note.clone();
@@ -222,20 +235,20 @@ fn groups_that_replace_another_wait_for_groups_at_work_that_change_the_same_file
         run.state.run.machine.about()[0],
         "parallel mode, 0 of 2 groups merged, phase developer_working"
     );
-    run.say("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-    run.say("B.merge", json!({}));
+    run.report("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("B.merge", json!({}));
     assert_eq!(run.active(), ["A1.developer"]);
 }
 
 #[test]
-fn a_review_without_progress_asks() {
+fn a_review_without_progress_asks_a_person() {
     let mut run = one_group();
     let issues = json!([{ "priority": "high", "title": "wrong" }]);
     for asked in [false, true] {
-        run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+        run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
         let fields = json!({ "verdict": "changes_requested", "feedback": "no", "issues": issues });
-        run.say("A.tech_lead", fields);
+        run.report("A.tech_lead", fields);
         assert_eq!(run.active() == ["A.decision"], asked);
     }
 }
@@ -243,29 +256,31 @@ fn a_review_without_progress_asks() {
 #[test]
 fn completion_is_refused_while_a_criterion_fails() {
     let mut run = one_group();
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
-    run.say("A.merge", json!({}));
-    run.say("pm.criteria", criteria(1));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.merge", json!({}));
+    run.report("pm.criteria", criteria(1));
     for _ in 0..5 {
-        assert!(run.try_say("pm.check", json!({ "verdict": "not BAZINGA yet" }), BTreeMap::new()).is_err());
-        run.say("pm.check", json!({ "verdict": "BAZINGA" }));
+        assert!(
+            run.try_report("pm.check", json!({ "verdict": "not BAZINGA yet" }), BTreeMap::new()).is_err()
+        );
+        run.report("pm.check", json!({ "verdict": "BAZINGA" }));
         assert_eq!(run.file("orchestrator_state.json")["status"], "running");
     }
     assert_eq!(run.active(), ["pm.decision"]);
     run.answer("pm.decision", "accept").unwrap();
-    run.say("pm.merge", json!({}));
+    run.report("pm.merge", json!({}));
     assert_eq!(run.state.run.status, RunStatus::Finished(Outcome::Succeeded));
     assert_eq!(run.document().run.consents, ["completion accepted: because"]);
 }
 
 #[test]
-fn a_word_of_another_role_costs_an_attempt_and_moves_nothing() {
+fn a_verdict_of_another_role_is_refused() {
     let mut run = one_group();
     for verdict in ["PASS", "approved", "READY_FOR_QA or BLOCKED", "", "done"] {
-        let refused = run.try_say("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
+        let refused = run.try_report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
         assert!(refused.is_err(), "{verdict} should be refused");
-        let report = run.report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
+        let report = run.make_report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
         let at_once = KindOf::<Team>::STATIC.check_report(&report.step_id, &report);
         assert!(at_once.is_err(), "`callboard report` refuses {verdict}");
     }
@@ -275,15 +290,15 @@ fn a_word_of_another_role_costs_an_attempt_and_moves_nothing() {
 #[test]
 fn overlapping_and_dependent_groups_start_after_the_merge() {
     let mut run = TeamRun::open(definition());
-    run.say(
+    run.report(
         "pm.plan",
         plan(&[("A", "a.txt", &[]), ("B", "a.txt", &[]), ("C", "c.txt", &["A"]), ("D", "d.txt", &[])]),
     );
     assert_eq!(run.active(), ["A.developer", "D.developer"]);
-    run.say("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
-    run.say("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     assert_eq!(run.active(), ["A.merge", "D.developer"]);
-    run.say("A.merge", json!({}));
+    run.report("A.merge", json!({}));
     assert_eq!(run.active(), ["B.developer", "D.developer"], "C is in the second phase");
 }
 
@@ -303,7 +318,7 @@ fn a_stop_is_an_error_and_retry_reopens() {
 #[test]
 fn a_group_without_progress_is_named_after_the_configured_time() {
     let mut run = TeamRun::open(definition());
-    run.say("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"])]));
+    run.report("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"])]));
     let stalled = |run: &TeamRun, minutes: i64| {
         let now = Stamp::from_micros(run.at + minutes * 60_000_000);
         let stalled = run.state.run.machine.stalled(now);
@@ -312,14 +327,14 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
     assert_eq!(stalled(&run, 14), Vec::<String>::new());
     let named = ["A.developer: group A (dev_working) has had no progress for 15 minutes"];
     assert_eq!(stalled(&run, 15), named, "B waits for A and is not to blame");
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(stalled(&run, 14), Vec::<String>::new(), "a report is progress");
-    let run = until_asked();
+    let run = run_with_a_question();
     assert_eq!(stalled(&run, 60), Vec::<String>::new(), "a question to a person is in the inbox already");
 }
 
 #[test]
-fn every_idle_group_says_why() {
+fn the_grid_says_why_a_group_waits() {
     let limits = Limits { groups: std::num::NonZeroU8::new(2).unwrap(), ..Limits::default() };
     let mut run = TeamRun::open(Definition { limits, ..definition() });
     let mut groups = plan(&[
@@ -334,7 +349,7 @@ fn every_idle_group_says_why() {
         { "phase_number": 2, "group_ids": ["C", "D"] },
         { "phase_number": 3, "group_ids": ["E"] },
     ]);
-    run.say("pm.plan", groups);
+    run.report("pm.plan", groups);
     let notes = |run: &TeamRun| -> Vec<String> {
         let rows = run.state.run.machine.grid().unwrap().rows;
         rows.into_iter().map(|row| format!("{}: {}", row.name, row.note.unwrap_or_default())).collect()
@@ -352,18 +367,18 @@ fn every_idle_group_says_why() {
     run.request(protocol::run::Request::Stop);
     assert_eq!(notes(&run)[4], "E: pending: the run has ended");
 
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     assert_eq!(notes(&run), ["A: waiting_qa: a person decides: see `callboard inbox`"]);
     run.answer("A.decision", "split").unwrap();
     assert_eq!(notes(&run), ["A: waiting_qa: the project manager splits it"]);
 
-    let mut run = until_asked();
+    let mut run = run_with_a_question();
     run.answer("A.decision", "skip").unwrap();
     assert_eq!(notes(&run), ["A: waiting_qa: skipped: because"]);
 
     let mut run = one_group();
     run.request(protocol::run::Request::Pause);
-    run.say("A.developer", json!({ "verdict": "READY_FOR_QA" }));
+    run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(notes(&run), ["A: waiting_qa: the run is paused or stopped"]);
     let now = Stamp::from_micros(run.at + 3_600_000_000);
     assert_eq!(run.state.run.machine.stalled(now), [], "a paused run is not expected to go on");
@@ -374,13 +389,13 @@ fn completion_is_refused_while_a_blocker_is_unresolved() {
     let mut run = one_group();
     let check = StepId::new("pm.check").unwrap();
     let refused = |run: &TeamRun| {
-        let report = run.report("pm.check", json!({ "verdict": "BAZINGA" }), BTreeMap::new());
+        let report = run.make_report("pm.check", json!({ "verdict": "BAZINGA" }), BTreeMap::new());
         match run.state.run.machine.parse_report(&check, &report) {
             ParsedReport::Verdict(_) => None,
             ParsedReport::Failed(why) | ParsedReport::Invalid(why) => Some(why),
         }
     };
     assert_eq!(refused(&run), None);
-    run.say("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
+    run.report("A.developer", json!({ "verdict": "BLOCKED", "blocker": "no key" }));
     assert_eq!(refused(&run).as_deref(), Some("completion is refused: blockers are unresolved in A"));
 }

@@ -9,6 +9,8 @@ use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{WholeSecond, check_document};
 use serde_json::Value;
 
+// The keys and values of a bucket in each generation of the format, from the oldest (G0) to the last one before
+// version 2 (G3).
 const G0: &str = include_str!("../../fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../fixtures/peer/old/g1.jsonl");
 const G2: &str = include_str!("../../fixtures/peer/old/g2.jsonl");
@@ -17,6 +19,7 @@ const NEVER_EXECUTED: &str = include_str!("../../fixtures/peer/old/never-execute
 const TRANSIENT: &str = include_str!("../../fixtures/peer/old/transient.jsonl");
 const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 
+/// All keys of a bucket with their values.
 type Dump = Vec<(String, Value)>;
 
 fn now() -> WholeSecond {

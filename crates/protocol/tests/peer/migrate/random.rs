@@ -1,4 +1,5 @@
-//! Whatever is missing, mixed or malformed: the rules hold, the order of keys does not matter, and no value is lost.
+//! Random keys, missing, mixed and malformed: the migrated documents keep the rules, the order of keys does not matter,
+//! and no value is lost.
 
 use std::collections::BTreeSet;
 
@@ -73,8 +74,8 @@ fn any_subset_of_keys_keeps_the_rules_and_loses_nothing() {
     let mut random = Lcg(2);
     let all = everything();
     for _ in 0..30 {
-        let some: Dump = all.iter().filter(|_| random.below(3) > 0).cloned().collect();
-        check_nothing_is_lost(&some, &migrate(&some));
+        let subset: Dump = all.iter().filter(|_| random.below(3) > 0).cloned().collect();
+        check_nothing_is_lost(&subset, &migrate(&subset));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Each generation of the format, with dots and with colons.
+//! Each generation of the format, with dots and with colons as separators of keys.
 
 use protocol::peer::migrate::MIGRATED_FROM;
 use protocol::peer::{Document, Phase, PhaseStatus, Position};
@@ -13,8 +13,8 @@ fn summaries(fixture: &str) -> String {
         let skipped = skipped.iter().map(|SkippedKey { key, why, .. }| format!("{key}: {why}"));
         cycles.iter().map(summary).chain(skipped).collect::<Vec<_>>().join("\n")
     });
-    let alike = |text: &str| text.replace(['.', ':'], "");
-    assert_eq!(alike(&dots), alike(&colons));
+    let without_separators = |text: &str| text.replace(['.', ':'], "");
+    assert_eq!(without_separators(&dots), without_separators(&colons));
     dots
 }
 
@@ -77,7 +77,7 @@ fn generation_1_has_a_key_per_value() {
 }
 
 #[test]
-fn generation_2_is_the_designs() {
+fn generation_2_has_the_format_of_the_design_document() {
     insta::assert_snapshot!(summaries(G2), @"
     peer:spec:feature-name:cycle:1: execute failed
       initialized 10:00, plan started 10:00, plan completed 10:05, execute started 10:05, execute failed 10:15, migrated 08:53
@@ -94,7 +94,7 @@ fn generation_2_is_the_designs() {
 }
 
 #[test]
-fn generation_3_is_what_was_shipped() {
+fn generation_3_has_the_format_that_was_shipped() {
     insta::assert_snapshot!(summaries(G3), @"
     peer:spec:user-auth:cycle:1: completed
       initialized 10:00, plan started 10:00, plan completed 10:05, execute started 10:05, execute completed 10:20, express started 10:20, express completed 10:30, review started 10:30, review completed 10:40, completed 10:40, migrated 08:53
@@ -200,7 +200,7 @@ fn an_invalid_document_of_version_2_is_rebuilt() {
 }
 
 #[test]
-fn a_document_counts_more_than_keys_and_archives_and_they_are_preserved() {
+fn a_document_takes_precedence_over_keys_and_archives_which_are_preserved() {
     let mut dump = dump(G1, ".");
     let document = json!({"version": 1, "metadata": {"status": "INITIALIZED"}, "phases": {"plan": {"status": "pending"}}});
     let archived = json!({"instruction": "refine-spec", "status": {"current_phase": "complete"}});

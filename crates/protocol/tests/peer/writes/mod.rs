@@ -48,9 +48,9 @@ fn output(phase: Phase) -> Value {
     }
 }
 
-/// A change to try.
+/// A change of the document that the tests try, legal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum DocumentChange {
     Start(Phase),
     Progress(Phase),
     FailAttempt(Phase),
@@ -61,14 +61,18 @@ enum Step {
     Compact,
 }
 
-impl Step {
+impl DocumentChange {
     fn all() -> Vec<Self> {
-        let of = |step: fn(Phase) -> Self| Phase::ALL.map(step);
+        let for_each_phase = |change_of: fn(Phase) -> Self| Phase::ALL.map(change_of);
         let mut all = [Self::CompleteCycle, Self::UnknownFields, Self::Compact].to_vec();
-        for steps in
-            [of(Self::Start), of(Self::Progress), of(Self::FailAttempt), of(Self::Complete), of(Self::Fail)]
-        {
-            all.extend(steps);
+        for changes in [
+            for_each_phase(Self::Start),
+            for_each_phase(Self::Progress),
+            for_each_phase(Self::FailAttempt),
+            for_each_phase(Self::Complete),
+            for_each_phase(Self::Fail),
+        ] {
+            all.extend(changes);
         }
         all
     }
@@ -143,7 +147,7 @@ impl Step {
 fn compactable(document: &Document) -> Option<(u64, u64)> {
     let (_, old) = document.history.split_last()?;
     let is_progress = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
-    let mut runs = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
-    let run = runs.find(|run| run.len() > 1)?;
-    Some((run.first()?.sequence, run.last()?.sequence))
+    let mut sequences = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
+    let entries = sequences.find(|entries| entries.len() > 1)?;
+    Some((entries.first()?.sequence, entries.last()?.sequence))
 }

@@ -4,7 +4,7 @@ use protocol::peer::transition::check_write;
 use protocol::peer::{Document, Phase, Transition};
 use serde_json::{Value, json};
 
-use super::{Step, opened};
+use super::{DocumentChange, opened};
 
 /// A random generator that returns the same numbers in every run.
 struct Lcg(u64);
@@ -17,21 +17,23 @@ impl Lcg {
 }
 
 /// A history of legal writes.
-fn history(random: &mut Lcg) -> Vec<(Step, Document, Document)> {
+fn history(random: &mut Lcg) -> Vec<(DocumentChange, Document, Document)> {
     let mut old = opened();
     let mut writes = Vec::new();
     for number in 1..25 {
-        let legal: Vec<_> =
-            Step::all().into_iter().filter(|step| step.is_legal(old.position(), &old)).collect();
-        let step = loop {
-            let step = legal[random.below(legal.len())];
+        let legal: Vec<_> = DocumentChange::all()
+            .into_iter()
+            .filter(|change| change.is_legal(old.position(), &old))
+            .collect();
+        let change = loop {
+            let change = legal[random.below(legal.len())];
             // A failure ends the history, so it is rare.
-            if !matches!(step, Step::Fail(_)) || random.below(8) == 0 {
-                break step;
+            if !matches!(change, DocumentChange::Fail(_)) || random.below(8) == 0 {
+                break change;
             }
         };
-        let new = step.apply(&old, number).unwrap();
-        writes.push((step, old, new.clone()));
+        let new = change.apply(&old, number).unwrap();
+        writes.push((change, old, new.clone()));
         old = new;
     }
     writes
@@ -41,14 +43,14 @@ fn history(random: &mut Lcg) -> Vec<(Step, Document, Document)> {
 fn every_write_of_a_legal_history_is_accepted() {
     let mut random = Lcg(11);
     for _ in 0..60 {
-        for (step, old, new) in history(&mut random) {
+        for (change, old, new) in history(&mut random) {
             let (transition, read) = check_write(Some(&old), &new.to_value()).unwrap();
-            assert_eq!((transition, read), (step.transition(), new), "{step:?}");
+            assert_eq!((transition, read), (change.transition(), new), "{change:?}");
         }
     }
 }
 
-/// One mutation in this many is tried. All of them take minutes; they passed with 1.
+/// One mutation in this many is tried: all of them take minutes, and have passed once.
 const SAMPLE: usize = 50;
 
 /// One change of a document.
@@ -78,8 +80,8 @@ impl Mutation {
                 other => panic!("nothing can be added to {other}"),
             },
             Self::Remove(pointer) => {
-                let (around, key) = pointer.rsplit_once('/').unwrap();
-                match document.pointer_mut(around).unwrap() {
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                match document.pointer_mut(parent).unwrap() {
                     Value::Object(fields) => drop(fields.shift_remove(key)),
                     Value::Array(items) => drop(items.remove(key.parse().unwrap())),
                     other => panic!("nothing can be removed from {other}"),
@@ -149,17 +151,17 @@ fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &
             if ["", "/metadata", "/context"].contains(&pointer.as_str())
                 || Phase::ALL.iter().any(|phase| *pointer == format!("/phases/{phase}")));
     // Progress may have no entry, or one of the phase or of the cycle.
-    let entry = || {
+    let changes_own_entry = || {
         matches!(mutation, Mutation::Remove(pointer) if *pointer == format!("/history/{last}"))
             || pointer == format!("/history/{last}/phase")
     };
     own || match transition {
         Transition::Progress { phase, .. } => {
-            let known = old.phases[phase].errors().len();
-            let errors = (known..=new.phases[phase].errors().len())
+            let old_errors = old.phases[phase].errors().len();
+            let errors = (old_errors..=new.phases[phase].errors().len())
                 .map(|index| format!("/phases/{phase}/errors/{index}"));
             is_unknown
-                || entry()
+                || changes_own_entry()
                 || within(format!("/phases/{phase}/output"))
                 || errors.clone().any(within)
                 // Added errors, or no empty list.
@@ -176,7 +178,7 @@ fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &
                 || within(format!("{error}/message"))
                 || matches!(mutation, Mutation::Add(pointer) if *pointer == error)
         }
-        Transition::UnknownFields => is_unknown || entry(),
+        Transition::UnknownFields => is_unknown || changes_own_entry(),
         Transition::Started(_) | Transition::CycleCompleted | Transition::Compacted => false,
         Transition::Unchanged | Transition::Initialized | Transition::Migrated | Transition::Recovered => {
             true
@@ -189,7 +191,7 @@ fn a_write_with_any_other_change_is_refused() {
     let mut random = Lcg(5);
     let mut refused = 0;
     for _ in 0..8 {
-        for (step, old, new) in history(&mut random) {
+        for (change, old, new) in history(&mut random) {
             let value = new.to_value();
             let mut all = Vec::new();
             mutations(&value, "", &mut all);
@@ -198,13 +200,13 @@ fn a_write_with_any_other_change_is_refused() {
                     continue;
                 }
                 let mutated = mutation.apply(&value);
-                if mutated == value || may_touch(step.transition(), &mutation, &new, &old) {
+                if mutated == value || may_touch(change.transition(), &mutation, &new, &old) {
                     continue;
                 }
                 let written = check_write(Some(&old), &mutated);
                 assert!(
                     written.is_err(),
-                    "{step:?} with {mutation:?} was recognised as {:?}",
+                    "{change:?} with {mutation:?} was recognised as {:?}",
                     written.map(|(t, _)| t)
                 );
                 refused += 1;

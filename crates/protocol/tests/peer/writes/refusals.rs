@@ -64,12 +64,12 @@ fn the_time_of_a_write_never_goes_back() {
     let started = change::start(&opened(), Phase::Plan, second(10)).unwrap();
     let progressed = change::progress(&started, Phase::Plan, json!({}), second(5)).unwrap();
     assert_eq!(progressed.metadata.updated_at, second(10));
-    let tried = change::fail_attempt(&progressed, Phase::Plan, error(), second(5)).unwrap();
-    assert_eq!(tried.phases.plan.errors()[0].timestamp, second(10));
-    let mut earlier = tried.clone();
+    let failed_once = change::fail_attempt(&progressed, Phase::Plan, error(), second(5)).unwrap();
+    assert_eq!(failed_once.phases.plan.errors()[0].timestamp, second(10));
+    let mut earlier = failed_once.clone();
     earlier.sequence += 1;
     earlier.metadata.updated_at = second(9);
-    assert!(recognise(Some(&tried), &earlier).is_err());
+    assert!(recognise(Some(&failed_once), &earlier).is_err());
 }
 
 #[test]
@@ -162,9 +162,9 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
         because(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
         "matrix /phases/execute/output"
     );
-    let mut late = done.clone();
-    late.sequence += 1;
-    let refusal = recognise(Some(&started), &late).unwrap_err();
+    let mut skips_a_number = done.clone();
+    skips_a_number.sequence += 1;
+    let refusal = recognise(Some(&started), &skips_a_number).unwrap_err();
     assert_eq!(refusal.because[0].rule, "S1");
     assert_eq!(check_write(Some(&started), &json!({})).unwrap_err().kind(), "schema_validation_failed");
 }
@@ -172,11 +172,14 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
 #[test]
 fn progress_cannot_remove_the_errors_of_failed_attempts() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
-    let tried = change::fail_attempt(&started, Phase::Plan, error(), second(2)).unwrap();
-    let mut cleared = change::progress(&tried, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
+    let failed_once = change::fail_attempt(&started, Phase::Plan, error(), second(2)).unwrap();
+    let mut cleared = change::progress(&failed_once, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
     cleared.phases.plan.errors = Some(Vec::new());
-    assert_eq!(recognise(Some(&tried), &cleared).unwrap_err().because[0].pointer, "/phases/plan/errors/0");
-    let again = change::fail_attempt(&tried, Phase::Plan, error(), second(4)).unwrap();
+    assert_eq!(
+        recognise(Some(&failed_once), &cleared).unwrap_err().because[0].pointer,
+        "/phases/plan/errors/0"
+    );
+    let again = change::fail_attempt(&failed_once, Phase::Plan, error(), second(4)).unwrap();
     assert_eq!(again.phases.plan.errors().len(), 2);
     assert_eq!(again.phases.plan.status, PhaseStatus::InProgress);
 }

@@ -1,25 +1,25 @@
-//! Data loops: the items of a list that is read again.
+//! Data loops: what is kept when the list of items is read again.
 
 use protocol::entry::Evidence;
 use protocol::run::{self, Ending};
 use protocol::steps::{DataLoop, ItemsSource, Request, StepSpec, Verdict};
 use serde_json::{Value, json};
 
-use super::journal::{Journal, attempt, error, gate_failed, name, reported, verdict};
+use super::journal::{Journal, attempt, error, gate_failed, reported, step_id, verdict};
 
-/// A paired data loop behind a planning step.
+/// `plan`, then `code` for each item of a list, then `review` for each item of `code`.
 fn opened() -> Journal {
     let step = |id: &str, needs: &[&str]| StepSpec {
-        needs: needs.iter().map(|need| name(need)).collect(),
-        ..StepSpec::new(name(id), "coder", "p.md")
+        needs: needs.iter().map(|need| step_id(need)).collect(),
+        ..StepSpec::new(step_id(id), "coder", "p.md")
     };
     let source = ItemsSource::Artifact("items.json".to_owned());
     let steps = vec![
         step("plan", &[]),
         StepSpec { data_loop: Some(DataLoop::new(source)), ..step("code", &["plan"]) },
         StepSpec {
-            data_loop: Some(DataLoop::new(ItemsSource::With(name("code")))),
-            loop_back_to: Some(name("code")),
+            data_loop: Some(DataLoop::new(ItemsSource::With(step_id("code")))),
+            loop_back_to: Some(step_id("code")),
             ..step("review", &["code"])
         },
     ];
@@ -30,8 +30,8 @@ fn done(journal: &mut Journal, step: &str, turn: u32) {
     journal.ended(attempt(step, turn, 1), verdict(Verdict::Done), reported(step, "COMPLETED"));
 }
 
-/// Ends the turn of `code` that reads its items.
-fn read(journal: &mut Journal, turn: u32, items: &[&str]) {
+/// Ends the turn of `code` that reads the list of items.
+fn report_items(journal: &mut Journal, turn: u32, items: &[&str]) {
     let mut evidence: Evidence = reported("code", "COMPLETED");
     let listed: Vec<Value> = items.iter().map(|item| json!(item)).collect();
     evidence.report.as_mut().unwrap().others.insert("items".to_owned(), Value::Array(listed));
@@ -40,21 +40,21 @@ fn read(journal: &mut Journal, turn: u32, items: &[&str]) {
 }
 
 fn request_start_at(journal: &mut Journal, step: &str) {
-    let request = Request::StartAt(name(step));
+    let request = Request::StartAt(step_id(step));
     journal.request(run::Request::Protocol(serde_json::to_value(&request).unwrap()));
 }
 
 fn findings(journal: &Journal, step: &str) -> Vec<String> {
-    let brief = journal.state.run.machine.brief(&name(step), 1);
+    let brief = journal.state.run.machine.brief(&step_id(step), 1);
     brief.findings.iter().map(|found| format!("{}: {}", found.from, found.report.logs[0])).collect()
 }
 
-/// The findings vanished with the items when the list was read again.
+/// Regression: the findings were lost with the items when the list was read again.
 #[test]
 fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
     let mut journal = opened();
     done(&mut journal, "plan", 1);
-    read(&mut journal, 1, &["login", "logout"]);
+    report_items(&mut journal, 1, &["login", "logout"]);
     done(&mut journal, "code.1", 1);
     done(&mut journal, "review.1", 1);
     for turn in 1..=4 {
@@ -72,7 +72,7 @@ fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
     request_start_at(&mut journal, "plan");
     journal.proceed();
     done(&mut journal, "plan", 2);
-    read(&mut journal, 2, &["logout", "profile"]);
+    report_items(&mut journal, 2, &["logout", "profile"]);
     assert_eq!(findings(&journal, "code.1"), ["review.2: round 4"], "the item is now the first");
     assert_eq!(findings(&journal, "code.2"), Vec::<String>::new(), "another item");
 
@@ -80,7 +80,7 @@ fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
     request_start_at(&mut journal, "code");
     journal.ended(attempt("code.1", 2, 1), Ending::Stopped, error("stopped"));
     journal.proceed();
-    read(&mut journal, 3, &["profile", "logout", "logout"]);
+    report_items(&mut journal, 3, &["profile", "logout", "logout"]);
     assert_eq!(findings(&journal, "code.2"), ["review.2: round 4"]);
     for other in ["code.1", "code.3"] {
         assert_eq!(findings(&journal, other), Vec::<String>::new(), "{other}");

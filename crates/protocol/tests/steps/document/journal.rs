@@ -16,6 +16,7 @@ use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId
 /// The id, `needs` and `loop_back_to` of a step.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
+/// A run with its entries, and the parts of its document as a store would keep them.
 pub(crate) struct Journal {
     /// The machine before the first entry.
     pub(crate) blank: Typed<Steps>,
@@ -27,7 +28,7 @@ pub(crate) struct Journal {
     seconds: i64,
 }
 
-pub(crate) fn name(id: &str) -> StepId {
+pub(crate) fn step_id(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
@@ -39,9 +40,9 @@ impl Journal {
 
     pub(crate) fn open_with(steps: &[Outline<'_>], slots: usize) -> Self {
         let steps = steps.iter().map(|(id, needs, back)| StepSpec {
-            needs: needs.iter().map(|need| name(need)).collect(),
-            loop_back_to: back.map(name),
-            ..StepSpec::new(name(id), "coder", "p.md")
+            needs: needs.iter().map(|need| step_id(need)).collect(),
+            loop_back_to: back.map(step_id),
+            ..StepSpec::new(step_id(id), "coder", "p.md")
         });
         Self::open_steps(steps.collect(), slots)
     }
@@ -108,7 +109,7 @@ impl Journal {
     }
 
     #[track_caller]
-    pub(crate) fn fact(&mut self, fact: Fact, evidence: Option<Evidence>) {
+    pub(crate) fn absorb(&mut self, fact: Fact, evidence: Option<Evidence>) {
         let Absorbed::Decided(decision) = run::absorb(&mut self.state.run, fact.clone()) else {
             panic!("stale");
         };
@@ -117,7 +118,7 @@ impl Journal {
 
     #[track_caller]
     pub(crate) fn ended(&mut self, attempt: AttemptId, ending: Ending, evidence: Evidence) {
-        self.fact(Fact::Ended { attempt, ending }, Some(evidence));
+        self.absorb(Fact::Ended { attempt, ending }, Some(evidence));
     }
 
     #[track_caller]
@@ -139,7 +140,7 @@ impl Journal {
 }
 
 pub(crate) fn attempt(id: &str, turn: u32, attempt_no: u32) -> AttemptId {
-    AttemptId { step: name(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
+    AttemptId { step: step_id(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
 }
 
 /// A report with this verdict.
@@ -157,8 +158,11 @@ pub(crate) fn gate_failed(step: &str, why: &str) -> Evidence {
 }
 
 fn report(step: &str, status: &str, log: &str, gate_failure: bool) -> Evidence {
-    let expected =
-        Expected { run_id: RunId::new("f8c1a491").unwrap(), step_id: name(step), agent: "coder".to_owned() };
+    let expected = Expected {
+        run_id: RunId::new("f8c1a491").unwrap(),
+        step_id: step_id(step),
+        agent: "coder".to_owned(),
+    };
     let text = format!(
         r#"{{"schema":"run_report@v0","run_id":"f8c1a491","step_id":"{step}","agent":"coder","status":"{status}",
             "started_at":"t","ended_at":"t","artifacts":["PLAN.md"],"metrics":{{"lines":245}},"logs":["{log}"],

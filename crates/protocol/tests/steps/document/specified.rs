@@ -111,7 +111,7 @@ fn the_document_follows_the_specified_mutation_events() {
     let exited = "Agent process exited with code 1: SyntaxError in generated code";
     journal.ended(attempt(CODING, 1, 1), Ending::Failed, error(exited));
     assert_shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
-    journal.fact(Fact::BackoffElapsed { attempt: attempt(CODING, 1, 1) }, None);
+    journal.absorb(Fact::BackoffElapsed { attempt: attempt(CODING, 1, 1) }, None);
     assert_shows(
         &journal,
         &json!({"coding": {"status": "RUNNING", "attempts": 2, "last_error": exited, "ended_at": null}}),
