@@ -21,7 +21,7 @@ pub struct AnyStore {
 #[derive(Debug, Clone)]
 pub enum Backend {
     Embedded(SqliteStore),
-    /// With the directory on this machine.
+    /// With its local directory: where this machine keeps attempts and engine logs.
     Nats(NatsStore, Arc<Location>),
 }
 
@@ -51,19 +51,19 @@ impl AnyStore {
         &self.backend
     }
 
-    /// Connects to a store on NATS. Its local directory is below the location of the embedded store. Calls `notify` while
-    /// it waits for the servers.
+    /// Connects to a store on NATS. Its local directory is below `embedded`, the location of the embedded store. Calls
+    /// `notify` while it waits for the servers.
     pub async fn connect(
         settings: NatsSettings,
-        beside: &Location,
+        embedded: &Location,
         notify: Notify,
     ) -> Result<Self, Unavailable> {
         let store = NatsStore::with_notify(settings, notify);
-        let local_dir = beside.of_shared(store.id().await?);
+        let local_dir = embedded.local_dir_of(store.id().await?);
         Ok(Self::nats(store, local_dir))
     }
 
-    /// The directory on this machine with its attempts and the logs of its engines.
+    /// The directory on this machine with the attempts and the logs of engines.
     #[must_use]
     pub fn local_dir(&self) -> &Location {
         match &self.backend {
@@ -77,15 +77,17 @@ impl AnyStore {
     pub fn local_dir_beside(&self, repository: &Path) -> Result<Location, LocateError> {
         match &self.backend {
             Backend::Embedded(store) => Ok(store.location().clone()),
-            Backend::Nats(_, local_dir) => Ok(Location::find(repository, None)?.of_same_shared(local_dir)),
+            Backend::Nats(_, local_dir) => {
+                Ok(Location::find(repository, None)?.local_dir_of_same_store(local_dir))
+            }
         }
     }
 
-    /// Creates the local directory, with a note of the servers for processes that only know its path.
+    /// Creates the local directory, with a file that names the servers, for processes that only know its path.
     pub fn prepare_local_dir(&self) -> Result<(), Unavailable> {
         match &self.backend {
             Backend::Embedded(_) => Ok(()),
-            Backend::Nats(store, local_dir) => local_dir.prepare_shared(&store.settings().server()),
+            Backend::Nats(store, local_dir) => local_dir.prepare_local_dir(&store.settings().server()),
         }
     }
 
@@ -99,8 +101,8 @@ impl AnyStore {
 
     /// Writes a whole run, or nothing of it.
     ///
-    /// On NATS this takes several messages. The engine lock is held until the run is complete. After an interruption,
-    /// writing the same run again continues where it stopped.
+    /// On NATS this takes several messages. The engine lock is held until the run is complete. After an interruption
+    /// the run does not exist; writing it again removes the incomplete messages first.
     pub async fn put_run<T, E: From<RunWriteError>>(
         &self,
         fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, E>,

@@ -1,6 +1,7 @@
 //! The lock that makes a process the engine of a run, on every backend.
 //!
-//! Each backend excludes a second engine in its own way. The epoch fences an engine that was taken for dead and is not.
+//! Each backend excludes a second engine in its own way. The epoch fences an engine that was considered dead and still
+//! runs.
 
 use protocol::{Epoch, RunId};
 
@@ -13,12 +14,12 @@ use crate::sqlite::EngineLockFile;
 pub struct EngineLock {
     run: RunId,
     epoch: Epoch,
-    hold: Hold,
+    guard: LockGuard,
 }
 
-/// What excludes other engines. Dropping it admits them.
+/// What excludes other engines. Dropping it releases the lock.
 #[derive(Debug)]
-pub(crate) enum Hold {
+pub(crate) enum LockGuard {
     /// A file that the kernel keeps locked.
     File(EngineLockFile),
     /// A message that the server deletes unless it is renewed.
@@ -26,8 +27,8 @@ pub(crate) enum Hold {
 }
 
 impl EngineLock {
-    pub(crate) fn new(run: RunId, epoch: Epoch, hold: Hold) -> Self {
-        Self { run, epoch, hold }
+    pub(crate) fn new(run: RunId, epoch: Epoch, guard: LockGuard) -> Self {
+        Self { run, epoch, guard }
     }
 
     #[must_use]
@@ -42,18 +43,18 @@ impl EngineLock {
 
     /// Returns the lease, on a backend that has leases.
     pub(crate) fn lease(&self) -> Option<&Lease> {
-        match &self.hold {
-            Hold::File(_) => None,
-            Hold::Lease(lease) => Some(lease),
+        match &self.guard {
+            LockGuard::File(_) => None,
+            LockGuard::Lease(lease) => Some(lease),
         }
     }
 
-    /// Releases the lock and waits until other machines can see it. Dropping the lock releases it, too; but if the
+    /// Releases the lock and waits until other machines can see that. Dropping the lock releases it, too; but if the
     /// process ends right afterwards, the message may not be sent, and other machines wait for the lease to expire.
     pub async fn release(self) {
-        match self.hold {
-            Hold::File(lock) => drop(lock),
-            Hold::Lease(lease) => lease.release().await,
+        match self.guard {
+            LockGuard::File(lock) => drop(lock),
+            LockGuard::Lease(lease) => lease.release().await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What another program wrote in place of a run's document, in a store that other programs can write to.
+//! Writes of other programs to a run's document, in a store that other programs can write to.
 
 use protocol::Revision;
 
@@ -11,19 +11,22 @@ pub struct ExternalWrite {
     pub sequence: u64,
     /// Its content, unless it is a deletion.
     pub body: Option<Vec<u8>>,
-    pub change: Result<Rewritten, ExternalChange>,
+    /// What it changed, or why it cannot be accepted.
+    pub change: Result<DocumentEdit, ExternalChange>,
 }
 
 /// An external write that was made from the newest document and left the engine's part unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct DocumentEdit {
     /// The document before the write: an object as JSON text, without the engine's part.
     pub ours: String,
     /// The document after the write, in the same form.
     pub theirs: String,
 }
 
-/// Why an external write cannot be accepted, whatever it says of the document.
+/// Why an external write cannot be accepted, whatever it changed in the document.
+///
+/// The engine's part is the member of the entry that callboard adds to the document, with a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalChange {
     #[error("it was deleted")]
@@ -39,5 +42,5 @@ pub enum ExternalChange {
     #[error("it has overwritten a write that its author cannot have seen")]
     Overwrote,
     #[error("the document it was made from is no longer stored")]
-    Unproven,
+    BaseMissing,
 }

@@ -32,7 +32,7 @@ pub use commit::{
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use engine_lock::{EngineHolder, EngineLock, LockPurpose};
 pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-pub use external_write::{ExternalChange, ExternalWrite, Rewritten};
+pub use external_write::{DocumentEdit, ExternalChange, ExternalWrite};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
     Access, BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsConnectError, NatsNotice,

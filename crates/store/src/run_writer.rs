@@ -47,7 +47,7 @@ pub(crate) struct BufferedRun {
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
     /// The entry under this run's key that another program wrote, and that the run replaces.
-    pub(crate) over: Option<KvEntry>,
+    pub(crate) replaced_entry: Option<KvEntry>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -83,7 +83,7 @@ impl<'t> RunWriter<'t> {
     pub fn replace_entry(&mut self, entry: KvEntry) {
         match &mut self.0 {
             Target::Transaction(_) => {}
-            Target::Buffer(buffer) => buffer.over = Some(entry),
+            Target::Buffer(buffer) => buffer.replaced_entry = Some(entry),
         }
     }
 
@@ -103,17 +103,17 @@ impl<'t> RunWriter<'t> {
 impl BufferedRun {
     /// Adds a commit. Its token is provisional: the backend assigns the real one.
     fn append(&mut self, commit: &Commit) -> Result<Position, RunWriteError> {
-        let found = self.commits.last().map_or(Position::absent(), |last| next(last.expected));
+        let found = self.commits.last().map_or(Position::absent(), |last| provisional_next(last.expected));
         if commit.expected != found {
             let (run, expected) = (commit.run.clone(), commit.expected.revision);
             return Err(CommitError::Conflict { run, expected, found: found.revision }.into());
         }
         self.commits.push(commit.clone());
-        Ok(next(found))
+        Ok(provisional_next(found))
     }
 }
 
-fn next(position: Position) -> Position {
+fn provisional_next(position: Position) -> Position {
     let revision = position.revision.next();
     Position { revision, token: Token(revision.0) }
 }

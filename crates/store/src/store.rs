@@ -65,7 +65,7 @@ pub struct RunRow {
 }
 
 /// The default of [`Store::conflict_timeout`].
-pub(crate) const RACE_TIMEOUT: Duration = Duration::from_millis(1300);
+pub(crate) const DEFAULT_CONFLICT_TIMEOUT: Duration = Duration::from_millis(1300);
 
 /// Durable storage of runs. Callers share it as `Arc<dyn Store>`.
 ///
@@ -78,7 +78,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// How long a client retries a commit that keeps losing against other writers of the run.
     fn conflict_timeout(&self) -> Duration {
-        RACE_TIMEOUT
+        DEFAULT_CONFLICT_TIMEOUT
     }
 
     /// Commits one change. Returns the position it created.
@@ -177,8 +177,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.engine_holder(run).await
     }
 
-    /// Removes the run of the lock if it is still at `position`: journal, document, snapshots and outbox. Blobs stay, because
-    /// runs share them. The epoch stays, so that an old engine is fenced if the name is used again.
+    /// Removes the run of the lock if it is still at `position`: journal, document, snapshots and outbox. Blobs stay,
+    /// because runs share them. The epoch stays, so that an old engine is fenced if the name is used again.
     async fn remove_run(&self, lock: &EngineLock, position: Position) -> Result<(), CommitError>;
 
     /// Follows the journal after a revision, across processes.

@@ -42,13 +42,13 @@ pub(crate) fn effective_user() -> u32 {
 /// It must be unique and stable, because attempts belong to the host with this name. A container that gets a new host
 /// name at every start needs the variable.
 pub fn host_name() -> String {
-    host_named(std::env::var_os("CALLBOARD_HOST"))
+    host_name_from(std::env::var_os("CALLBOARD_HOST"))
 }
 
-fn host_named(variable: Option<OsString>) -> String {
-    let given = variable.map(|name| name.to_string_lossy().trim().to_owned());
-    let given = given.filter(|name| !name.is_empty() && !name.contains(char::is_control));
-    given.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+fn host_name_from(variable: Option<OsString>) -> String {
+    let configured = variable.map(|name| name.to_string_lossy().trim().to_owned());
+    let configured = configured.filter(|name| !name.is_empty() && !name.contains(char::is_control));
+    configured.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
 /// Returns the name of the network file system that holds `path`, or `None` on a local one.
@@ -122,7 +122,7 @@ impl Wakeup {
 }
 
 /// Fails if this process may not write to `path`, because of its mode or because it is mounted read-only.
-pub(crate) fn writable(path: &Path) -> io::Result<()> {
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?)
 }
 
@@ -148,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn the_host_name_is_the_variable_or_the_system_s() {
-        let system = host_named(None);
+    fn the_host_name_is_the_variable_or_the_name_of_the_system() {
+        let system = host_name_from(None);
         assert!(!system.is_empty());
-        assert_eq!(host_named(Some(" a ".into())), "a");
-        for none in ["", "  ", "two\nlines"] {
-            assert_eq!(host_named(Some(none.into())), system);
+        assert_eq!(host_name_from(Some(" a ".into())), "a");
+        for unusable in ["", "  ", "two\nlines"] {
+            assert_eq!(host_name_from(Some(unusable.into())), system);
         }
     }
 
     /// The numbers are from `linux/magic.h`, or from the source of file systems that are not in it.
     #[test]
     fn network_file_systems_are_recognised_by_their_magic_number() {
-        let refused = [
+        let network = [
             (0x0000_6969, "NFS"),
             (0x0000_517b, "SMB"),
             (0xfe53_4d42, "SMB"),
@@ -178,7 +178,7 @@ mod tests {
             (0x7461_636f, "OCFS2"),
             (0x786f_4256, "VirtualBox shared folder"),
         ];
-        for (magic, name) in refused {
+        for (magic, name) in network {
             assert_eq!(network_magic(magic), Some(name));
         }
         let (ext4, xfs, btrfs, tmpfs) = (0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994);

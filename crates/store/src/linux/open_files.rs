@@ -1,7 +1,7 @@
 //! Finds the files that this user's processes have open and locked, from `/proc`. Takes no lock and never waits.
 //!
-//! `/proc/locks` would be a single file, but it identifies files by a device number that `stat` does not return on btrfs
-//! and overlayfs. It also lists other users' processes, which is not needed: a store belongs to one user.
+//! `/proc/locks` would be a single file, but it identifies files by a device number that `stat` does not return on
+//! btrfs and overlayfs. It also lists other users' processes, which is not needed: a store belongs to one user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,13 +54,15 @@ pub fn inotify_instances() -> usize {
 /// One file descriptor of a process.
 struct OpenFile {
     pid: u32,
+    /// What it refers to: a path, or a name such as `anon_inode:inotify`.
     target: PathBuf,
+    /// Its file in `/proc/PID/fdinfo`, which lists the locks.
     info: PathBuf,
 }
 
 impl OpenFile {
-    /// Whether the file is locked exclusively through this descriptor. A process that waits for the lock has no such
-    /// line.
+    /// Whether the file is locked exclusively through this descriptor. The `fdinfo` of a process that only
+    /// waits for the lock has no line for it.
     fn is_locked(&self) -> bool {
         let info = fs::read_to_string(&self.info).unwrap_or_default();
         let mut locks = info.lines().filter(|line| line.starts_with("lock:"));

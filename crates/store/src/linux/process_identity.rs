@@ -22,30 +22,30 @@ impl ProcessIdentity {
     /// Returns the identity of this process.
     pub(crate) fn this() -> io::Result<Self> {
         let pid = std::process::id();
-        let started = started(pid).ok_or_else(|| io::Error::other("this process is not in /proc"))?;
-        Ok(Self { pid, host: super::host_name(), boot: boot()?, namespace: namespace()?, started })
+        let started = start_time(pid).ok_or_else(|| io::Error::other("this process is not in /proc"))?;
+        Ok(Self { pid, host: super::host_name(), boot: boot_id()?, namespace: pid_namespace()?, started })
     }
 
     /// Whether it has certainly ended. False for a process that is not visible from here, which includes every process
     /// with another host name, even on the same machine.
     pub(crate) fn has_ended(&self) -> bool {
         let is_visible = self.host == super::host_name()
-            && boot().is_ok_and(|boot| boot == self.boot)
-            && namespace().is_ok_and(|namespace| namespace == self.namespace);
-        is_visible && started(self.pid) != Some(self.started)
+            && boot_id().is_ok_and(|boot| boot == self.boot)
+            && pid_namespace().is_ok_and(|namespace| namespace == self.namespace);
+        is_visible && start_time(self.pid) != Some(self.started)
     }
 }
 
-fn boot() -> io::Result<String> {
+fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-fn namespace() -> io::Result<String> {
+fn pid_namespace() -> io::Result<String> {
     Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
 }
 
 /// Returns the start time of a process, or `None` if it does not exist or is a zombie.
-fn started(pid: u32) -> Option<u64> {
+fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name before the last parenthesis may contain anything, even parentheses.

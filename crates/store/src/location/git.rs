@@ -50,8 +50,8 @@ fn git_dir(dot_git: &Path) -> Result<Option<PathBuf>, Broken> {
     let text = fs::read_to_string(dot_git).map_err(broken)?;
     let target = text.strip_prefix("gitdir:").map(str::trim).filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| broken(io::Error::other("it has no `gitdir:` line")))?;
-    let beside = dot_git.parent().unwrap_or(Path::new("/"));
-    beside.join(target).canonicalize().map(Some).map_err(broken)
+    let directory = dot_git.parent().unwrap_or(Path::new("/"));
+    directory.join(target).canonicalize().map(Some).map_err(broken)
 }
 
 /// Resolves the common directory, which the git directory of a linked worktree names in its file `commondir`.
@@ -66,9 +66,9 @@ fn common_dir(git_dir: &Path) -> Result<PathBuf, Broken> {
 }
 
 fn is_git_dir(directory: &Path) -> bool {
-    let shared = |name: &str| directory.join(name).is_dir();
+    let has_dir = |name: &str| directory.join(name).is_dir();
     directory.join("HEAD").symlink_metadata().is_ok()
-        && ((shared("objects") && shared("refs")) || directory.join("commondir").is_file())
+        && ((has_dir("objects") && has_dir("refs")) || directory.join("commondir").is_file())
 }
 
 /// Asks git whether it tracks any file at `path`.

@@ -22,20 +22,20 @@ pub struct Location {
 
 const DATABASE: &str = "callboard.db";
 
-/// The directory next to the database with the local directories of shared stores.
-const SHARED: &str = "nats";
+/// The directory next to the database with the local directories of shared stores, each named after the store's id.
+const LOCAL_DIRS: &str = "nats";
 
 /// The file in such a local directory that names the servers.
-const SERVER: &str = "server";
+const SERVER_FILE: &str = "server";
 
 /// The suffix of engine lock files.
 const LOCK_SUFFIX: &str = ".lock";
 
-/// The names of the database, its log and the index of the log.
+/// The names of the database, its write-ahead log (WAL) and the index of the WAL.
 pub(crate) const DATABASE_FILES: [&str; 3] = [DATABASE, "callboard.db-wal", "callboard.db-shm"];
 
-/// Returns the path of a database's log.
-pub(crate) fn log_of(database: &Path) -> PathBuf {
+/// Returns the path of a database's write-ahead log (WAL).
+pub(crate) fn wal_of(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     name.into()
@@ -73,8 +73,8 @@ impl Location {
     /// Finds the store of a command that is run in `start`.
     ///
     /// An explicit path (`CALLBOARD_STORE`, relative to `start`) wins. In a git repository the store is `callboard` in
-    /// the common directory of all worktrees, which `git clean` does not touch. Otherwise it is the nearest `.callboard`
-    /// above, or a new one in `start`.
+    /// the common directory of all worktrees, which `git clean` does not touch. Otherwise it is the nearest
+    /// `.callboard` above, or a new one in `start`.
     pub fn find(start: &Path, explicit: Option<PathBuf>) -> Result<Self, LocateError> {
         let start = absolute(start)?;
         let root = match explicit {
@@ -93,22 +93,22 @@ impl Location {
         Ok(Self { root })
     }
 
-    /// Returns the local directory of a shared store, next to the embedded one.
-    pub(crate) fn of_shared(&self, id: &str) -> Self {
-        Self { root: self.root.join(SHARED).join(id) }
+    /// Returns the local directory of the shared store with this id, next to the embedded one.
+    pub(crate) fn local_dir_of(&self, id: &str) -> Self {
+        Self { root: self.root.join(LOCAL_DIRS).join(id) }
     }
 
-    /// Returns the local directory of the same shared store next to this embedded one.
-    pub(crate) fn of_same_shared(&self, local_dir: &Self) -> Self {
+    /// Returns the local directory of the same shared store as `local_dir`, but next to this embedded store.
+    pub(crate) fn local_dir_of_same_store(&self, local_dir: &Self) -> Self {
         let id = local_dir
             .root
             .file_name()
             .expect("BUG: the local directory of a shared store is named after its id");
-        Self { root: self.root.join(SHARED).join(id) }
+        Self { root: self.root.join(LOCAL_DIRS).join(id) }
     }
 
-    /// Creates the local directory of a shared store, with a note of its servers.
-    pub(crate) fn prepare_shared(&self, server: &str) -> Result<(), Unavailable> {
+    /// Creates the local directory of a shared store, with a file that names its servers.
+    pub(crate) fn prepare_local_dir(&self, server: &str) -> Result<(), Unavailable> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
             move |source| Unavailable::io(action, path, source)
@@ -117,32 +117,32 @@ impl Location {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", &directory))?;
         }
-        let note = self.root.join(SERVER);
+        let server_file = self.root.join(SERVER_FILE);
         let text = format!("{server}\n");
-        if fs::read_to_string(&note).is_ok_and(|noted| noted == text) {
+        if fs::read_to_string(&server_file).is_ok_and(|found| found == text) {
             return Ok(());
         }
         // By rename, because agents may be reading it.
-        let temporary = self.root.join(format!("{SERVER}.{}", std::process::id()));
+        let temporary = self.root.join(format!("{SERVER_FILE}.{}", std::process::id()));
         fs::write(&temporary, text).map_err(failed("write", &temporary))?;
-        fs::rename(&temporary, &note).map_err(failed("write", &note))
+        fs::rename(&temporary, &server_file).map_err(failed("write", &server_file))
     }
 
     /// Returns the servers of the shared store whose local directory this is, and the location of the embedded store
     /// next to it. Returns `None` for an embedded store.
     #[must_use]
     pub fn shared(&self) -> Option<(String, Self)> {
-        let server = fs::read_to_string(self.root.join(SERVER)).ok()?;
-        let beside = self.root.parent().filter(|parent| parent.ends_with(SHARED))?.parent()?;
-        Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
+        let server = fs::read_to_string(self.root.join(SERVER_FILE)).ok()?;
+        let embedded = self.root.parent().filter(|parent| parent.ends_with(LOCAL_DIRS))?.parent()?;
+        Some((server.trim().to_owned(), Self { root: embedded.to_owned() }))
     }
 
     /// Returns the newest local directory of another shared store at the same servers that has attempts. Store ids
     /// begin with their creation time, so they sort by age.
     #[must_use]
     pub fn of_former_shared(&self, server: &str) -> Option<PathBuf> {
-        let beside = Self { root: self.root.parent()?.parent()?.to_owned() };
-        let others = beside.local_dirs_at(server).into_iter().filter(|path| *path != self.root);
+        let embedded = Self { root: self.root.parent()?.parent()?.to_owned() };
+        let others = embedded.local_dirs_at(server).into_iter().filter(|path| *path != self.root);
         let has_attempts = |path: &PathBuf| {
             let attempts = Self { root: path.clone() }.attempts_dir();
             fs::read_dir(attempts).is_ok_and(|mut runs| runs.next().is_some())
@@ -154,16 +154,17 @@ impl Location {
     /// the servers was replaced.
     #[must_use]
     pub fn local_dirs_at(&self, server: &str) -> Vec<PathBuf> {
-        let local_dirs = fs::read_dir(self.root.join(SHARED)).into_iter().flatten().flatten();
-        let is_at_server =
-            |path: &PathBuf| fs::read_to_string(path.join(SERVER)).is_ok_and(|noted| noted.trim() == server);
+        let local_dirs = fs::read_dir(self.root.join(LOCAL_DIRS)).into_iter().flatten().flatten();
+        let is_at_server = |path: &PathBuf| {
+            fs::read_to_string(path.join(SERVER_FILE)).is_ok_and(|found| found.trim() == server)
+        };
         local_dirs.map(|entry| entry.path()).filter(is_at_server).collect()
     }
 
     /// Whether a directory is the local directory of a shared store. Costs one system call.
     #[must_use]
     pub fn is_of_shared(local_dir: &Path) -> bool {
-        local_dir.join(SERVER).is_file()
+        local_dir.join(SERVER_FILE).is_file()
     }
 
     #[must_use]
@@ -176,10 +177,10 @@ impl Location {
         self.root.join(DATABASE)
     }
 
-    /// SQLite's write-ahead log: commits that are not in the database file yet.
+    /// SQLite's write-ahead log (WAL): commits that are not in the database file yet.
     #[must_use]
-    pub fn log(&self) -> PathBuf {
-        log_of(&self.database())
+    pub fn wal(&self) -> PathBuf {
+        wal_of(&self.database())
     }
 
     /// The file on which writers queue, and whose closing wakes watchers.
@@ -196,7 +197,7 @@ impl Location {
 
     /// Backups of damaged databases, one directory each.
     #[must_use]
-    pub fn saved_dir(&self) -> PathBuf {
+    pub fn backups_dir(&self) -> PathBuf {
         self.root.join("saved")
     }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Session, ignore};
+use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Session, ignore_notices};
 use crate::nats::health::{NatsWarning, UnknownMessage};
 use crate::nats::journal::{Content, RunTip, Watch};
 use crate::run_writer::BufferedRun;
@@ -23,10 +23,10 @@ const CONCURRENT_BLOBS: usize = 8;
 
 /// A store on NATS. It connects on first use; its tasks run on the tokio runtime of that call.
 #[derive(Debug, Clone)]
-pub struct NatsStore(Arc<Shared>);
+pub struct NatsStore(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     settings: NatsSettings,
     notify: Notify,
     session: OnceCell<Arc<Session>>,
@@ -35,13 +35,13 @@ struct Shared {
 impl NatsStore {
     #[must_use]
     pub fn new(settings: NatsSettings) -> Self {
-        Self::with_notify(settings, ignore)
+        Self::with_notify(settings, ignore_notices)
     }
 
     /// Creates a store that reports waiting and warnings to `notify`.
     #[must_use]
     pub fn with_notify(settings: NatsSettings, notify: Notify) -> Self {
-        Self(Arc::new(Shared { settings, notify, session: OnceCell::new() }))
+        Self(Arc::new(Inner { settings, notify, session: OnceCell::new() }))
     }
 
     /// Connects, creates missing streams, and returns warnings about their configuration.
@@ -87,7 +87,7 @@ impl NatsStore {
     }
 
     pub(super) async fn session(&self) -> Result<&Arc<Session>, Unavailable> {
-        let Shared { settings, notify, session } = &*self.0;
+        let Inner { settings, notify, session } = &*self.0;
         // Boxed: it runs once, and would otherwise be part of every future that needs the session.
         session.get_or_try_init(async || Box::pin(Session::open(settings, *notify)).await.map(Arc::new)).await
     }
@@ -192,8 +192,12 @@ impl Store for NatsStore {
         true
     }
 
-    async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
-        Ok(self.session().await?.quarantine_external_writes(run, foreign).await?)
+    async fn set_aside(
+        &self,
+        run: &RunId,
+        external_write: &ExternalWrite,
+    ) -> Result<Option<String>, WriteError> {
+        Ok(self.session().await?.quarantine_external_writes(run, external_write).await?)
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {

@@ -88,7 +88,7 @@ impl Session {
     /// Stores bytes under a name that is used for nothing else. Chunks come before the metadata, so an object that can
     /// be found is complete.
     pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
-        let last = match self.blobs.meta(name).await? {
+        let expected = match self.blobs.meta(name).await? {
             Some((_, meta)) if !meta.deleted => return Ok(()),
             Some((sequence, _)) => sequence,
             None => 0,
@@ -112,7 +112,7 @@ impl Session {
         };
         // A conflict means that another client stored the same bytes.
         let _conflict_is_fine: Result<_, _> =
-            self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
+            self.blobs.append(&meta_subject(name), expected, json(&meta)).await?;
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! The shared backend: runs on NATS JetStream, for several machines.
 //!
-//! A run is one subject of the stream `callboard-journal`. A commit is one message on that subject: it holds the entry, the
-//! parts, the outbox items and the acknowledgements, and is published with the expected last sequence of the subject. Every
-//! message also carries the run's summary and last revisions, so that the last message alone gives its position.
+//! A run is one subject of the stream `callboard-journal`. A commit is one message on that subject: it holds the entry,
+//! the parts, the outbox items and the acknowledgements, and is published with the expected last sequence of the
+//! subject. Every message also carries the run's summary and revision, so that the last message alone gives its
+//! position.
 //!
 //! The document of a `peer` run is an entry of a KV bucket, which any NATS client can read and write. That entry is the
 //! commit, and the message of the journal is its copy.

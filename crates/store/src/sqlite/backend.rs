@@ -77,7 +77,7 @@ impl Store for SqliteStore {
         match self.blocking(move |database| database.write(|tx| write::commit(tx, &commit))).await {
             Ok(outcome) => outcome,
             Err(WriteFailure::Unavailable(unavailable)) => Err(unavailable.into()),
-            Err(WriteFailure::Unsettled { source, .. }) => {
+            Err(WriteFailure::OutcomeUnknown { source, .. }) => {
                 Err(CommitError::Unknown { write_id, source: source.into() })
             }
         }
@@ -150,8 +150,9 @@ impl Store for SqliteStore {
             let digests: Vec<Digest> = blobs.iter().map(Digest::of).collect();
             let missing = database.read(|tx| read::missing_blobs(tx, &digests))?;
             if !missing.is_empty() {
-                database
-                    .write(|tx| write::blobs(tx, missing.iter().map(|&i| (&digests[i], &blobs[i]))))??;
+                database.write(|tx| {
+                    write::insert_blobs(tx, missing.iter().map(|&i| (&digests[i], &blobs[i])))
+                })??;
             }
             Ok(digests)
         })
@@ -187,7 +188,7 @@ impl Store for SqliteStore {
     }
 
     async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        if !engine::was_locked(&self.0, run) {
+        if !engine::lock_file_may_exist(&self.0, run) {
             return Ok(None);
         }
         match engine::visible_holder(&self.0, run) {
@@ -200,7 +201,7 @@ impl Store for SqliteStore {
         let (run, epoch) = (lock.run().clone(), lock.epoch());
         let removed = self.blocking(move |database| {
             let removed = database.write(|tx| write::remove_run(tx, &run, position, epoch));
-            database.empty_log();
+            database.truncate_wal();
             removed
         });
         removed.await.unwrap_or_else(|failure| Err(CommitError::Unavailable(failure.into())))

@@ -31,7 +31,7 @@ impl<'t> TransactionWriter<'t> {
 
     pub(crate) fn put_blob(&mut self, body: &Vec<u8>) -> Result<Digest, RunWriteError> {
         let digest = Digest::of(body);
-        let written = write::blobs(self.transaction, [(&digest, body)].into_iter());
+        let written = write::insert_blobs(self.transaction, [(&digest, body)].into_iter());
         let _: Result<(), _> = written.map_err(|error| database_error(self.path, error))?;
         Ok(digest)
     }

@@ -21,7 +21,7 @@ impl Watch {
         let path = store.0.writer_lock.path();
         let wakeup = Wakeup::subscribe(path).map_err(|source| failed(&store, source))?;
         // The subscription is by name. Only this check proves that it is for the file that writers lock.
-        store.0.check()?;
+        store.0.check_files()?;
         Ok(Self { store, run, after, wakeup })
     }
 

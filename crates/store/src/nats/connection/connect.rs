@@ -67,8 +67,8 @@ fn tls_error(error: &ConnectError) -> Option<&rustls::Error> {
     let mut next = error.source();
     while let Some(error) = next {
         // `io::Error::source` skips the error it wraps.
-        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let found = held.and_then(|held| held.downcast_ref()).or_else(|| error.downcast_ref());
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let found = wrapped.and_then(|wrapped| wrapped.downcast_ref()).or_else(|| error.downcast_ref());
         if found.is_some() {
             return found;
         }
@@ -98,20 +98,22 @@ pub(in crate::nats) async fn connect(
         doing: "connect to",
         source: failure.into(),
     })?;
-    let request = settings.timeouts.request;
-    let context = ContextBuilder::new().timeout(request).ack_timeout(request).build(client.clone());
+    let request_timeout = settings.timeouts.request;
+    let context =
+        ContextBuilder::new().timeout(request_timeout).ack_timeout(request_timeout).build(client.clone());
     Ok((client, context))
 }
 
 async fn client(settings: &NatsSettings, notify: Notify) -> Result<Client, NatsConnectError> {
-    let request = settings.timeouts.request;
-    let options = options(settings).await?.connection_timeout(request).request_timeout(Some(request));
+    let request_timeout = settings.timeouts.request;
+    let options = options(settings).await?;
+    let options = options.connection_timeout(request_timeout).request_timeout(Some(request_timeout));
     // The client reconnects to another server after two unanswered pings.
-    let options = options.ping_interval(request);
-    let all = total_timeout(settings);
-    let connecting = report_slow_connect(settings, all, notify, options.connect(&settings.servers));
-    let connected = tokio::time::timeout(all, connecting).await;
-    let client = connected.map_err(|_| NatsConnectError::TimedOut(all))?;
+    let options = options.ping_interval(request_timeout);
+    let timeout = total_timeout(settings);
+    let connecting = report_slow_connect(settings, timeout, notify, options.connect(&settings.servers));
+    let connected = tokio::time::timeout(timeout, connecting).await;
+    let client = connected.map_err(|_| NatsConnectError::TimedOut(timeout))?;
     let client = client.map_err(|error| NatsConnectError::from_client(error, settings))?;
     let info = client.server_info();
     check_version(&info)?;
@@ -135,7 +137,7 @@ fn total_timeout(settings: &NatsSettings) -> Duration {
 }
 
 async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectError> {
-    let secret = |path: &PathBuf| {
+    let unreadable = |path: &PathBuf| {
         let path = path.clone();
         move |source| NatsConnectError::UnreadableFile { path, source }
     };
@@ -144,9 +146,9 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectE
         Access::Anonymous => options,
         Access::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
         Access::Token(token) => options.token(token.clone()),
-        Access::Credentials(path) => options.credentials_file(path).await.map_err(secret(path))?,
+        Access::Credentials(path) => options.credentials_file(path).await.map_err(unreadable(path))?,
         Access::Nkey(path) => {
-            let seed = tokio::fs::read_to_string(path).await.map_err(secret(path))?;
+            let seed = tokio::fs::read_to_string(path).await.map_err(unreadable(path))?;
             let seed = seed.trim();
             if !is_nkey_seed(seed) {
                 let source = io::Error::new(io::ErrorKind::InvalidData, "it does not hold an nkey seed");
@@ -159,7 +161,7 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectE
     let tls = &settings.tls;
     for path in tls.roots.iter().chain(tls.identity.iter().flat_map(|(certificate, key)| [certificate, key]))
     {
-        tokio::fs::File::open(path).await.map_err(secret(path))?;
+        tokio::fs::File::open(path).await.map_err(unreadable(path))?;
     }
     if let Some(roots) = &settings.tls.roots {
         options = options.add_root_certificates(roots.clone());

@@ -45,18 +45,19 @@ pub(super) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
 const PERMANENT: [u64; 9] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122, 10057];
 
 /// Returns the server's error code, found among the causes or inside an error kind.
-pub(super) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
+pub(super) fn error_code(error: &(dyn Error + 'static)) -> Option<u64> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(answer) = answer(error) {
-            return Some(answer.error_code().0);
+        if let Some(server_error) = server_error(error) {
+            return Some(server_error.error_code().0);
         }
         next = error.source();
     }
     None
 }
 
-fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
+/// Returns the error that the server answered with, if this error is or contains one.
+fn server_error(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
     if let Some(answer) = error.downcast_ref::<jetstream::Error>() {
         return Some(answer.clone());
     }
@@ -91,7 +92,7 @@ fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
 impl RequestFailure {
     /// Classifies a write that was not acknowledged.
     pub(super) fn from_publish(error: PublishError, stream: &str) -> Self {
-        match (code(&error), error.kind()) {
+        match (error_code(&error), error.kind()) {
             (Some(code), _) if WRONG_SEQUENCE.contains(&code) => Self::WrongSequence(error.into()),
             (Some(NO_STREAM), _) => Self::StreamDeleted { stream: stream.to_owned() },
             (Some(code), _) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
@@ -107,7 +108,7 @@ impl RequestFailure {
 
     /// Classifies a failed request that may be repeated: a read, or a deletion.
     pub(in crate::nats) fn from_request(error: impl Error + Send + Sync + 'static, stream: &str) -> Self {
-        match code(&error) {
+        match error_code(&error) {
             Some(NO_STREAM) => Self::StreamDeleted { stream: stream.to_owned() },
             Some(code) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
             _ => Self::Temporary(error.into()),
@@ -134,6 +135,7 @@ impl RequestFailure {
 /// The cluster has no leader now: an election is running, or too many servers are down.
 const NO_LEADER: u64 = 10008;
 
+/// An error with a plain message, and the original as its cause.
 #[derive(Debug, thiserror::Error)]
 enum Described {
     #[error("no answer")]
@@ -144,7 +146,7 @@ enum Described {
 
 /// Adds a plain message to an error whose own text says little. The original stays as the cause.
 pub(super) fn describe(source: Source) -> Source {
-    if code(&*source) == Some(NO_LEADER) {
+    if error_code(&*source) == Some(NO_LEADER) {
         Described::NoLeader(source).into()
     } else if is_elapsed(&*source) {
         Described::NoAnswer(source).into()
@@ -161,12 +163,12 @@ fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use async_nats::error::Error as OfKind;
+    use async_nats::error::Error as NatsError;
     use async_nats::jetstream::context::{RequestError, RequestErrorKind};
 
     use super::*;
 
-    fn answered(kind: PublishErrorKind, code: u64) -> PublishError {
+    fn publish_error(kind: PublishErrorKind, code: u64) -> PublishError {
         let answer =
             serde_json::json!({ "code": 400, "err_code": code, "description": "wrong last sequence" });
         PublishError::with_source(kind, serde_json::from_value::<jetstream::Error>(answer).unwrap())
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn both_error_codes_of_a_wrong_sequence_are_recognised() {
         for (kind, code) in [(PublishErrorKind::WrongLastSequence, 10071), (PublishErrorKind::Other, 10164)] {
-            let failure = RequestFailure::from_publish(answered(kind, code), "s");
+            let failure = RequestFailure::from_publish(publish_error(kind, code), "s");
             assert!(matches!(failure, RequestFailure::WrongSequence(_)), "{failure:?}");
         }
     }
@@ -188,10 +190,16 @@ mod tests {
         }
         let refused = failure(PublishError::new(PublishErrorKind::StreamNotFound));
         assert!(matches!(refused, RequestFailure::Temporary(_)));
-        assert!(matches!(failure(answered(PublishErrorKind::Other, 10008)), RequestFailure::Temporary(_)));
-        assert!(matches!(failure(answered(PublishErrorKind::Other, 10077)), RequestFailure::Permanent(_)));
         assert!(matches!(
-            failure(answered(PublishErrorKind::Other, 10059)),
+            failure(publish_error(PublishErrorKind::Other, 10008)),
+            RequestFailure::Temporary(_)
+        ));
+        assert!(matches!(
+            failure(publish_error(PublishErrorKind::Other, 10077)),
+            RequestFailure::Permanent(_)
+        ));
+        assert!(matches!(
+            failure(publish_error(PublishErrorKind::Other, 10059)),
             RequestFailure::StreamDeleted { .. }
         ));
     }
@@ -199,7 +207,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_timeout_is_described_and_keeps_its_cause() {
         let elapsed = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
-        let error: RequestError = OfKind::with_source(RequestErrorKind::TimedOut, elapsed.unwrap_err());
+        let error: RequestError = NatsError::with_source(RequestErrorKind::TimedOut, elapsed.unwrap_err());
         let source = describe(error.into());
         assert_eq!(source.to_string(), "no answer");
         assert!(source.source().unwrap().is::<RequestError>());

@@ -1,10 +1,10 @@
 //! Checks that the servers still hold the store that was opened.
 //!
-//! The client reconnects by itself. By then a server may have been started at the same address with another directory,
-//! and any command creates a store in an empty one. Compare-and-set cannot tell two young stores apart: the same run
-//! may have the same last sequence in both. So the id of the journal is checked once per connection, before the first
-//! request, and again before an answer is used if the client has reconnected since. The server's version is checked at
-//! the same time, because servers of a cluster may differ.
+//! The client reconnects by itself. By then a server may have been started at the same address with another data
+//! directory, and any command creates a store in an empty one. Compare-and-set cannot tell two young stores apart: the
+//! same run may have the same last sequence in both. So the id of the journal is checked once per connection, before
+//! the first request, and again before an answer is used if the client has reconnected since. The server's version is
+//! checked at the same time, because servers of a cluster may differ.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,22 +17,23 @@ use super::connect::check_version;
 use super::failure::RequestFailure;
 use super::streams::{JOURNAL, store_id};
 
+/// The id of the opened store, and the connection on which it was last checked.
 #[derive(Debug)]
 pub(in crate::nats) struct StoreIdentity {
     client: Client,
     context: Context,
-    connections: Arc<Statistics>,
+    statistics: Arc<Statistics>,
     /// The id of the store.
     id: String,
     /// The number of the connection on which the id was last checked.
-    checked: AtomicU64,
+    checked_connection: AtomicU64,
 }
 
 impl StoreIdentity {
     /// `connection` is the number of the connection on which the store was opened.
     pub(in crate::nats) fn new(client: Client, context: Context, id: String, connection: u64) -> Self {
-        let connections = client.statistics();
-        Self { client, context, connections, id, checked: AtomicU64::new(connection) }
+        let statistics = client.statistics();
+        Self { client, context, statistics, id, checked_connection: AtomicU64::new(connection) }
     }
 
     /// Fails without a connection: the client would buffer the request and send it to whichever server it finds next.
@@ -45,8 +46,8 @@ impl StoreIdentity {
 
     /// Fails if the client has reconnected to another store.
     pub(in crate::nats) async fn check(&self) -> Result<(), RequestFailure> {
-        let connection = connection_count(&self.connections);
-        if connection == self.checked.load(Ordering::Relaxed) {
+        let connection = connection_count(&self.statistics);
+        if connection == self.checked_connection.load(Ordering::Relaxed) {
             return Ok(());
         }
         check_version(&self.client.server_info()).map_err(|error| RequestFailure::Permanent(error.into()))?;
@@ -55,12 +56,12 @@ impl StoreIdentity {
         if store_id(journal.cached_info()) != self.id {
             return Err(RequestFailure::StoreReplaced);
         }
-        self.checked.store(connection, Ordering::Relaxed);
+        self.checked_connection.store(connection, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Returns how often the client has connected.
-pub(super) fn connection_count(connections: &Statistics) -> u64 {
-    connections.connects.load(Ordering::Relaxed)
+pub(super) fn connection_count(statistics: &Statistics) -> u64 {
+    statistics.connects.load(Ordering::Relaxed)
 }

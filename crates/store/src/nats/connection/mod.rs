@@ -19,7 +19,7 @@ mod timeouts;
 
 pub use connect::{MIN_VERSION, NatsConnectError};
 pub(in crate::nats) use failure::RequestFailure;
-pub(in crate::nats) use outage::ignore;
+pub(in crate::nats) use outage::ignore_notices;
 pub use outage::{NatsNotice, Notify};
 pub(in crate::nats) use session::Session;
 pub use settings::{Access, NatsSettings, NatsSettingsError, Tls};

@@ -1,7 +1,8 @@
 //! Outages, shared by all requests of a session.
 //!
-//! An outage starts with the first request that fails, and ends with the next answer to a request of that kind. All
-//! requests share one outage timeout instead of waiting for it one after the other, and the user is reported once.
+//! An outage starts with the first request that fails, and ends with the next answer to a request of that kind: reads
+//! from the stream, or writes to it. All requests share one outage timeout instead of waiting for it one after the
+//! other, and the outage is reported to the user once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +18,7 @@ use super::timeouts::{Backoff, LONGEST_PAUSE, Timeouts};
 use crate::error::Unavailable;
 use crate::nats::health::NatsWarning;
 
-/// What the user is reported while a store is in use.
+/// What is reported to the user while a store is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NatsNotice {
     /// The servers have not answered for longer than expected.
@@ -44,7 +45,7 @@ impl fmt::Display for NatsNotice {
             Self::Recovered { server, lasted } => {
                 write!(f, "the NATS server `{server}` answers again, after {} s", lasted.as_secs())
             }
-            Self::Warning(note) => note.fmt(f),
+            Self::Warning(warning) => warning.fmt(f),
         }
     }
 }
@@ -53,7 +54,7 @@ impl fmt::Display for NatsNotice {
 pub type Notify = fn(&NatsNotice);
 
 /// Discards notices.
-pub(in crate::nats) fn ignore(_: &NatsNotice) {}
+pub(in crate::nats) fn ignore_notices(_: &NatsNotice) {}
 
 /// Shorter outages are not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
@@ -61,7 +62,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// Reports a connect that takes long: one of several servers may not answer.
 pub(super) async fn report_slow_connect<T, E>(
     settings: &NatsSettings,
-    longest: Duration,
+    timeout: Duration,
     notify: Notify,
     connecting: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -70,7 +71,7 @@ pub(super) async fn report_slow_connect<T, E>(
         return connected;
     }
     let (server, why) = (settings.server(), "no answer".to_owned());
-    let left = longest.saturating_sub(started.elapsed());
+    let left = timeout.saturating_sub(started.elapsed());
     notify(&NatsNotice::Waiting { server, why, left });
     let connected = connecting.await;
     if connected.is_ok() {
@@ -85,7 +86,7 @@ pub(in crate::nats) struct OutageTracker {
     server: String,
     timeouts: Timeouts,
     notify: Notify,
-    now: Mutex<OutageState>,
+    state: Mutex<OutageState>,
 }
 
 #[derive(Debug, Default)]
@@ -128,7 +129,7 @@ pub(in crate::nats) struct Requests {
 impl OutageTracker {
     pub(in crate::nats) fn new(settings: &NatsSettings, notify: Notify) -> Arc<Self> {
         let (server, timeouts) = (settings.server(), settings.timeouts);
-        Arc::new(Self { server, timeouts, notify, now: Mutex::default() })
+        Arc::new(Self { server, timeouts, notify, state: Mutex::default() })
     }
 
     pub(in crate::nats) fn reads(self: &Arc<Self>, stream: &str) -> Requests {
@@ -148,7 +149,7 @@ impl OutageTracker {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, OutageState> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records an answer. A stream that accepts writes is readable, too.
@@ -159,14 +160,14 @@ impl OutageTracker {
         outage.unanswered.retain(|kind, _| kind.stream != stream || (kind.writes && !writes));
         self.drop_stale(&mut outage, now);
         if !outage.unanswered.is_empty() {
-            let answered = [false, true].into_iter().filter(|is_write| writes || !is_write);
-            outage.answered_at.extend(answered.map(|writes| (RequestKind::new(stream, writes), now)));
+            let answered_kinds = [false, true].into_iter().filter(|is_write| writes || !is_write);
+            outage.answered_at.extend(answered_kinds.map(|writes| (RequestKind::new(stream, writes), now)));
             return;
         }
         outage.answered_at.clear();
         if let Some(since) = outage.reported_since.take() {
             drop(outage);
-            // If there was no request for a while, the outage ended at some time since.
+            // Without a recent request the end is not known: count up to the last failure.
             let end = if self.is_recent(last, now) { now } else { last };
             (self.notify)(&NatsNotice::Recovered {
                 server: self.server.clone(),
@@ -217,8 +218,8 @@ impl Requests {
     /// Returns a back-off bounded by the outage timeout.
     pub(in crate::nats) fn backoff(self, doing: &'static str) -> Backoff {
         let OutageTracker { server, timeouts, .. } = &*self.outages;
-        let (server, length) = (server.clone(), timeouts.outage);
-        Backoff::for_outage(&server, doing, length, self)
+        let (server, timeout) = (server.clone(), timeouts.outage);
+        Backoff::for_outage(&server, doing, timeout, self)
     }
 
     /// Repeats a request until it is answered, or the outage timeout has passed.
@@ -255,7 +256,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_requests_share_one_outage_timeout() {
-        let (outages, begin) = (outages(ignore), Instant::now());
+        let (outages, begin) = (outages(ignore_notices), Instant::now());
         fail(outages.writes("journal")).await;
         assert!(begin.elapsed() >= Timeouts::default().outage);
         let begin = Instant::now();
@@ -267,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_ends_an_outage_and_the_next_one_has_its_own_timeout() {
-        let outages = outages(ignore);
+        let outages = outages(ignore_notices);
         fail(outages.reads("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
         let begin = Instant::now();
@@ -278,7 +279,7 @@ mod tests {
     /// A cluster without a majority may still be readable.
     #[tokio::test(start_paused = true)]
     async fn a_readable_stream_does_not_end_an_outage_of_writes() {
-        let outages = outages(ignore);
+        let outages = outages(ignore_notices);
         fail(outages.writes("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
         outages.writes("leases").retry("ask", async || Ok(())).await.unwrap();
@@ -289,7 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_is_not_repeated_expires() {
-        let outages = outages(ignore);
+        let outages = outages(ignore_notices);
         fail(outages.reads("blobs")).await;
         tokio::time::advance(Duration::from_secs(3600)).await;
         let begin = Instant::now();
@@ -301,7 +302,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_answers_has_its_own_timeout_though_another_has_failed() {
         for writes in [false, true] {
-            let outages = outages(ignore);
+            let outages = outages(ignore_notices);
             fail(outages.writes("leases")).await;
             outages.writes("journal").retry("ask", async || Ok(())).await.unwrap();
             let begin = Instant::now();
@@ -331,9 +332,11 @@ mod tests {
     async fn an_outage_is_reported_once_and_its_end_once() {
         static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let outages = outages(|notice| REPORTED.lock().unwrap().push(notice.to_string()));
-        let mut times = 0..12;
+        let mut failures = 0..12;
         let requests = || {
-            std::future::ready(times.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))))
+            std::future::ready(
+                failures.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))),
+            )
         };
         outages.reads("journal").retry("ask", requests).await.unwrap();
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
@@ -350,7 +353,7 @@ mod tests {
     async fn a_slow_connect_is_reported_and_a_fast_one_is_not() {
         static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let settings = "nats://one,nats://two".parse().unwrap();
-        let took = async |seconds, answer: Result<(), ()>| {
+        let notices_of_connect = async |seconds, answer: Result<(), ()>| {
             let connecting = async {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 answer
@@ -359,19 +362,21 @@ mod tests {
             let _ = report_slow_connect(&settings, Duration::from_secs(10), notify, connecting).await;
             std::mem::take(&mut *REPORTED.lock().unwrap())
         };
-        assert_eq!(took(1, Ok(())).await, [""; 0]);
+        assert_eq!(notices_of_connect(1, Ok(())).await, [""; 0]);
         let waiting = "waiting for the NATS server `nats://one,nats://two` (no answer); giving up in 8 s";
-        let over = "the NATS server `nats://one,nats://two` answers again, after 6 s";
-        assert_eq!(took(6, Ok(())).await, [waiting, over]);
-        assert_eq!(took(6, Err(())).await, [waiting], "the caller reports the error");
+        let recovered = "the NATS server `nats://one,nats://two` answers again, after 6 s";
+        assert_eq!(notices_of_connect(6, Ok(())).await, [waiting, recovered]);
+        assert_eq!(notices_of_connect(6, Err(())).await, [waiting], "the caller reports the error");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_short_outage_is_not_reported() {
         let outages = outages(|notice| panic!("{notice}"));
-        let mut times = 0..3;
+        let mut failures = 0..3;
         let requests = || {
-            std::future::ready(times.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))))
+            std::future::ready(
+                failures.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))),
+            )
         };
         outages.reads("journal").retry("ask", requests).await.unwrap();
     }

@@ -30,8 +30,9 @@ pub(in crate::nats) struct Session {
     pub(in crate::nats) lease_duration: Duration,
     /// The size of blob chunks.
     pub(in crate::nats) chunk_size: usize,
-    /// The largest payload that the server accepts, and that the journal accepts.
+    /// The largest payload that the server accepts.
     pub(in crate::nats) server_max_payload: usize,
+    /// The largest payload that the journal accepts.
     pub(in crate::nats) max_message: usize,
     pub(in crate::nats) cache: RunCache,
     pub(in crate::nats) writes: WriteIndex,
@@ -53,10 +54,10 @@ impl Session {
         }
         let [journal, blobs, leases] = setup.find_or_create().await?;
         setup.check_bucket(&journal).await?;
-        // A lease stream without a maximum age keeps leases for ever. They are still released, within the configured
-        // duration.
-        let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
-        let lease = lease.unwrap_or(settings.lease);
+        // A lease stream without a maximum age keeps leases until they are released. The configured duration then
+        // sets how often they are renewed.
+        let max_age = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
+        let lease_duration = max_age.unwrap_or(settings.lease);
         let id = store_id(journal.cached_info());
         setup.identity =
             Some(Arc::new(StoreIdentity::new(client, setup.context.clone(), id.clone(), connection)));
@@ -68,7 +69,7 @@ impl Session {
             journal: setup.handle(journal),
             leases: setup.handle(leases),
             blobs: setup.handle(blobs),
-            lease_duration: lease,
+            lease_duration,
             chunk_size: MAX_CHUNK.min(blob_max / 2),
             server_max_payload,
             max_message: journal_max,

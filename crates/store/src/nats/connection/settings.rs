@@ -78,6 +78,7 @@ impl Access {
     }
 }
 
+/// When to use TLS, and with which certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     pub required: bool,
@@ -103,10 +104,10 @@ pub enum NatsSettingsError {
     TwoUsers,
 }
 
-/// The default lease. A restart of a server takes less.
+/// The default duration of a lease: longer than a restart of a server.
 const LEASE: Duration = Duration::from_secs(20);
 
-/// The specified bucket name.
+/// The default bucket: the name in the specification of the `peer` protocol.
 const BUCKET: &str = "agent-os-peer-state";
 
 /// The usual size of a NATS cluster.

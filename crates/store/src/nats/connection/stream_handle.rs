@@ -39,6 +39,7 @@ pub(in crate::nats) enum Lookup {
 #[derive(Debug)]
 pub(in crate::nats) struct Conflict;
 
+/// An open stream, with what requests to it need.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct StreamHandle {
     pub(in crate::nats) server: String,
@@ -77,7 +78,7 @@ impl StreamHandle {
         self.check_identity().await.and(answer)
     }
 
-    /// Removes the messages of a subject up to a sequence, and no later ones: the request may arrive late.
+    /// Removes the messages of a subject up to and including `sequence`. Later ones stay, even if the request is late.
     pub(in crate::nats) async fn purge_through(
         &self,
         subject: String,
@@ -239,7 +240,7 @@ impl StreamHandle {
                     last if last.as_ref().map_or(0, |last| last.sequence) != expected => {
                         return Ok(Err(Conflict));
                     }
-                    // Refused without a conflict: the server is in trouble. Retried below.
+                    // Refused although the subject has not changed: retried below, like an outage.
                     _ => {}
                 }
             }

@@ -9,7 +9,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Stream};
 use uuid::Uuid;
 
-use super::failure::{NO_STREAM, RequestFailure, TOO_MANY_REPLICAS, code};
+use super::failure::{NO_STREAM, RequestFailure, TOO_MANY_REPLICAS, error_code};
 use super::identity::StoreIdentity;
 use super::outage::{Notify, OutageTracker};
 use super::session::HEADER_ALLOWANCE;
@@ -22,13 +22,14 @@ use crate::nats::health::NatsWarning;
 
 pub(in crate::nats) const JOURNAL: &str = "callboard-journal";
 /// The metadata key in the journal's configuration that holds the id of the store.
-const ID: &str = "callboard-store";
+const STORE_ID_KEY: &str = "callboard-store";
 const LEASES: &str = "callboard-leases";
-/// The object store bucket of blobs, and its stream.
+/// The object store bucket of blobs.
 pub(in crate::nats) const BLOBS: &str = "callboard-blobs";
+/// The stream of that bucket, as NATS names it.
 pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 
-/// A connection on the way to an open store.
+/// Finds, creates and checks streams on one connection. Collects warnings about their configuration.
 pub(in crate::nats) struct StreamSetup<'s> {
     pub(in crate::nats) settings: &'s NatsSettings,
     pub(in crate::nats) outages: Arc<OutageTracker>,
@@ -55,8 +56,9 @@ impl<'s> StreamSetup<'s> {
 
     /// Finds the journal, the blobs and the leases, or creates them. Fails if one of them was deleted.
     ///
-    /// The journal is created first and looked up last, the leases the other way round. So blobs or leases without a
-    /// journal, or a journal with messages but without blobs, mean that a stream was deleted.
+    /// The journal is created first and looked up last, the leases the other way round. So a store that is just being
+    /// created never has blobs or leases without a journal, nor a journal with messages but without blobs: in both
+    /// cases a stream was deleted.
     pub(super) async fn find_or_create(&mut self) -> Result<[Stream; 3], Unavailable> {
         let leases = self.find(LEASES).await?;
         let mut blobs = self.find(BLOB_STREAM).await?;
@@ -72,7 +74,8 @@ impl<'s> StreamSetup<'s> {
             (None, None) => {
                 self.is_new = true;
                 let subjects = vec!["callboard.run.*".to_owned()];
-                let metadata = HashMap::from([(ID.to_owned(), Uuid::now_v7().simple().to_string())]);
+                let metadata =
+                    HashMap::from([(STORE_ID_KEY.to_owned(), Uuid::now_v7().simple().to_string())]);
                 self.create(stream::Config {
                     name: JOURNAL.to_owned(),
                     subjects,
@@ -126,7 +129,7 @@ impl<'s> StreamSetup<'s> {
         let request = || async {
             match self.context.get_stream(name).await {
                 Ok(stream) => Ok(Some(stream)),
-                Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
+                Err(error) if error_code(&error) == Some(NO_STREAM) => Ok(None),
                 Err(error) => Err(RequestFailure::from_request(error, name)),
             }
         };
@@ -136,9 +139,9 @@ impl<'s> StreamSetup<'s> {
     /// Creates a stream with as many replicas as possible. Several processes may create the same stream.
     pub(in crate::nats) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
-        let (doing, request) = ("create the streams of", self.settings.timeouts.request);
+        let (doing, request_timeout) = ("create the streams of", self.settings.timeouts.request);
         let mut outage = self.outages.writes(&config.name).backoff(doing);
-        let mut replicas_backoff = Backoff::for_conflict(&self.settings.server(), doing, request);
+        let mut replicas_backoff = Backoff::for_conflict(&self.settings.server(), doing, request_timeout);
         loop {
             let error = match self.context.create_stream(&config).await {
                 Ok(stream) => {
@@ -147,10 +150,10 @@ impl<'s> StreamSetup<'s> {
                 }
                 Err(error) => error,
             };
-            let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
+            let too_many_replicas = error_code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
             let failure = RequestFailure::from_request(error, &config.name);
-            if too_many && config.num_replicas > 1 {
-                // A single server stays alone; other servers of a cluster may still be starting.
+            if too_many_replicas && config.num_replicas > 1 {
+                // Other servers of a cluster may still be starting. A single server cannot have replicas.
                 if !self.clustered || replicas_backoff.wait(failure).await.is_err() {
                     config.num_replicas = 1;
                 }
@@ -175,34 +178,34 @@ impl<'s> StreamSetup<'s> {
         if stream == LEASES && found != wanted && !found.is_zero() {
             self.warnings.push(NatsWarning::LeaseDiffers { stream: stream.clone(), wanted, found });
         }
-        let mut other = |setting, found: String| {
+        let mut warn = |setting, found: String| {
             self.warnings.push(NatsWarning::ConfigDiffers { stream: stream.clone(), setting, found });
         };
         if config.storage != stream::StorageType::File {
-            other("storage", format!("{:?}", config.storage));
+            warn("storage", format!("{:?}", config.storage));
         }
         if config.discard != DiscardPolicy::New {
-            other("discard policy", format!("{:?}", config.discard));
+            warn("discard policy", format!("{:?}", config.discard));
         }
         if config.retention != RetentionPolicy::Limits {
-            other("retention", format!("{:?}", config.retention));
+            warn("retention", format!("{:?}", config.retention));
         }
         // Journal and blobs need every message. Buckets and leases limit the history of a subject on purpose.
         if [JOURNAL, BLOB_STREAM].contains(&stream.as_str()) && config.max_messages_per_subject > 0 {
-            other("history", config.max_messages_per_subject.to_string());
+            warn("history", config.max_messages_per_subject.to_string());
         }
-        for (limit, length, unit) in [
+        for (limit, value, unit) in [
             ("number of messages", config.max_messages, ""),
             ("size", config.max_bytes, " bytes"),
             ("largest message", config.max_message_size.into(), " bytes"),
         ] {
-            if length > 0 {
-                other(limit, format!("{length}{unit}"));
+            if value > 0 {
+                warn(limit, format!("{value}{unit}"));
             }
         }
         // Leases must expire, and nothing else may.
         if (stream == LEASES) == config.max_age.is_zero() {
-            other("maximum age", format!("{} s", config.max_age.as_secs()));
+            warn("maximum age", format!("{} s", config.max_age.as_secs()));
         }
     }
 
@@ -241,7 +244,7 @@ pub(in crate::nats) fn durable_config() -> stream::Config {
 
 /// Returns the id in the journal's metadata. A journal created by hand is identified by its creation time.
 pub(super) fn store_id(journal: &stream::Info) -> String {
-    match journal.config.metadata.get(ID) {
+    match journal.config.metadata.get(STORE_ID_KEY) {
         Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
         _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::failure::{RequestFailure, Source, describe};
 use super::outage::Requests;
 use crate::error::Unavailable;
-use crate::store::RACE_TIMEOUT;
+use crate::store::DEFAULT_CONFLICT_TIMEOUT;
 
 /// How long to wait for a request, a conflict and an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,11 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { request: Duration::from_secs(5), conflict: RACE_TIMEOUT, outage: Duration::from_secs(60) }
+        Self {
+            request: Duration::from_secs(5),
+            conflict: DEFAULT_CONFLICT_TIMEOUT,
+            outage: Duration::from_secs(60),
+        }
     }
 }
 
@@ -35,7 +39,8 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(in crate::nats) struct Backoff {
     server: String,
     doing: &'static str,
-    length: Duration,
+    timeout: Duration,
+    /// When the first failure was, or the outage that it belongs to started.
     since: Option<Instant>,
     /// When the current request was started.
     started: Instant,
@@ -45,20 +50,20 @@ pub(in crate::nats) struct Backoff {
 }
 
 impl Backoff {
-    /// Bounded by the conflict timeout.
-    pub(super) fn for_conflict(server: &str, doing: &'static str, length: Duration) -> Self {
+    /// Counts the timeout from the first call of [`wait`](Self::wait).
+    pub(super) fn for_conflict(server: &str, doing: &'static str, timeout: Duration) -> Self {
         let (server, started) = (server.to_owned(), Instant::now());
-        Self { server, doing, length, since: None, started, pause: FIRST_PAUSE, requests: None }
+        Self { server, doing, timeout, since: None, started, pause: FIRST_PAUSE, requests: None }
     }
 
-    /// Bounded by the outage timeout, which all requests of a session share.
+    /// Counts the timeout from the start of the outage, which all requests of a session share.
     pub(super) fn for_outage(
         server: &str,
         doing: &'static str,
-        length: Duration,
+        timeout: Duration,
         requests: Requests,
     ) -> Self {
-        Self { requests: Some(requests), ..Self::for_conflict(server, doing, length) }
+        Self { requests: Some(requests), ..Self::for_conflict(server, doing, timeout) }
     }
 
     /// Sleeps after a failure, longer each time. Fails if a retry cannot succeed, or the deadline has passed.
@@ -81,13 +86,13 @@ impl Backoff {
             .as_ref()
             .map_or(now, |requests| requests.record_failure(self.started, now, &source));
         let since = outage_start.min(*self.since.get_or_insert(outage_start));
-        if now >= since + self.length {
-            // Yield before failing: without a connection no request has waited, and the client needs a turn to
-            // reconnect.
+        if now >= since + self.timeout {
+            // Yield before failing: without a connection requests fail without waiting, and the client's task must run
+            // to reconnect.
             tokio::task::yield_now().await;
             return Err(self.unavailable(source));
         }
-        // Jitter, so that competing writers do not meet again.
+        // Jitter, so that competing writers do not collide again.
         tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.started = Instant::now();

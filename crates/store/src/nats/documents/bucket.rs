@@ -15,23 +15,24 @@ use crate::nats::connection::{
     Lookup, NatsNotice, Session, StreamHandle, StreamSetup, durable_config, max_payload,
 };
 use crate::nats::health::NatsWarning;
-use crate::nats::journal::{RUNS, is_unreadable};
+use crate::nats::journal::{RUN_SUBJECT_PREFIX, is_unreadable};
 
 /// How many entries of a key the bucket keeps. The journal keeps all of them.
 const HISTORY: i64 = 50;
 
 /// Prefix of the keys that keep what other clients wrote.
-pub(super) const RECOVERY: &str = "recovery.";
+pub(super) const RECOVERY_PREFIX: &str = "recovery.";
 
 /// The stream of a bucket.
 pub(super) fn stream_name(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
-/// Returns the key of a run's document, or `None` if its name is not a valid key. Such a run is in the journal alone.
+/// Returns the key of a run's document, or `None` if its name is not a valid key. Such a run is stored in the journal
+/// only.
 pub(in crate::nats) fn document_key(run: &RunId) -> Option<&str> {
     let name = run.as_str();
-    let is_key = name.split('.').all(|token| !token.is_empty()) && !name.starts_with(RECOVERY);
+    let is_key = name.split('.').all(|token| !token.is_empty()) && !name.starts_with(RECOVERY_PREFIX);
     is_key.then_some(name)
 }
 
@@ -95,7 +96,7 @@ impl Session {
         let stream = match setup.find(&stream_name(name)).await? {
             Some(stream) => stream,
             None if was_created_before => return Err(setup.stream_deleted(&stream_name(name))),
-            None => self.create_bucket(&setup, config(name)).await?,
+            None => self.create_bucket(&setup, bucket_config(name)).await?,
         };
         if !was_created_before {
             // A conflict means that another process wrote the marker.
@@ -108,8 +109,8 @@ impl Session {
     /// stay unique.
     pub(in crate::nats) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         let setup = self.setup();
-        let (mut made, mut highest) = (Vec::new(), None);
-        for subject in self.journal.subjects(&format!("{RUNS}*")).await? {
+        let (mut rebuilt, mut highest) = (Vec::new(), None);
+        for subject in self.journal.subjects(&format!("{RUN_SUBJECT_PREFIX}*")).await? {
             let Some(name) = subject.strip_prefix(MARKER_PREFIX) else { continue };
             if setup.find(&stream_name(name)).await?.is_some() {
                 continue;
@@ -118,12 +119,12 @@ impl Session {
                 Some(highest) => highest,
                 None => *highest.insert(self.highest_sequence().await?),
             };
-            let config = stream::Config { first_sequence: Some(highest + 1), ..config(name) };
+            let config = stream::Config { first_sequence: Some(highest + 1), ..bucket_config(name) };
             let stream = self.create_bucket(&setup, config).await?;
             self.register_bucket(&setup, name, stream, true);
-            made.push(name.to_owned());
+            rebuilt.push(name.to_owned());
         }
-        Ok(made)
+        Ok(rebuilt)
     }
 
     /// Creates a bucket. Warns if it has fewer replicas than the journal; the journal's own warning was given before.
@@ -133,11 +134,12 @@ impl Session {
         config: stream::Config,
     ) -> Result<Stream, Unavailable> {
         let bucket = setup.create(config).await?;
-        let (made, stream) = (&bucket.cached_info().config, bucket.cached_info().config.name.clone());
-        let (wanted, found) = (self.settings.replicas, made.num_replicas);
+        let (created, stream) = (&bucket.cached_info().config, bucket.cached_info().config.name.clone());
+        let (wanted, found) = (self.settings.replicas, created.num_replicas);
         if found < wanted && found < self.journal.stream.cached_info().config.num_replicas {
-            let note = NatsWarning::FewerReplicas { stream, wanted, found, single_server: !self.clustered };
-            self.journal.outages.notify(&NatsNotice::Warning(note));
+            let warning =
+                NatsWarning::FewerReplicas { stream, wanted, found, single_server: !self.clustered };
+            self.journal.outages.notify(&NatsNotice::Warning(warning));
         }
         Ok(bucket)
     }
@@ -200,12 +202,13 @@ fn marker_subject(bucket: &str) -> String {
     format!("{MARKER_PREFIX}{bucket}")
 }
 
+/// Whether the bucket has ever been created, according to its marker.
 async fn was_created(journal: &StreamHandle, bucket: &str) -> Result<bool, Unavailable> {
     Ok(journal.find(&marker_subject(bucket), Lookup::Last).await?.is_some())
 }
 
 /// The configuration that NATS clients use for a bucket.
-fn config(bucket: &str) -> stream::Config {
+fn bucket_config(bucket: &str) -> stream::Config {
     stream::Config {
         name: stream_name(bucket),
         subjects: vec![key_subject(bucket, ">")],

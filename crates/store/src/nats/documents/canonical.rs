@@ -22,30 +22,30 @@ fn write(value: &Value, text: &mut Vec<u8>) {
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_unstable_by_key(|(name, _)| *name);
-            list(text, *b"{}", members, |(name, value), text| {
+            write_list(text, *b"{}", members, |(name, value), text| {
                 push_json(name, text);
                 text.push(b':');
                 write(value, text);
             });
         }
-        Value::Array(entries) => list(text, *b"[]", entries, write),
+        Value::Array(entries) => write_list(text, *b"[]", entries, write),
         Value::Number(number) => match as_integer(number) {
-            Some(whole) => push_json(&whole, text),
+            Some(integer) => push_json(&integer, text),
             None => push_json(number, text),
         },
         Value::Null | Value::Bool(_) | Value::String(_) => push_json(value, text),
     }
 }
 
-fn list<T>(
+fn write_list<T>(
     text: &mut Vec<u8>,
     [open, close]: [u8; 2],
     entries: impl IntoIterator<Item = T>,
     write: impl Fn(T, &mut Vec<u8>),
 ) {
     text.push(open);
-    for (number, entry) in entries.into_iter().enumerate() {
-        if number > 0 {
+    for (index, entry) in entries.into_iter().enumerate() {
+        if index > 0 {
             text.push(b',');
         }
         write(entry, text);
@@ -68,19 +68,19 @@ fn as_integer(number: &Number) -> Option<i128> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> String {
+    fn canonical_text(text: &str) -> String {
         String::from_utf8(canonical(&serde_json::from_str(text).unwrap())).unwrap()
     }
 
     #[test]
     fn equal_values_have_one_canonical_form() {
         assert_eq!(
-            of(r#"{ "b": [1.0, -2e0, 0.5], "a": {"ü": "\u00fc\n", "é": null} }"#),
-            of(r#"{"a":{"é":null,"ü":"ü\n"},"b":[1,-2,0.5]}"#)
+            canonical_text(r#"{ "b": [1.0, -2e0, 0.5], "a": {"ü": "\u00fc\n", "é": null} }"#),
+            canonical_text(r#"{"a":{"é":null,"ü":"ü\n"},"b":[1,-2,0.5]}"#)
         );
-        assert_eq!(of(r#"{"b":[true,{}],"a":-0.0}"#), r#"{"a":0,"b":[true,{}]}"#);
-        assert_ne!(of("[1,2]"), of("[2,1]"));
-        assert_ne!(of("18446744073709551615"), of("18446744073709551614"));
+        assert_eq!(canonical_text(r#"{"b":[true,{}],"a":-0.0}"#), r#"{"a":0,"b":[true,{}]}"#);
+        assert_ne!(canonical_text("[1,2]"), canonical_text("[2,1]"));
+        assert_ne!(canonical_text("18446744073709551615"), canonical_text("18446744073709551614"));
         // Clients that have only floating point write large integers without an exponent.
         for (ours, theirs) in [
             ("1e16", "10000000000000000"),
@@ -88,7 +88,7 @@ mod tests {
             ("1e19", "10000000000000000000"),
             ("1e20", "100000000000000000000"),
         ] {
-            assert_eq!(of(ours), of(theirs));
+            assert_eq!(canonical_text(ours), canonical_text(theirs));
         }
     }
 }

@@ -25,6 +25,7 @@ impl Session {
         unanswered: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
         let (mut outage, mut conflicts) = (None, self.journal.conflict_backoff("commit to"));
+        // The sequence that the last refused write expected, and the error.
         let mut refused: Option<(u64, _)> = None;
         loop {
             let current = self.reconcile(&commit.run).await?;
@@ -53,8 +54,8 @@ impl Session {
             }
             check(&commit, &current)?;
             if let Some((expected, source)) = refused.take() {
-                // The run has not moved. If the expected entry is still there, the server refused without a conflict;
-                // otherwise another client repeated the same document.
+                // The run has not changed since. If the expected entry is still the newest, the server refused without
+                // a conflict; otherwise another client has written the same document again.
                 let backoff = if expected == after { &mut *outage } else { &mut conflicts };
                 backoff.wait(RequestFailure::Temporary(source)).await?;
             }
@@ -109,7 +110,8 @@ impl Session {
         }
     }
 
-    /// Returns the position of a write. All entries have their copies here.
+    /// Returns the position of a write, or `None` if it has not landed. Called after `reconcile`, so every entry has
+    /// its copy in the journal.
     async fn landed_in_bucket(
         &self,
         run: &RunId,
@@ -141,9 +143,9 @@ impl Session {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
             payload = entry::encode(&commit.run, &document, &plan.head, &outgoing);
         }
-        for longer in SMALLER_LIMITS {
+        for max_length in SMALLER_LIMITS {
             if payload.len() > limit {
-                self.store_large_values(&mut document, longer).await?;
+                self.store_large_values(&mut document, max_length).await?;
                 payload = entry::encode(&commit.run, &document, &plan.head, &outgoing);
             }
         }
@@ -161,7 +163,7 @@ impl Session {
         slot: &DocumentSlot,
     ) -> Result<Map<String, Value>, CommitError> {
         let Some(document) = &commit.document else {
-            // The document is unchanged. If ours is not in the bucket, the writer has to supply it.
+            // The document is unchanged. If the newest entry is not ours, the caller must supply the document.
             return slot.document.clone().ok_or_else(|| conflict(commit, current));
         };
         let document = serde_json::from_str(document).expect("BUG: a document is an object as JSON text");
@@ -173,9 +175,9 @@ impl Session {
     async fn store_large_values(
         &self,
         document: &mut Map<String, Value>,
-        longer: usize,
+        max_length: usize,
     ) -> Result<(), Unavailable> {
-        for blob in extract_large_values(document, longer) {
+        for blob in extract_large_values(document, max_length) {
             self.put_blob(&blob).await?;
         }
         Ok(())
@@ -188,6 +190,7 @@ struct EncodedEntry {
     plan: CommitPlan,
 }
 
+/// Fails if the engine was replaced, or the run is not at the expected position.
 fn check(commit: &Commit, current: &CurrentRun) -> Result<(), CommitError> {
     check_epoch(commit, &current.head())?;
     if current.position() == commit.expected { Ok(()) } else { Err(conflict(commit, current)) }

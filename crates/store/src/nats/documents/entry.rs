@@ -1,4 +1,4 @@
-//! An entry of the bucket: the document's fields on top, and the engine's part under one name.
+//! An entry of the bucket: the document's fields at the top level, and the engine's part under one name.
 //!
 //! The engine's part is what a message of the journal holds: the run's head and what the commit changed. A digest of
 //! the document in it shows whether another client changed the document, and a checksum whether it changed the engine's
@@ -78,8 +78,8 @@ pub(in crate::nats) fn encode(
     crate::nats::journal::json(&entry)
 }
 
-/// A digest of the run and of the engine's part without its checksum. So an entry that was copied to another key is
-/// noticed.
+/// Computes the digest of the run and of the engine's part without its checksum. The run is included so that an entry
+/// that was copied to another key is noticed.
 fn checksum(run: &RunId, part: &Value) -> Digest {
     let mut part = part.clone();
     if let Some(members) = part.as_object_mut() {
@@ -105,24 +105,29 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
         return Err(MessageError::Newer { sequence: found.sequence, found: format });
     }
     // Parsed from its text, because the delta is kept as raw JSON.
-    let read = serde_json::from_str::<EnginePart>(&part.to_string());
+    let parsed = serde_json::from_str::<EnginePart>(&part.to_string());
     let Ok(EnginePart {
-        document_digest: written,
+        document_digest,
         checksum: stored_checksum,
         head,
         content: Content::Commit(committed),
         ..
-    }) = read
+    }) = parsed
     else {
         return Ok(ParsedEntry::Invalid(ExternalChange::PartChanged));
     };
     if stored_checksum != checksum(run, &part) {
         return Ok(ParsedEntry::Invalid(ExternalChange::PartChanged));
     }
-    let is_ours = digest(&document) == written;
-    let entry =
-        Box::new(DocumentEntry { sequence: found.sequence, document, head, committed, digest: written });
-    Ok(if is_ours { ParsedEntry::Intact(entry) } else { ParsedEntry::DocumentChanged(entry) })
+    let is_unchanged = digest(&document) == document_digest;
+    let entry = Box::new(DocumentEntry {
+        sequence: found.sequence,
+        document,
+        head,
+        committed,
+        digest: document_digest,
+    });
+    Ok(if is_unchanged { ParsedEntry::Intact(entry) } else { ParsedEntry::DocumentChanged(entry) })
 }
 
 impl DocumentEntry {
@@ -158,7 +163,7 @@ pub(in crate::nats) fn is_deleted(headers: &HeaderMap) -> bool {
 }
 
 /// The headers of an entry that deletes its key.
-pub(in crate::nats) fn deletion() -> HeaderMap {
+pub(in crate::nats) fn deletion_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(OPERATION, "DEL");
     headers
@@ -173,7 +178,7 @@ mod tests {
         RunId::new("peer.global.cycle.1").unwrap()
     }
 
-    fn written(document: &Value) -> Bytes {
+    fn encoded_entry(document: &Value) -> Bytes {
         let delta: Delta = serde_json::from_str(r#"{"entry":"{\"ü\":1.0}"}"#).unwrap();
         let write_id = WriteId::new();
         let checksum = commit_checksum(&run(), Revision(1), write_id, &delta.entry);
@@ -187,23 +192,23 @@ mod tests {
         StoredMessage { sequence: 3, payload: payload.into(), headers: HeaderMap::new() }
     }
 
-    fn read_as(payload: impl Into<Bytes>) -> ParsedEntry {
+    fn parse(payload: impl Into<Bytes>) -> ParsedEntry {
         parse_entry(&run(), &found(payload)).unwrap()
     }
 
     #[test]
     fn the_document_is_the_top_level_of_its_entry() {
         let document = json!({ "version": 2, "phases": { "plan": { "status": "pending", "n": 1.5 } } });
-        let payload = written(&document);
+        let payload = encoded_entry(&document);
         let value: Value = serde_json::from_slice(&payload).unwrap();
         assert_eq!(value["phases"]["plan"]["status"], "pending");
-        let ParsedEntry::Intact(entry) = read_as(payload) else { panic!() };
+        let ParsedEntry::Intact(entry) = parse(payload) else { panic!() };
         assert_eq!((Value::Object(entry.document.clone()), entry.revision()), (document, Revision(1)));
     }
 
     #[test]
     fn reformatting_an_entry_does_not_change_it() {
-        let payload = written(&json!({ "b": [1.0, { "d": "ü", "c": 2 }], "a": {} }));
+        let payload = encoded_entry(&json!({ "b": [1.0, { "d": "ü", "c": 2 }], "a": {} }));
         fn reversed(value: Value) -> Value {
             match value {
                 Value::Object(members) => {
@@ -215,37 +220,34 @@ mod tests {
             }
         }
         let again = reversed(serde_json::from_slice(&payload).unwrap());
-        assert!(matches!(read_as(serde_json::to_vec_pretty(&again).unwrap()), ParsedEntry::Intact(_)));
+        assert!(matches!(parse(serde_json::to_vec_pretty(&again).unwrap()), ParsedEntry::Intact(_)));
     }
 
     #[test]
     fn each_kind_of_external_change_is_recognised() {
-        let payload = written(&json!({ "a": 1 }));
+        let payload = encoded_entry(&json!({ "a": 1 }));
         let with = |change: &dyn Fn(&mut Value)| {
             let mut value: Value = serde_json::from_slice(&payload).unwrap();
             change(&mut value);
             serde_json::to_vec(&value).unwrap()
         };
-        assert!(matches!(read_as(with(&|entry| entry["a"] = json!(2))), ParsedEntry::DocumentChanged(_)));
+        assert!(matches!(parse(with(&|entry| entry["a"] = json!(2))), ParsedEntry::DocumentChanged(_)));
         let reason = |read: ParsedEntry| match read {
             ParsedEntry::Invalid(external) => external,
             other => panic!("{other:?}"),
         };
-        assert_eq!(reason(read_as("hello")), ExternalChange::NoObject);
-        assert_eq!(reason(read_as("[1]")), ExternalChange::NoObject);
-        assert_eq!(reason(read_as("{}")), ExternalChange::NoPart);
+        assert_eq!(reason(parse("hello")), ExternalChange::NoObject);
+        assert_eq!(reason(parse("[1]")), ExternalChange::NoObject);
+        assert_eq!(reason(parse("{}")), ExternalChange::NoPart);
         let epoch = with(&|entry| entry[ENGINE_PART]["head"]["epoch"] = json!(9));
-        assert_eq!(reason(read_as(epoch)), ExternalChange::PartChanged);
-        assert_eq!(
-            reason(read_as(with(&|entry| entry[ENGINE_PART] = json!(1)))),
-            ExternalChange::PartChanged
-        );
+        assert_eq!(reason(parse(epoch)), ExternalChange::PartChanged);
+        assert_eq!(reason(parse(with(&|entry| entry[ENGINE_PART] = json!(1)))), ExternalChange::PartChanged);
         let other_run = RunId::new("peer.global.cycle.2").unwrap();
         assert_eq!(
             reason(parse_entry(&other_run, &found(payload.clone())).unwrap()),
             ExternalChange::PartChanged
         );
-        let deleted = StoredMessage { headers: deletion(), ..found("") };
+        let deleted = StoredMessage { headers: deletion_headers(), ..found("") };
         assert_eq!(reason(parse_entry(&run(), &deleted).unwrap()), ExternalChange::Deleted);
         let newer = found(with(&|entry| entry[ENGINE_PART]["format"] = json!(2)));
         assert!(matches!(parse_entry(&run(), &newer), Err(MessageError::Newer { found: 2, .. })));

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, Value};
 
 use super::bucket::{key_subject, stream_name};
-use super::entry::{ENGINE_PART, deletion};
+use super::entry::{ENGINE_PART, deletion_headers};
 use super::large_values::blob_references;
 use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::{BLOB_STREAM, Lookup, NatsSettings, Notify, StreamHandle, StreamSetup};
@@ -49,8 +49,8 @@ impl KvBucket {
     /// Returns the newest entry of every key, sorted by key, without deleted keys.
     pub async fn entries(&self) -> Result<Vec<KvEntry>, Unavailable> {
         let subjects = self.handle.subjects(&self.subject(">")).await?;
-        let before = self.subject("");
-        let requests = subjects.iter().filter_map(|subject| subject.strip_prefix(&before)).map(async |key| {
+        let prefix = self.subject("");
+        let requests = subjects.iter().filter_map(|subject| subject.strip_prefix(&prefix)).map(async |key| {
             let found = self.handle.find(&self.subject(key), Lookup::Last).await?;
             // Deleting a key leaves an entry without a value.
             let found = found.filter(|found| !found.payload.is_empty());
@@ -94,7 +94,7 @@ impl KvBucket {
         let subject = self.subject(&entry.key);
         let mut outage = self.handle.write_backoff("delete a key at");
         loop {
-            let deleted = self.handle.append_with(&subject, entry.revision, Bytes::new(), deletion());
+            let deleted = self.handle.append_with(&subject, entry.revision, Bytes::new(), deletion_headers());
             let Err(failure) = deleted.await else { return Ok(true) };
             match self.handle.find(&subject, Lookup::Last).await? {
                 // The deletion landed without an acknowledgement.

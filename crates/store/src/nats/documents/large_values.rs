@@ -12,10 +12,10 @@ pub(super) const SMALLER_LIMITS: [usize; 2] = [MAX_INLINE_VALUE / 4, MAX_INLINE_
 /// Objects down to this depth are descended into and never replaced, so that `phases.plan.status` stays in place.
 const MAX_DEPTH: usize = 2;
 
-/// Replaces values whose text is longer than `longer` by references, and returns their bytes.
-pub(super) fn extract_large_values(document: &mut Map<String, Value>, longer: usize) -> Vec<Vec<u8>> {
+/// Replaces values whose text is longer than `max_length` by references, and returns their bytes.
+pub(super) fn extract_large_values(document: &mut Map<String, Value>, max_length: usize) -> Vec<Vec<u8>> {
     let mut extracted = Vec::new();
-    extract_at(1, document, longer, &mut extracted);
+    extract_at(1, document, max_length, &mut extracted);
     extracted
 }
 
@@ -54,14 +54,21 @@ fn referenced_digest(value: &Value) -> Option<Digest> {
     (*value == blob_reference(&digest, bytes)).then_some(digest)
 }
 
-fn extract_at(depth: usize, members: &mut Map<String, Value>, longer: usize, extracted: &mut Vec<Vec<u8>>) {
+fn extract_at(
+    depth: usize,
+    members: &mut Map<String, Value>,
+    max_length: usize,
+    extracted: &mut Vec<Vec<u8>>,
+) {
     for value in members.values_mut() {
         let text = text_of(value);
-        if text.len() <= longer {
+        if text.len() <= max_length {
             continue;
         }
         match value {
-            Value::Object(members) if depth <= MAX_DEPTH => extract_at(depth + 1, members, longer, extracted),
+            Value::Object(members) if depth <= MAX_DEPTH => {
+                extract_at(depth + 1, members, max_length, extracted);
+            }
             large => {
                 *large = blob_reference(&Digest::of(&text), text.len());
                 extracted.push(text.into());
@@ -82,9 +89,9 @@ mod tests {
             json!({ "version": 2, "phases": { "plan": plan, "execute": { "status": "pending" } } });
         let extracted = extract_large_values(document.as_object_mut().unwrap(), MAX_INLINE_VALUE);
         assert_eq!(extracted, [serde_json::to_vec(&large).unwrap()]);
-        let there = &document["phases"]["plan"]["output"];
-        assert_eq!(there["$blob"], format!("sha256:{}", Digest::of(&extracted[0])));
-        assert_eq!(there["bytes"], extracted[0].len());
+        let reference = &document["phases"]["plan"]["output"];
+        assert_eq!(reference["$blob"], format!("sha256:{}", Digest::of(&extracted[0])));
+        assert_eq!(reference["bytes"], extracted[0].len());
         assert_eq!(document["phases"]["plan"]["status"], "completed");
         assert_eq!(document["phases"]["execute"], json!({ "status": "pending" }));
         let found = blob_references(document.as_object_mut().unwrap());

@@ -19,6 +19,6 @@ mod quarantine;
 mod reconcile;
 
 pub(in crate::nats) use bucket::{Buckets, document_key, key_subject};
-pub(in crate::nats) use entry::{ParsedEntry, deletion, is_deleted, parse_entry};
+pub(in crate::nats) use entry::{ParsedEntry, deletion_headers, is_deleted, parse_entry};
 pub use kv_bucket::{KvBucket, KvEntry};
 pub(in crate::nats) use reconcile::DocumentSlot;

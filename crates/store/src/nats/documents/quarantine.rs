@@ -1,4 +1,4 @@
-//! Writes of other clients to documents: kept in the same bucket, and ignored when runs are listed.
+//! Writes of other clients to documents: kept in the same bucket, under keys that the listing of runs ignores.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::RunId;
 
-use super::bucket::{RECOVERY, document_key, key_subject};
+use super::bucket::{RECOVERY_PREFIX, document_key, key_subject};
 use super::entry::ParsedEntry;
 use super::large_values::blob_reference;
 use crate::ExternalWrite;
@@ -26,14 +26,13 @@ impl Session {
         let Some(key) = document_key(run) else { return Ok(None) };
         let bucket = self.existing_bucket(&external_write.bucket).await?;
         let head = self.last_record(run).await?.map(|record| record.head);
-        let document_entry =
-            head.and_then(|head| head.document_entry).map_or(0, |document_entry| document_entry.sequence);
-        let between = bucket
+        let our_sequence = head.and_then(|head| head.document_entry).map_or(0, |entry| entry.sequence);
+        let written_since = bucket
             .handle
-            .scan(&key_subject(&bucket.name, key), document_entry + 1, external_write.sequence)
+            .scan(&key_subject(&bucket.name, key), our_sequence + 1, external_write.sequence)
             .await?;
         let mut bodies = Vec::new();
-        for found in between {
+        for found in written_since {
             match self.parse_entry(run, &found)? {
                 ParsedEntry::Intact(_) => {}
                 ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
@@ -46,9 +45,9 @@ impl Session {
         {
             bodies.push((external_write.sequence, Bytes::copy_from_slice(body)));
         }
-        let mut newest = None;
+        let mut newest_key = None;
         for (sequence, body) in bodies.into_iter().filter(|(_, body)| !body.is_empty()) {
-            let quarantined = format!("{RECOVERY}{key}.{sequence}");
+            let quarantined = format!("{RECOVERY_PREFIX}{key}.{sequence}");
             let body = match body.len() {
                 // It does not fit into an entry with our headers.
                 size if size > bucket.max_payload => {
@@ -59,9 +58,9 @@ impl Session {
             // A conflict means that another process keeps the same bytes.
             let _conflict_is_fine: Result<_, Conflict> =
                 bucket.handle.append(&key_subject(&bucket.name, &quarantined), 0, body).await?;
-            newest = (sequence == external_write.sequence).then_some(quarantined).or(newest);
+            newest_key = (sequence == external_write.sequence).then_some(quarantined).or(newest_key);
         }
-        Ok(newest)
+        Ok(newest_key)
     }
 
     /// Returns the runs whose first commit has no copy in the journal. A deleted bucket has none.

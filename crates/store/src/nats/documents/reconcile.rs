@@ -14,7 +14,7 @@ use super::entry::{DocumentEntry, ParsedEntry, parse_entry};
 use crate::Token;
 use crate::commit::Position;
 use crate::error::Unavailable;
-use crate::external_write::{ExternalChange, ExternalWrite, Rewritten};
+use crate::external_write::{DocumentEdit, ExternalChange, ExternalWrite};
 use crate::nats::connection::{Conflict, Lookup, Session, StoredMessage};
 use crate::nats::journal::{Content, EntryRef, Head, MessageError, Record, RunTip, encode, subject};
 
@@ -72,14 +72,14 @@ enum SlotState {
 enum Uncopied {
     /// The next commit, and its bucket.
     Next(Box<DocumentEntry>, String),
-    /// A later commit. More entries may have been written since the journal was read than the bucket keeps.
+    /// A later commit: the next one is no longer in the bucket, which keeps a limited number of entries.
     Gap(MessageError),
 }
 
 impl Session {
     /// Reads a run, and writes copies that are missing.
     pub(in crate::nats) async fn reconcile(&self, run: &RunId) -> Result<CurrentRun, Unavailable> {
-        // Without a back-off, which would make it likelier to lose against the next writer. Bounded by the outage timeout.
+        // No back-off here: a pause only loses the next race. Bounded by the outage timeout.
         let mut deadline = None;
         let mut check_deadline = || {
             let now = Instant::now();
@@ -101,7 +101,7 @@ impl Session {
                 SlotState::Copied(slot) => return Ok(CurrentRun { record, slot: Some(slot) }),
                 SlotState::Uncopied(uncopied) => uncopied,
             };
-            // With many writers the journal has usually moved on meanwhile.
+            // With many writers, another process has usually written the copy meanwhile.
             let tip = RunTip::of(record.as_ref());
             record = self.last_record(run).await?;
             if record.as_ref().map_or(0, |record| record.sequence) != tip.sequence {
@@ -169,8 +169,8 @@ impl Session {
             (None, ParsedEntry::Invalid(ExternalChange::Deleted)) => None,
             (None, _) => Some(slot.external_write(Some(&found), Err(ExternalChange::NoPart))),
             (Some(document_entry), newest) => {
-                let unseen = changes.external_writes > 1 && expected_sequence(&found).is_none();
-                let change = self.classify(run, document_entry, &slot, newest, unseen).await?;
+                let overwrote_unseen = changes.external_writes > 1 && expected_sequence(&found).is_none();
+                let change = self.classify(run, document_entry, &slot, newest, overwrote_unseen).await?;
                 Some(slot.external_write(Some(&found), change))
             }
         };
@@ -227,15 +227,16 @@ impl Session {
         Ok(changes)
     }
 
-    /// Decides whether an external write changed the newest document and nothing else.
+    /// Decides whether an external write changed the newest document and nothing else. `overwrote_unseen`: there was an
+    /// earlier external write, and this one was made without compare-and-set.
     async fn classify(
         &self,
         run: &RunId,
         document_entry: &EntryRef,
         slot: &DocumentSlot,
         newest: ParsedEntry,
-        unseen: bool,
-    ) -> Result<Result<Rewritten, ExternalChange>, Unavailable> {
+        overwrote_unseen: bool,
+    ) -> Result<Result<DocumentEdit, ExternalChange>, Unavailable> {
         let entry = match newest {
             ParsedEntry::Invalid(external) => return Ok(Err(external)),
             ParsedEntry::Intact(entry) | ParsedEntry::DocumentChanged(entry) => entry,
@@ -246,18 +247,18 @@ impl Session {
         if entry.digest != document_entry.digest {
             return Ok(Err(ExternalChange::PartChanged));
         }
-        if unseen {
+        if overwrote_unseen {
             return Ok(Err(ExternalChange::Overwrote));
         }
         let ours = slot.bucket.handle.find(&slot.subject, Lookup::From(document_entry.sequence)).await?;
         let Some(ours) = ours.filter(|found| found.sequence == document_entry.sequence) else {
-            return Ok(Err(ExternalChange::Unproven));
+            return Ok(Err(ExternalChange::BaseMissing));
         };
         Ok(match self.parse_entry(run, &ours)? {
             ParsedEntry::Intact(ours) => {
-                Ok(Rewritten { ours: text(ours.document), theirs: text(entry.document) })
+                Ok(DocumentEdit { ours: json_text(ours.document), theirs: json_text(entry.document) })
             }
-            ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => Err(ExternalChange::Unproven),
+            ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => Err(ExternalChange::BaseMissing),
         })
     }
 
@@ -291,7 +292,7 @@ fn expected_sequence(found: &StoredMessage) -> Option<u64> {
     found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE)?.as_str().parse().ok()
 }
 
-fn text(document: Map<String, Value>) -> String {
+fn json_text(document: Map<String, Value>) -> String {
     Value::Object(document).to_string()
 }
 
@@ -308,7 +309,7 @@ impl DocumentSlot {
     fn external_write(
         &self,
         found: Option<&StoredMessage>,
-        change: Result<Rewritten, ExternalChange>,
+        change: Result<DocumentEdit, ExternalChange>,
     ) -> ExternalWrite {
         ExternalWrite {
             bucket: self.bucket.name.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::{Epoch, RunId};
 
 use super::lease::Lease;
-use crate::engine_lock::Hold;
+use crate::engine_lock::LockGuard;
 use crate::error::{EngineLockError, Unavailable};
 use crate::nats::connection::{Conflict, RequestFailure, Session};
 use crate::nats::journal::{Content, Head, RunTip};
@@ -32,7 +32,7 @@ impl Session {
             }
         };
         let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
-        Ok(EngineLock::new(run.clone(), epoch, Hold::Lease(lease)))
+        Ok(EngineLock::new(run.clone(), epoch, LockGuard::Lease(lease)))
     }
 
     /// Takes the lease of a run, or returns its holder. Waits for a one-shot holder, which releases it soon.
@@ -55,17 +55,18 @@ impl Session {
         }
     }
 
-    /// Writes the next epoch to the run's subject. No commit of an earlier engine lands after it.
+    /// Writes the next epoch, but no lower one than `min_epoch`, to the run's subject. No commit of an earlier engine
+    /// lands after it.
     pub(in crate::nats) async fn next_epoch(
         &self,
         run: &RunId,
         lease: &str,
-        least: Epoch,
+        min_epoch: Epoch,
     ) -> Result<Epoch, Unavailable> {
         let mut conflicts = self.journal.conflict_backoff("become the engine at");
         loop {
             let tip = RunTip::of(self.last_record(run).await?.as_ref());
-            let epoch = tip.head.epoch.next().max(least);
+            let epoch = tip.head.epoch.next().max(min_epoch);
             let tip = RunTip { head: Head { epoch, ..tip.head }, ..tip };
             match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),

@@ -1,7 +1,7 @@
 //! A lease: a message that the server drops unless it is renewed.
 //!
-//! Only the server's clock counts. A lease is also over once its process has ended or released it, which can be seen on
-//! the same machine. So nothing waits there for a dead engine.
+//! Only the server's clock decides when it expires. On the same machine it is also over once its process has ended or
+//! dropped it, so that no process there waits for a dead engine.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::{EngineHolder, LockPurpose};
 /// A lease that is renewed until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    name: LeaseId,
+    id: LeaseId,
     /// Dropping it wakes the renewal task, which then releases the lease.
     stop: oneshot::Sender<()>,
     renewal: JoinHandle<()>,
@@ -30,20 +30,20 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(in crate::nats) fn id(&self) -> &str {
-        &self.name.0
+        &self.id.0
     }
 
     /// Releases the lease, and waits until the server has acknowledged that or cannot be reached.
     pub(crate) async fn release(self) {
-        let Self { name, stop, renewal } = self;
-        drop((name, stop));
+        let Self { id, stop, renewal } = self;
+        drop((id, stop));
         // The task ends early only with its runtime.
         let _ = renewal.await;
     }
 }
 
-/// The id of a lease that this process holds. Dropping it ends the lease for this process at once, and for others with
-/// the next message.
+/// The id of a lease that this process holds. Dropping it ends the lease for this process at once, and for other
+/// processes when the renewal task has written the release.
 #[derive(Debug)]
 struct LeaseId(String);
 
@@ -95,8 +95,8 @@ fn subject(run: &RunId) -> String {
     format!("callboard.lease.{}", escape(run))
 }
 
-/// Renewals per lease duration, so that two may fail.
-const RENEWALS: u32 = 3;
+/// Three, so that two of them may fail.
+const RENEWALS_PER_LEASE: u32 = 3;
 
 impl Session {
     fn bad_lease(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
@@ -145,14 +145,14 @@ impl Session {
                 }
                 None => 0,
             };
-            let name = LeaseId::new();
+            let id = LeaseId::new();
             let lease_message =
-                LeaseMessage { id: name.0.clone(), held: true, purpose, process: this_process.clone() };
+                LeaseMessage { id: id.0.clone(), held: true, purpose, process: this_process.clone() };
             match self.leases.append(&subject, expected, json(&lease_message)).await? {
                 Ok(sequence) => {
                     let (stop, stopped) = oneshot::channel();
                     let renewal = Renewal { session: Arc::clone(self), subject, lease_message, sequence };
-                    return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
+                    return Ok(Ok(Lease { id, stop, renewal: tokio::spawn(renewal.renew_until(stopped)) }));
                 }
                 Err(Conflict) => {
                     conflicts
@@ -173,8 +173,9 @@ struct Renewal {
 }
 
 impl Renewal {
-    async fn until(mut self, mut stopped: oneshot::Receiver<()>) {
-        let period = (self.session.lease_duration / RENEWALS).max(Duration::from_millis(50));
+    /// Renews the lease until `stopped`, then releases it. Ends early if another process took it.
+    async fn renew_until(mut self, mut stopped: oneshot::Receiver<()>) {
+        let period = (self.session.lease_duration / RENEWALS_PER_LEASE).max(Duration::from_millis(50));
         loop {
             tokio::select! {
                 _ = &mut stopped => break,
@@ -182,9 +183,9 @@ impl Renewal {
                     tokio::time::sleep(period).await;
                     self.renew().await
                 } => match renewed {
-                    Ok(Renewed::Lost) => return,
+                    Ok(RenewalOutcome::Lost) => return,
                     // The outage will end. Until then no other process can take the lease either.
-                    Ok(Renewed::Held) | Err(_) => {}
+                    Ok(RenewalOutcome::Held) | Err(_) => {}
                 }
             }
         }
@@ -196,14 +197,14 @@ impl Renewal {
     }
 
     /// Writes the lease again, held or released. An earlier write without an acknowledgement may have landed first.
-    async fn renew(&mut self) -> Result<Renewed, Unavailable> {
+    async fn renew(&mut self) -> Result<RenewalOutcome, Unavailable> {
         let leases = &self.session.leases;
         loop {
             if let Ok(sequence) =
                 leases.append(&self.subject, self.sequence, json(&self.lease_message)).await?
             {
                 self.sequence = sequence;
-                return Ok(Renewed::Held);
+                return Ok(RenewalOutcome::Held);
             }
             match leases.find(&self.subject, Lookup::Last).await? {
                 // It expired, and no other process took it.
@@ -211,14 +212,15 @@ impl Renewal {
                 Some(found) if self.session.lease_message(&found)?.id == self.lease_message.id => {
                     self.sequence = found.sequence;
                 }
-                // Another process took it. The epoch in the journal tells our engine with its next commit.
-                Some(_) => return Ok(Renewed::Lost),
+                // Another process took it. Our engine notices with its next commit, because of the epoch in the
+                // journal.
+                Some(_) => return Ok(RenewalOutcome::Lost),
             }
         }
     }
 }
 
-enum Renewed {
+enum RenewalOutcome {
     Held,
     Lost,
 }

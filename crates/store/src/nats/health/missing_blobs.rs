@@ -1,5 +1,5 @@
-//! Runs whose blobs were deleted. They cannot run without them, so the store does not open; the journal can still be
-//! read.
+//! Runs of a store whose blob stream was deleted. Runs need their blobs, so the store does not open; the journal can
+//! still be read.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
@@ -7,7 +7,7 @@ use protocol::{Revision, RunId};
 use crate::error::Unavailable;
 use crate::nats::backend::NatsStore;
 use crate::nats::connection::{JOURNAL, Lookup, NatsSettings, Notify, StreamHandle, StreamSetup};
-use crate::nats::journal::{DeltaLocation, Head, RUNS, decode, run_of};
+use crate::nats::journal::{DeltaLocation, Head, RUN_SUBJECT_PREFIX, decode, run_of};
 
 /// A run without its blobs. The definition of every run is a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,16 +31,16 @@ impl NatsStore {
         let (setup, _) = StreamSetup::connect(settings, notify).await?;
         let Some(journal) = setup.find(JOURNAL).await? else { return Ok(None) };
         let journal = setup.handle(journal);
-        let mut subjects = journal.subjects(&format!("{RUNS}*")).await?;
+        let mut subjects = journal.subjects(&format!("{RUN_SUBJECT_PREFIX}*")).await?;
         subjects.sort_unstable();
         let runs = subjects.iter().filter_map(|subject| Some((subject, run_of(subject)?)));
-        let runs = futures_util::stream::iter(runs.map(|(subject, run)| read(&journal, subject, run)));
+        let runs = futures_util::stream::iter(runs.map(|(subject, run)| read_run(&journal, subject, run)));
         let runs = runs.buffered(CONCURRENCY).try_filter_map(async |run| Ok(run));
         runs.try_collect().await.map(Some)
     }
 }
 
-async fn read(
+async fn read_run(
     journal: &StreamHandle,
     subject: &str,
     run: RunId,

@@ -46,9 +46,8 @@ impl Session {
         let subject = subject(&run);
         let Some(last) = self.journal.find(&subject, Lookup::Last).await? else { return Ok(Vec::new()) };
         let found = self.journal.scan(&subject, 1, last.sequence).await?;
-        let strange =
-            found.iter().filter(|found| matches!(decode(found), Err(MessageError::ExternalWrite { .. })));
-        Ok(strange.map(|found| UnknownMessage { run: run.clone(), sequence: found.sequence }).collect())
+        let unknown = found.iter().filter(|found| matches!(decode(found), Err(MessageError::Unknown { .. })));
+        Ok(unknown.map(|found| UnknownMessage { run: run.clone(), sequence: found.sequence }).collect())
     }
 
     /// Stores a message as an object and removes it from the journal. Idempotent.
@@ -61,7 +60,7 @@ impl Session {
         loop {
             let found = self.journal.find(&subject, Lookup::From(sequence)).await?;
             let Some(found) = found.filter(|found| found.sequence == sequence) else { return Ok(()) };
-            if !matches!(decode(&found), Err(MessageError::ExternalWrite { .. })) {
+            if !matches!(decode(&found), Err(MessageError::Unknown { .. })) {
                 return Ok(());
             }
             self.put_object(&message.name(), &found.payload).await?;

@@ -34,6 +34,7 @@ impl RunTip {
 const MAX_RUNS: usize = 2048;
 const MAX_INDEXES: usize = 64;
 
+/// The runs that this process has read or written, and its unacknowledged writes.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct RunCache {
     runs: Mutex<HashMap<RunId, RunTip>>,

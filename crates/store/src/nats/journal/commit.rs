@@ -51,8 +51,8 @@ impl Session {
             return Ok(uses_bucket);
         }
         let head = self.reconcile(&commit.run).await?.head();
-        let first = || commit.document.is_some() && document_key(&commit.run).is_some();
-        Ok(if head.exists() { head.document_entry.is_some() } else { first() })
+        let starts_in_bucket = || commit.document.is_some() && document_key(&commit.run).is_some();
+        Ok(if head.exists() { head.document_entry.is_some() } else { starts_in_bucket() })
     }
 
     /// Commits, and retries until there is an answer. `unanswered` is the sequence after which an unacknowledged
@@ -92,10 +92,10 @@ impl Session {
                 RequestFailure::WrongSequence(source) => {
                     let tip = RunTip::of(self.last_record(&commit.run).await?.as_ref());
                     if tip.sequence == after {
-                        // Refused without a conflict: the server is in unavailable.
+                        // Refused although the subject has not changed: retry like an outage.
                         outage.wait(RequestFailure::Temporary(source)).await?;
                     } else if tip.head.token() == commit.expected.token {
-                        // The run has not moved: a new engine or view marks came between.
+                        // No commit came between, only a message of another kind, such as a new engine.
                         conflicts.wait(RequestFailure::Temporary(source)).await?;
                     }
                     cached = Some(tip);
@@ -123,7 +123,7 @@ impl Session {
             .map(|r| r.position()))
     }
 
-    /// Works out the head and delta that follow `tip`.
+    /// Computes the head and delta of the commit after `tip`.
     pub(in crate::nats) async fn plan(
         &self,
         commit: &Commit,
@@ -183,7 +183,7 @@ impl Session {
         }
     }
 
-    /// Converts a failed read of the run's past, which a checkpoint needs.
+    /// Converts the error of a read that a commit needs.
     pub(in crate::nats) fn as_unavailable(&self, error: ReadError) -> Unavailable {
         match error {
             ReadError::Unavailable(unavailable) => unavailable,
@@ -245,6 +245,7 @@ impl CommitPlan {
     }
 }
 
+/// Fails if the engine was replaced, or the run is not at the expected position.
 fn check(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     check_epoch(commit, head)?;
     if head.token() != commit.expected.token {

@@ -17,7 +17,7 @@ impl Session {
         self: &Arc<Self>,
         buffered: BufferedRun,
     ) -> Result<(), RunWriteError> {
-        let BufferedRun { mut commits, blobs, created, epoch, over } = buffered;
+        let BufferedRun { mut commits, blobs, created, epoch, replaced_entry } = buffered;
         let Some(mut last) = commits.pop() else { return Ok(()) };
         let run = last.run.clone();
         for blob in &blobs {
@@ -41,7 +41,7 @@ impl Session {
                 position = self.commit_with(commit, &CommitOptions { created, importing: true }).await?;
             }
             last.expected = match self.reconcile(&run).await?.external_write() {
-                Some(write) if over.is_some_and(|over| is_same_entry(write, &over)) => {
+                Some(write) if replaced_entry.is_some_and(|entry| is_same_entry(write, &entry)) => {
                     Position { token: Token(write.sequence), ..position }
                 }
                 Some(_) | None => position,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::message::{Checkpoint, Delta};
 use crate::commit::{OutboxItem, WrittenView};
 
+/// The sum of a run's messages, up to one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::nats) struct RunIndex {
     /// In the order of commits.
@@ -109,11 +110,11 @@ mod tests {
         }
         let checkpoint = index.checkpoint(&last, "state".to_owned());
         assert_eq!(checkpoint.parts, [("b".to_owned(), 6)]);
-        let with = Delta { checkpoint: Some(checkpoint), ..last.clone() };
-        let mut afresh = RunIndex::default();
-        afresh.apply(9, &with);
+        let with_checkpoint = Delta { checkpoint: Some(checkpoint), ..last.clone() };
+        let mut from_checkpoint = RunIndex::default();
+        from_checkpoint.apply(9, &with_checkpoint);
         index.apply(9, &last);
-        assert_eq!(afresh, index);
+        assert_eq!(from_checkpoint, index);
         assert_eq!(index.outbox().iter().map(|item| item.id.as_str()).collect::<Vec<_>>(), ["y", "w"]);
         assert_eq!(
             index.parts().iter().map(|(path, at)| (path.as_str(), *at)).collect::<Vec<_>>(),

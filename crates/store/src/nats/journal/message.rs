@@ -30,7 +30,7 @@ pub(in crate::nats) struct Head {
     pub(in crate::nats) revision: Revision,
     /// The sequence of the newest commit. A commit does not know its own sequence and names the one before.
     pub(in crate::nats) commit: u64,
-    /// The sequence of the newest commit with a checkpoint, with the same exception.
+    /// The sequence of the newest commit with a checkpoint. Such a commit names the one before it, too.
     pub(in crate::nats) checkpoint: Option<u64>,
     /// The epoch of the newest engine.
     pub(in crate::nats) epoch: Epoch,
@@ -83,6 +83,7 @@ impl Head {
     }
 }
 
+/// What a message adds to a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum Content {
@@ -117,6 +118,7 @@ pub(in crate::nats) struct CommitMessage {
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum DeltaLocation {
     Inline(Box<RawValue>),
+    /// After the first line of the message, which has only the lengths.
     Trailer(Trailer),
     Blob(Digest),
 }

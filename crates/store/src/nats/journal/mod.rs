@@ -27,7 +27,7 @@ pub(in crate::nats) use message::{
 #[cfg(test)]
 pub(in crate::nats) use message::{Delta, checksum};
 pub(in crate::nats) use read::CONCURRENCY;
-pub(in crate::nats) use records::{RUNS, escape, is_unreadable, run_of, subject};
+pub(in crate::nats) use records::{RUN_SUBJECT_PREFIX, escape, is_unreadable, run_of, subject};
 pub(in crate::nats) use resolve::WriteIndex;
 pub(crate) use watch::Watch;
 pub(in crate::nats) use wire::{MessageError, decode, encode, json};

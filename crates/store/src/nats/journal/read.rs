@@ -1,4 +1,4 @@
-//! Reading a run: its messages, added up.
+//! Reading a run from its messages.
 
 use std::collections::HashMap;
 
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Returns the commit of `revision`, or the newest one if it is older.
+    /// Returns the commit of `revision`, or the last message of the run if it has no later revision.
     async fn commit_at(&self, run: &RunId, revision: Revision) -> Result<Option<Record>, ReadError> {
         if revision == Revision(0) {
             return Ok(None);
@@ -246,9 +246,9 @@ impl Session {
             index.parts().values().copied().filter(|sequence| !deltas.contains_key(sequence)).collect();
         missing.sort_unstable();
         missing.dedup();
-        let questions = missing.into_iter().map(|sequence| self.delta_at(run, sequence));
-        let mut answers = futures_util::stream::iter(questions).buffer_unordered(CONCURRENCY);
-        while let Some((sequence, delta)) = answers.try_next().await? {
+        let requests = missing.into_iter().map(|sequence| self.delta_at(run, sequence));
+        let mut replies = futures_util::stream::iter(requests).buffer_unordered(CONCURRENCY);
+        while let Some((sequence, delta)) = replies.try_next().await? {
             deltas.insert(sequence, delta);
         }
         let body = |path: &str, sequence: &u64| {
@@ -268,7 +268,7 @@ impl Session {
 
     /// Returns all runs, oldest first.
     pub(in crate::nats) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
-        let questions = self.run_names().await?.into_iter().map(async |run| {
+        let requests = self.run_names().await?.into_iter().map(async |run| {
             // The journal is enough to list a run. The bucket is read only for a run without messages.
             let newest = async {
                 match self.last_record(&run).await?.filter(|record| record.head.exists()) {
@@ -284,7 +284,7 @@ impl Session {
             };
             Ok(head.map(|head| (head.created, run, head)))
         });
-        let found = futures_util::stream::iter(questions).buffer_unordered(CONCURRENCY);
+        let found = futures_util::stream::iter(requests).buffer_unordered(CONCURRENCY);
         let mut found: Vec<_> = found.try_filter_map(async |row| Ok(row)).try_collect().await?;
         found.sort_by(|(a, run_a, _), (b, run_b, _)| (a, run_a).cmp(&(b, run_b)));
         let row = |(created, run, head): (_, RunId, Head)| RunRow {
@@ -310,12 +310,12 @@ impl Session {
             if !run.as_str().starts_with(beginning) {
                 continue;
             }
-            let is_there = match self.newest_record(&run).await {
+            let exists = match self.newest_record(&run).await {
                 Ok(newest) => newest.is_some(),
                 Err(error) if is_unreadable(&error) => true,
                 Err(error) => return Err(error.into()),
             };
-            if is_there {
+            if exists {
                 runs.push(run);
             }
         }

@@ -10,11 +10,12 @@ use super::wire::{MessageError, decode, encode};
 use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::{Conflict, Lookup, Session};
 
-pub(in crate::nats) const RUNS: &str = "callboard.run.";
+/// The subject of a run is this and its escaped name.
+pub(in crate::nats) const RUN_SUBJECT_PREFIX: &str = "callboard.run.";
 
 /// Returns the subject of a run. Its name is one token: `.` and `=` are escaped.
 pub(in crate::nats) fn subject(run: &RunId) -> String {
-    format!("{RUNS}{}", escape(run))
+    format!("{RUN_SUBJECT_PREFIX}{}", escape(run))
 }
 
 pub(in crate::nats) fn escape(run: &RunId) -> String {
@@ -31,7 +32,7 @@ pub(in crate::nats) fn escape(run: &RunId) -> String {
 
 /// Returns the run of a subject, or `None` if it belongs to no run.
 pub(in crate::nats) fn run_of(subject: &str) -> Option<RunId> {
-    let token = subject.strip_prefix(RUNS)?;
+    let token = subject.strip_prefix(RUN_SUBJECT_PREFIX)?;
     let run = RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()?;
     (escape(&run) == token).then_some(run)
 }
@@ -46,7 +47,7 @@ impl Session {
         let (server, run) = (self.journal.server.clone(), run.clone());
         match error {
             MessageError::Newer { .. } => Unavailable::NewerWriter { server, run, source: error.into() },
-            MessageError::ExternalWrite { .. }
+            MessageError::Unknown { .. }
             | MessageError::Malformed { .. }
             | MessageError::Gap { .. }
             | MessageError::Truncated { .. }
@@ -57,8 +58,8 @@ impl Session {
         }
     }
 
-    async fn get_record(&self, run: &RunId, which: Lookup) -> Result<Option<Record>, Unavailable> {
-        let found = self.journal.find(&subject(run), which).await?;
+    async fn get_record(&self, run: &RunId, lookup: Lookup) -> Result<Option<Record>, Unavailable> {
+        let found = self.journal.find(&subject(run), lookup).await?;
         found.map(|found| decode(&found).map_err(|error| self.message_error(run, error))).transpose()
     }
 
@@ -163,14 +164,14 @@ impl Session {
         committed: &CommitMessage,
     ) -> Result<Delta, ReadError> {
         let bad = |error| ReadError::from(self.message_error(run, error));
-        let external = |source| bad(MessageError::ExternalWrite { sequence, source });
+        let unknown = |source| bad(MessageError::Unknown { sequence, source });
         match &committed.delta {
-            DeltaLocation::Inline(text) => serde_json::from_str(text.get()).map_err(external),
+            DeltaLocation::Inline(text) => serde_json::from_str(text.get()).map_err(unknown),
             DeltaLocation::Trailer(trailer) => {
                 trailer.delta().ok_or_else(|| bad(MessageError::Truncated { sequence }))
             }
             DeltaLocation::Blob(digest) => match self.blob(digest).await? {
-                Some(body) => serde_json::from_slice(&body).map_err(external),
+                Some(body) => serde_json::from_slice(&body).map_err(unknown),
                 None => Err(bad(MessageError::MissingBlob { sequence, digest: digest.clone() })),
             },
         }
@@ -178,7 +179,7 @@ impl Session {
 
     /// Returns the runs that have messages, ours or not.
     pub(in crate::nats) async fn runs_with_messages(&self) -> Result<BTreeSet<RunId>, Unavailable> {
-        let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
+        let subjects = self.journal.subjects(&format!("{RUN_SUBJECT_PREFIX}*")).await?;
         Ok(subjects.iter().filter_map(|subject| run_of(subject)).collect())
     }
 

@@ -15,7 +15,7 @@ use super::wire::encode;
 use crate::commit::{Position, WriteId};
 use crate::error::ReadError;
 use crate::nats::connection::{Lookup, RequestFailure, Session};
-use crate::nats::documents::{DocumentSlot, deletion, is_deleted};
+use crate::nats::documents::{DocumentSlot, deletion_headers, is_deleted};
 
 /// The write ids of runs, so that a second call does not read the journal again.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Session {
             }
             let fence = encode(&tip.head, &Content::Fence { against: write_id });
             match self.journal.append_once(&subject(run), after, fence).await {
-                // The next iteration finds this empty message in the place of the write.
+                // The next iteration finds this message at the sequence of the write.
                 Ok(_) => {}
                 Err(failure) => backoff.wait(failure).await?,
             }
@@ -85,10 +85,11 @@ impl Session {
             let DocumentSlot { bucket, subject, .. } = *slot;
             let outage = outage.get_or_insert_with(|| bucket.handle.write_backoff("resolve a write at"));
             let (payload, headers) = match bucket.handle.find(&subject, Lookup::Last).await? {
-                Some(found) if found.sequence == after => {
-                    (found.payload, if is_deleted(&found.headers) { deletion() } else { HeaderMap::new() })
-                }
-                None if after == 0 => (Bytes::new(), deletion()),
+                Some(found) if found.sequence == after => (
+                    found.payload,
+                    if is_deleted(&found.headers) { deletion_headers() } else { HeaderMap::new() },
+                ),
+                None if after == 0 => (Bytes::new(), deletion_headers()),
                 Some(_) | None => {
                     conflicts
                         .wait(RequestFailure::temporary("another client is writing to the document"))
@@ -110,15 +111,15 @@ impl Session {
         write_id: WriteId,
     ) -> Result<Option<Position>, ReadError> {
         let Some(newest) = self.newest_record(run).await? else { return Ok(None) };
-        let mut read = self.writes.lock().remove(run).unwrap_or_default();
-        for record in self.records(run, read.up_to + 1, newest.sequence).await? {
-            read.up_to = record.sequence;
+        let mut indexed = self.writes.lock().remove(run).unwrap_or_default();
+        for record in self.records(run, indexed.up_to + 1, newest.sequence).await? {
+            indexed.up_to = record.sequence;
             if let Some(committed) = record.commit() {
-                read.positions.insert(committed.write_id, record.position());
+                indexed.positions.insert(committed.write_id, record.position());
             }
         }
-        let position = read.positions.get(&write_id).copied();
-        self.writes.lock().insert(run.clone(), read);
+        let position = indexed.positions.get(&write_id).copied();
+        self.writes.lock().insert(run.clone(), indexed);
         Ok(position)
     }
 }

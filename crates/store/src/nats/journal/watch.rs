@@ -32,7 +32,7 @@ pub(crate) struct Watch {
     /// Entries that were decoded and not returned.
     ready: Vec<StoredEntry>,
     document: Option<DocumentConsumer>,
-    /// Another client wrote to the document, and the caller was not told.
+    /// Another client wrote to the document, and `next` has not reported it yet.
     has_external_write: bool,
     /// When a message last arrived, or a check found none. Dropped calls do not reset it.
     last_checked: Instant,
@@ -81,7 +81,7 @@ impl Watch {
             has_external_write,
             last_checked,
         };
-        watch.open().await?;
+        watch.open_consumers().await?;
         Ok(watch)
     }
 
@@ -97,11 +97,11 @@ impl Watch {
                 outage.wait(failure).await?;
                 continue;
             }
-            let pending = self.read().await?;
+            let pending = self.decode_received().await?;
             if pending == 0 && (!self.ready.is_empty() || self.has_external_write) {
                 return Ok(self.take_ready());
             }
-            self.open().await?;
+            self.open_consumers().await?;
             let until_check = CHECK_INTERVAL.saturating_sub(self.last_checked.elapsed());
             let wait = if self.ready.is_empty() { until_check } else { BATCH_WAIT };
             let consumer = self.consumer.as_mut().expect("BUG: the consumer was just opened");
@@ -194,7 +194,7 @@ impl Watch {
     }
 
     /// Decodes received messages, and returns how many the server still has.
-    async fn read(&mut self) -> Result<u64, ReadError> {
+    async fn decode_received(&mut self) -> Result<u64, ReadError> {
         let mut remaining = 0;
         while let Some((message, pending)) = self.received.front() {
             let record = decode(message).map_err(|error| self.session.message_error(&self.run, error))?;
@@ -233,20 +233,20 @@ impl Watch {
     }
 
     /// Creates the consumers that are missing.
-    async fn open(&mut self) -> Result<(), Unavailable> {
+    async fn open_consumers(&mut self) -> Result<(), Unavailable> {
         if self.consumer.is_none() {
-            let start = self.start().await?;
-            self.consumer = Some(open(&self.session.journal, subject(&self.run), start).await?);
+            let start = self.start_sequence().await?;
+            self.consumer = Some(open_consumer(&self.session.journal, subject(&self.run), start).await?);
         }
         if let Some(document) = self.document.as_mut().filter(|document| document.consumer.is_none()) {
             let handle = self.session.existing_bucket(&document.bucket).await?.handle;
-            document.consumer = Some(open(&handle, document.subject.clone(), document.next).await?);
+            document.consumer = Some(open_consumer(&handle, document.subject.clone(), document.next).await?);
         }
         Ok(())
     }
 
     /// Returns the sequence from which to read. Too early a sequence does no harm.
-    async fn start(&mut self) -> Result<u64, Unavailable> {
+    async fn start_sequence(&mut self) -> Result<u64, Unavailable> {
         let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
         let record = self.session.newest_record(&self.run).await?;
         if let Some(record) = &record {
@@ -279,11 +279,15 @@ fn stored_message(message: &Message) -> Result<(StoredMessage, u64), RequestFail
     Ok((StoredMessage { sequence, payload, headers }, pending))
 }
 
-async fn open(handle: &StreamHandle, subject: String, start: u64) -> Result<Ordered, Unavailable> {
-    handle.retry_read("watch", || open_once(handle, subject.clone(), start)).await
+async fn open_consumer(handle: &StreamHandle, subject: String, start: u64) -> Result<Ordered, Unavailable> {
+    handle.retry_read("watch", || open_consumer_once(handle, subject.clone(), start)).await
 }
 
-async fn open_once(handle: &StreamHandle, subject: String, start: u64) -> Result<Ordered, RequestFailure> {
+async fn open_consumer_once(
+    handle: &StreamHandle,
+    subject: String,
+    start: u64,
+) -> Result<Ordered, RequestFailure> {
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
         filter_subject: subject,

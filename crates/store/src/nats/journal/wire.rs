@@ -12,6 +12,7 @@ use crate::nats::connection::StoredMessage;
 /// The format that this version writes. A newer one is refused.
 const FORMAT: u32 = 1;
 
+/// The first line of a message.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     format: u32,
@@ -25,8 +26,8 @@ pub(in crate::nats) enum MessageError {
     #[error("message {sequence} has format {found}; this version of callboard reads format {FORMAT}")]
     Newer { sequence: u64, found: u32 },
     #[error("message {sequence} was not written by callboard")]
-    ExternalWrite { sequence: u64, source: serde_json::Error },
-    /// Our format, but perhaps of a version with more kinds of content.
+    Unknown { sequence: u64, source: serde_json::Error },
+    /// Our format, but perhaps written by a version with more kinds of content.
     #[error("message {sequence} has a known format and cannot be parsed")]
     Malformed { sequence: u64, source: serde_json::Error },
     #[error("entry {sequence} has revision {found}, and the journal ends at revision {newest}")]
@@ -40,10 +41,11 @@ pub(in crate::nats) enum MessageError {
 }
 
 pub(in crate::nats) fn encode(head: &Head, content: &Content) -> Bytes {
-    encoded(head, content, 0).into()
+    encode_line(head, content, 0).into()
 }
 
-/// Encodes a commit. The bodies of its delta follow the line if they can. `size` is an estimate of the length.
+/// Encodes a commit. The bodies of its delta follow the line, unless it has a checkpoint or is in a blob. `size` is an
+/// estimate of the length.
 pub(super) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -51,30 +53,30 @@ pub(super) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: u
         Commit(&'a OutgoingCommit<'a>),
     }
     match &committed.delta {
-        OutgoingDelta::Inline(delta) if let Some(following) = OutgoingTrailer::of(delta) => {
+        OutgoingDelta::Inline(delta) if let Some(outgoing_trailer) = OutgoingTrailer::of(delta) => {
             let checksum = committed.checksum.clone();
             let committed =
-                OutgoingCommit { checksum, delta: OutgoingDelta::Trailer(following), ..*committed };
-            let mut text = encoded(head, &Content::Commit(&committed), size);
+                OutgoingCommit { checksum, delta: OutgoingDelta::Trailer(outgoing_trailer), ..*committed };
+            let mut text = encode_line(head, &Content::Commit(&committed), size);
             text.push(END_OF_LINE);
             trailer::bodies(delta).for_each(|body| text.extend_from_slice(body.as_bytes()));
             text.into()
         }
         OutgoingDelta::Inline(_) | OutgoingDelta::Trailer(_) | OutgoingDelta::Blob(_) => {
-            encoded(head, &Content::Commit(committed), size).into()
+            encode_line(head, &Content::Commit(committed), size).into()
         }
     }
 }
 
-fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
+fn encode_line(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Borrowed<'a, C> {
+    struct OutgoingMessage<'a, C> {
         format: u32,
         head: &'a Head,
         content: &'a C,
     }
     let mut text = Vec::with_capacity(size + HEAD_CAPACITY);
-    serde_json::to_writer(&mut text, &Borrowed { format: FORMAT, head, content }).expect(SERIALIZABLE);
+    serde_json::to_writer(&mut text, &OutgoingMessage { format: FORMAT, head, content }).expect(SERIALIZABLE);
     text
 }
 
@@ -105,7 +107,7 @@ pub(in crate::nats) fn decode(found: &StoredMessage) -> Result<Record, MessageEr
                 return Err(MessageError::Newer { sequence, found: format });
             }
             Ok(Format { .. }) => return Err(MessageError::Malformed { sequence, source: error }),
-            Err(_) => return Err(MessageError::ExternalWrite { sequence, source: error }),
+            Err(_) => return Err(MessageError::Unknown { sequence, source: error }),
         },
     };
     if format > FORMAT {
@@ -161,7 +163,7 @@ mod tests {
         let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
         let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
         for delta_location in [OutgoingDelta::Inline(&delta), OutgoingDelta::Blob(Digest::of("delta"))] {
-            let is_here = matches!(delta_location, OutgoingDelta::Inline(_));
+            let is_inline = matches!(delta_location, OutgoingDelta::Inline(_));
             let checksum = checksum(&run, Revision(1), write_id, &delta.entry);
             let outgoing = OutgoingCommit {
                 write_id,
@@ -178,10 +180,10 @@ mod tests {
             );
             match committed.delta {
                 DeltaLocation::Trailer(trailer) => {
-                    assert!(is_here);
+                    assert!(is_inline);
                     assert_eq!(trailer.delta().unwrap().entry, "ü\n");
                 }
-                DeltaLocation::Blob(digest) => assert!(!is_here && digest == Digest::of("delta")),
+                DeltaLocation::Blob(digest) => assert!(!is_inline && digest == Digest::of("delta")),
                 DeltaLocation::Inline(_) => panic!("only with a checkpoint"),
             }
         }
@@ -215,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn newer_malformed_and_external_messages_are_distinguished() {
+    fn newer_malformed_and_unknown_messages_are_distinguished() {
         let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
         assert!(matches!(read("{\"format\":2,\"body\":{}}"), MessageError::Newer { found: 2, .. }));
         assert!(matches!(read("{\"format\":1}"), MessageError::Malformed { .. }));
-        assert!(matches!(read("hello"), MessageError::ExternalWrite { .. }));
+        assert!(matches!(read("hello"), MessageError::Unknown { .. }));
     }
 }

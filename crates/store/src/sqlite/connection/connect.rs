@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::location::log_of;
+use crate::location::wal_of;
 use crate::os;
 use crate::sqlite::sql::schema;
 
@@ -29,11 +29,11 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens a connection that cannot write. Returns it with the application id and format of the file.
 ///
-/// Closing it never checkpoints the log, even as the last connection. Otherwise every read-only command would delete
-/// and recreate two files.
+/// Closing it never checkpoints the write-ahead log (WAL), even as the last connection. Otherwise every read-only
+/// command would delete and recreate two files.
 pub(crate) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
     match connect(path).and_then(make_read_only) {
-        // Without write permission SQLite cannot create its shared memory. A database with an empty log needs none. If
+        // Without write permission SQLite cannot create its shared memory. A database with an empty WAL needs none. If
         // another machine has the same disk mounted for writing and starts to write now, a read may fail or be stale.
         Err(_) if is_complete_and_read_only(path) => {
             connect_without_trace(path, FileState::Unchanging).and_then(make_read_only)
@@ -49,29 +49,29 @@ fn make_read_only(connection: Connection) -> rusqlite::Result<(Connection, i64, 
     Ok((connection, application, format))
 }
 
-/// Whether the directory is not writable and the log is empty, so that the database file is complete.
+/// Whether the directory is not writable and the WAL is empty, so that the database file is complete.
 fn is_complete_and_read_only(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    os::writable(directory).is_err() && !has_log(path)
+    os::check_writable(directory).is_err() && !has_wal(path)
 }
 
-fn has_log(path: &Path) -> bool {
-    std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0)
+fn has_wal(path: &Path) -> bool {
+    std::fs::metadata(wal_of(path)).is_ok_and(|wal| wal.len() > 0)
 }
 
 /// What a connection that must not leave a trace assumes about the database file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileState {
-    /// No process changes it: SQLite takes no lock and ignores the log.
+    /// No process changes it: SQLite takes no lock and ignores the WAL.
     Unchanging,
-    /// Other processes may write: SQLite reads their log through shared memory.
+    /// Other processes may write: SQLite reads their WAL through shared memory.
     Live,
 }
 
 impl FileState {
-    /// Returns `Unchanging` if the log is empty or absent: then SQLite needs no file but the database.
+    /// Returns `Unchanging` if the WAL is empty or absent: then SQLite needs no file but the database.
     pub(crate) fn of(path: &Path) -> Self {
-        if has_log(path) { Self::Live } else { Self::Unchanging }
+        if has_wal(path) { Self::Live } else { Self::Unchanging }
     }
 }
 

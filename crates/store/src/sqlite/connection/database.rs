@@ -1,6 +1,6 @@
 //! An open database: one read or one write transaction at a time.
 //!
-//! Before each transaction both check that the file is still the one that was opened and still has our format.
+//! Each transaction first checks that the file is still the one that was opened and still has our format.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub(crate) enum WriteFailure {
     /// Nothing was written.
     Unavailable(Unavailable),
     /// `COMMIT` failed in a way that does not say whether its last bytes reached the disk.
-    Unsettled { path: PathBuf, source: rusqlite::Error },
+    OutcomeUnknown { path: PathBuf, source: rusqlite::Error },
 }
 
 impl From<Unavailable> for WriteFailure {
@@ -45,7 +45,7 @@ impl From<WriteFailure> for Unavailable {
     fn from(failure: WriteFailure) -> Self {
         match failure {
             WriteFailure::Unavailable(unavailable) => unavailable,
-            WriteFailure::Unsettled { path, source } => unavailable(&path, source),
+            WriteFailure::OutcomeUnknown { path, source } => unavailable(&path, source),
         }
     }
 }
@@ -61,14 +61,15 @@ impl Database {
         query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Unavailable> {
         let mut reader = lock(&self.reader);
-        self.check()?;
-        let sql = |error| unavailable(&self.path, error);
-        let transaction = reader.transaction_with_behavior(TransactionBehavior::Deferred).map_err(sql)?;
+        self.check_files()?;
+        let failed = |error| unavailable(&self.path, error);
+        let transaction = reader.transaction_with_behavior(TransactionBehavior::Deferred).map_err(failed)?;
         self.check_format(&transaction)?;
-        query(&transaction).map_err(sql)
+        query(&transaction).map_err(failed)
     }
 
-    /// Runs `change` in one transaction while holding the writer lock. A refusal by `change` rolls it back.
+    /// Runs `change` in one transaction while holding the writer lock. If `change` returns an inner `Err`, the
+    /// transaction is rolled back.
     pub(crate) fn write<T, R>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
@@ -79,16 +80,16 @@ impl Database {
             empty => empty.insert(self.connect_writer()?),
         };
         let result = self.write_locked(writer, change);
-        if matches!(result, Err(WriteFailure::Unsettled { .. })) {
+        if matches!(result, Err(WriteFailure::OutcomeUnknown { .. })) {
             // The connection's cache may no longer match the file.
             *slot = None;
         }
         result
     }
 
-    /// Moves the write-ahead log into the database and truncates it, so that it has no older images of pages. While another
-    /// process reads, the log stays.
-    pub(crate) fn empty_log(&self) {
+    /// Moves the write-ahead log (WAL) into the database and truncates it, so that no older images of pages are left.
+    /// While another process reads, the WAL stays.
+    pub(crate) fn truncate_wal(&self) {
         if let Some(writer) = &*lock(&self.writer) {
             let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
@@ -101,36 +102,36 @@ impl Database {
     ) -> Result<Result<T, R>, WriteFailure> {
         // Declared before the transaction, so dropped after it: when watchers wake up, the change is visible.
         let _guard = self.writer_lock.acquire()?;
-        self.check()?;
-        let sql = |error| unavailable(&self.path, error);
-        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+        self.check_files()?;
+        let failed = |error| unavailable(&self.path, error);
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         self.check_format(&transaction)?;
-        let answer = match change(&transaction).map_err(sql)? {
+        let answer = match change(&transaction).map_err(failed)? {
             Ok(answer) => answer,
             Err(refusal) => return Ok(Err(refusal)),
         };
         match transaction.execute_batch("COMMIT") {
             Ok(()) => Ok(Ok(answer)),
             // The transaction is still open, so nothing of it is durable; dropping it rolls it back.
-            Err(error) if !transaction.is_autocommit() => Err(sql(error).into()),
-            // If the log had no room, its last frame is missing, and without that frame nothing counts.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => Err(sql(error).into()),
-            Err(source) => Err(WriteFailure::Unsettled { path: self.path.clone(), source }),
+            Err(error) if !transaction.is_autocommit() => Err(failed(error).into()),
+            // If the WAL had no room, its last frame is missing, and without that frame nothing counts.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => Err(failed(error).into()),
+            Err(source) => Err(WriteFailure::OutcomeUnknown { path: self.path.clone(), source }),
         }
     }
 
     fn connect_writer(&self) -> Result<Connection, Unavailable> {
-        self.check()?;
+        self.check_files()?;
         // SQLite creates files next to the database, so the directory must be writable, too. Checked here, because
         // SQLite's own error does not say which of the two is not.
         for path in [&self.path, self.location.root()] {
-            os::writable(path).map_err(|error| Unavailable::io("write", path.to_owned(), error))?;
+            os::check_writable(path).map_err(|error| Unavailable::io("write", path.to_owned(), error))?;
         }
         connect(&self.path).map_err(|error| unavailable(&self.path, error))
     }
 
     /// Fails if the database or the lock file was removed or replaced since it was opened.
-    pub(crate) fn check(&self) -> Result<(), Unavailable> {
+    pub(crate) fn check_files(&self) -> Result<(), Unavailable> {
         check_identity(&self.path, Some(self.identity))?;
         self.writer_lock.check()
     }
@@ -159,7 +160,7 @@ pub(crate) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
             Unavailable::Full { path, source: error.into() }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-            if os::writable(&path).is_err() =>
+            if os::check_writable(&path).is_err() =>
         {
             Unavailable::NotWritable { path, source: error.into() }
         }
@@ -192,15 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_only_reads_keeps_the_log_file() {
+    fn a_command_that_only_reads_keeps_the_wal_file() {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::find(directory.path(), Some("store".into())).unwrap();
-        let log = location.log();
+        let wal = location.wal();
         drop(open(&location).unwrap());
-        let before = std::fs::metadata(&log).unwrap();
+        let before = std::fs::metadata(&wal).unwrap();
         let database = open(&location).unwrap();
         database.read(|tx| tx.query_row("SELECT count(*) FROM runs", [], |_| Ok(()))).unwrap();
         drop(database);
-        assert_eq!(FileIdentity::of(&std::fs::metadata(&log).unwrap()), FileIdentity::of(&before));
+        assert_eq!(FileIdentity::of(&std::fs::metadata(&wal).unwrap()), FileIdentity::of(&before));
     }
 }

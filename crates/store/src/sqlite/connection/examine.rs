@@ -37,10 +37,10 @@ pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
     }
     let path = location.database();
     let unreadable = |error| open::unreadable(&path, error);
-    let (mut connection, mut problems) = check(&path).map_err(unreadable)?;
+    let (mut connection, mut problems) = quick_check(&path).map_err(unreadable)?;
     if !problems.is_empty() {
         // Another process may have started to write after we took the file for unchanging.
-        (connection, problems) = check(&path).map_err(unreadable)?;
+        (connection, problems) = quick_check(&path).map_err(unreadable)?;
     }
     let (application, format) = read_format(&connection).map_err(unreadable)?;
     if application != APPLICATION_ID {
@@ -53,7 +53,7 @@ pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
     Ok(Some(Examined { format, known: FORMAT, problems, store }))
 }
 
-fn check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
+fn quick_check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
     let connection = connect_without_trace(path, FileState::of(path))?;
     let problems = {
         let mut check = connection.prepare(&format!("PRAGMA quick_check({MAX_PROBLEMS})"))?;

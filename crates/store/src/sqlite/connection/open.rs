@@ -37,7 +37,7 @@ pub enum OpenError {
 
 /// Opens the database, and creates it first if the store has none.
 pub(crate) fn open(location: &Location) -> Result<Database, OpenError> {
-    if !is_present_or_replaced(location)? {
+    if !is_present_or_being_replaced(location)? {
         create(location)?;
     }
     open_present(location)
@@ -45,12 +45,12 @@ pub(crate) fn open(location: &Location) -> Result<Database, OpenError> {
 
 /// Opens the database, or returns `None` if the store has none.
 pub(crate) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
-    if is_present_or_replaced(location)? { open_present(location).map(Some) } else { Ok(None) }
+    if is_present_or_being_replaced(location)? { open_present(location).map(Some) } else { Ok(None) }
 }
 
-/// Tells whether there is a database. One that is just being replaced counts: its replacer holds the writer lock, so a
-/// second look with that lock decides.
-fn is_present_or_replaced(location: &Location) -> Result<bool, OpenError> {
+/// Whether there is a database. A missing one may just be replaced by `callboard recover`, which holds the writer lock:
+/// waits for that lock and looks again.
+fn is_present_or_being_replaced(location: &Location) -> Result<bool, OpenError> {
     let missing = match is_present(location) {
         Err(missing @ OpenError::Missing { .. }) => missing,
         known => return known,
@@ -59,16 +59,17 @@ fn is_present_or_replaced(location: &Location) -> Result<bool, OpenError> {
     if guard.is_some() { is_present(location) } else { Err(missing) }
 }
 
-/// Tells whether there is a database. Fails if there was one and it is lost.
+/// Whether there is a database. Fails if there was one and it is lost.
 pub(crate) fn is_present(location: &Location) -> Result<bool, OpenError> {
     let path = location.database();
     if has_content(&path)? {
         return Ok(true);
     }
-    if !is_marked_in_use(&location.writer_lock()) && !location.log().exists() {
+    if !is_marked_in_use(&location.writer_lock()) && !location.wal().exists() {
         return Ok(false);
     }
-    // The mark and the log come after the database. Look again: it may have been created since the first look.
+    // The mark in the lock file and the WAL are written after the database. Look again: it may have been created since
+    // the first look.
     if has_content(&path)? { Ok(true) } else { Err(OpenError::Missing { path }) }
 }
 
@@ -90,7 +91,7 @@ fn open_present(location: &Location) -> Result<Database, OpenError> {
     };
     let writer_lock = WriterLock::open_or_create(location.writer_lock())
         .map_err(failed("open", &location.writer_lock()))?;
-    // By name, before and after connecting: opening and closing the file here would drop SQLite's POSIX locks on it.
+    // By path, here and in `check_files` below: opening and closing the file would drop SQLite's POSIX locks on it.
     let identity = FileIdentity::of(&fs::metadata(&path).map_err(failed("look at", &path))?);
     let (reader, application, format) = connect_reader(&path).map_err(|error| unreadable(&path, error))?;
     if application != APPLICATION_ID {
@@ -114,7 +115,7 @@ fn open_present(location: &Location) -> Result<Database, OpenError> {
         reader: Mutex::new(reader),
         writer: Mutex::new(None),
     };
-    database.check()?;
+    database.check_files()?;
     Ok(database)
 }
 
@@ -130,7 +131,7 @@ fn create(location: &Location) -> Result<(), OpenError> {
         .map_err(failed("create", location.writer_lock()))?;
     let mut guard = writer_lock.acquire()?;
     if is_present(location)? {
-        return Ok(()); // another process was faster
+        return Ok(()); // another process created it
     }
     let new = location.root().join("callboard.db.new");
     if let Err(failed) = build(&new) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use protocol::RunId;
 
-use crate::engine_lock::{EngineHolder, EngineLock, Hold, LockPurpose};
+use crate::engine_lock::{EngineHolder, EngineLock, LockGuard, LockPurpose};
 use crate::error::{EngineLockError, Unavailable};
 use crate::os;
 use crate::sqlite::connection::Database;
@@ -27,27 +27,27 @@ impl Drop for EngineLockFile {
     }
 }
 
-/// How often a lock that will soon be free is tried again. With [`RETRY_INTERVAL`] this makes ten seconds, which is
-/// what a short task may take on a machine with thirty busy processes per core.
+/// How often a lock that will soon be free is tried again. With [`RETRY_INTERVAL`] this makes ten seconds, which a
+/// one-shot may take on an overloaded machine.
 const RETRIES: u32 = 2000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What one try to take a lock found.
-pub(crate) enum Try<T> {
-    Taken(T),
+pub(crate) enum TryLock<T> {
+    Acquired(T),
     /// The lock will be free soon.
-    Passing,
+    FreeSoon,
     /// The holder will keep it.
     Held,
 }
 
-/// Repeats `attempt` while it returns [`Try::Passing`], within a limit. Returns `None` if the lock was not taken.
-pub(crate) fn retry<T>(mut attempt: impl FnMut() -> io::Result<Try<T>>) -> io::Result<Option<T>> {
+/// Repeats `try_lock` while it returns [`TryLock::FreeSoon`], within a limit. Returns `None` if the lock was not taken.
+pub(crate) fn retry_lock<T>(mut try_lock: impl FnMut() -> io::Result<TryLock<T>>) -> io::Result<Option<T>> {
     for _ in 0..RETRIES {
-        match attempt()? {
-            Try::Taken(lock) => return Ok(Some(lock)),
-            Try::Passing => std::thread::sleep(RETRY_INTERVAL),
-            Try::Held => return Ok(None),
+        match try_lock()? {
+            TryLock::Acquired(lock) => return Ok(Some(lock)),
+            TryLock::FreeSoon => std::thread::sleep(RETRY_INTERVAL),
+            TryLock::Held => return Ok(None),
         }
     }
     Ok(None)
@@ -78,18 +78,18 @@ pub(crate) fn acquire(
     }
 }
 
-/// Takes the lock and the next epoch under the writer lock, so that a process that is refused reads a complete
-/// signature.
+/// Takes the lock and the next epoch under the writer lock, so that a process that is refused reads a complete holder
+/// line.
 fn try_acquire(
     database: &Database,
     run: &RunId,
     purpose: LockPurpose,
 ) -> Result<Result<EngineLock, EngineHolder>, EngineLockError> {
     let path = database.location().engine_lock(run);
-    database.write(|tx| match lock_and_sign(&path, purpose) {
+    database.write(|tx| match lock_and_write_holder(&path, purpose) {
         Ok(Ok(file)) => {
-            let hold = Hold::File(EngineLockFile(file));
-            Ok(Ok(Ok(EngineLock::new(run.clone(), next_epoch(tx, run)?, hold))))
+            let guard = LockGuard::File(EngineLockFile(file));
+            Ok(Ok(Ok(EngineLock::new(run.clone(), next_epoch(tx, run)?, guard))))
         }
         Ok(Err(holder)) => Ok(Ok(Err(holder))),
         Err(source) => Ok(Err(Unavailable::io("lock", path.clone(), source).into())),
@@ -100,20 +100,21 @@ fn try_acquire(
 /// starts at the same time must not fail because of the test.
 pub(crate) fn holder(database: &Database, run: &RunId) -> Result<Option<EngineHolder>, Unavailable> {
     let path = database.location().engine_lock(run);
-    let tested = match database.write(|_| Ok(Ok::<_, Unavailable>(test(&path)))).map_err(Unavailable::from) {
-        Ok(tested) => tested?,
-        // Without write permission we can neither take the writer lock nor run an engine that a test could disturb.
-        Err(Unavailable::NotWritable { .. }) => test(&path),
-        Err(error) => return Err(error),
-    };
+    let tested =
+        match database.write(|_| Ok(Ok::<_, Unavailable>(test_lock(&path)))).map_err(Unavailable::from) {
+            Ok(tested) => tested?,
+            // Without write permission we can neither take the writer lock nor run an engine that a test could disturb.
+            Err(Unavailable::NotWritable { .. }) => test_lock(&path),
+            Err(error) => return Err(error),
+        };
     tested.map_err(|source| Unavailable::Io { action: "look at", path, source })
 }
 
-fn test(path: &Path) -> io::Result<Option<EngineHolder>> {
+fn test_lock(path: &Path) -> io::Result<Option<EngineHolder>> {
     match File::open(path) {
         Ok(mut file) => match file.try_lock_shared() {
             Ok(()) => Ok(None),
-            Err(TryLockError::WouldBlock) => signature(&mut file).map(Some),
+            Err(TryLockError::WouldBlock) => read_holder(&mut file).map(Some),
             Err(TryLockError::Error(error)) => Err(error),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -121,22 +122,22 @@ fn test(path: &Path) -> io::Result<Option<EngineHolder>> {
     }
 }
 
-/// Returns whether the lock file may exist. Without it, the run never had an engine.
-pub(crate) fn was_locked(database: &Database, run: &RunId) -> bool {
+/// Whether the lock file exists, or that cannot be told. Without it, the run never had an engine here.
+pub(crate) fn lock_file_may_exist(database: &Database, run: &RunId) -> bool {
     database.location().engine_lock(run).try_exists().unwrap_or(true)
 }
 
-/// Returns the engine of a run if `/proc` shows that the process which signed the lock file holds the lock.
+/// Returns the engine of a run if `/proc` shows that the process named in the lock file holds the lock.
 ///
 /// Takes no lock, so it waits for no writer and disturbs no engine. `None` proves nothing: an engine in another
 /// container is not visible.
 pub(crate) fn visible_holder(database: &Database, run: &RunId) -> Option<EngineHolder> {
     let path = database.location().engine_lock(run);
-    let holder = signature(&mut File::open(&path).ok()?).ok()?;
+    let holder = read_holder(&mut File::open(&path).ok()?).ok()?;
     os::holds_lock(holder.pid, &path).then_some(holder)
 }
 
-/// Ends the signature of a one-shot.
+/// Ends the holder line of a one-shot: a process that holds the lock for a single request.
 const ONE_SHOT: &str = " (one-shot)";
 
 /// Opens the lock file, and creates it if it does not exist. Creates its directory, too, which is missing next to a
@@ -155,8 +156,9 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Locks the file and writes the signature of this process into it, or returns the holder.
-fn lock_and_sign(path: &Path, purpose: LockPurpose) -> io::Result<Result<File, EngineHolder>> {
+/// Locks the file and writes the holder line into it: pid, host and purpose of this process. Returns the holder if it
+/// is locked.
+fn lock_and_write_holder(path: &Path, purpose: LockPurpose) -> io::Result<Result<File, EngineHolder>> {
     let mut file = open(path)?;
     match file.try_lock() {
         Ok(()) => {
@@ -168,13 +170,13 @@ fn lock_and_sign(path: &Path, purpose: LockPurpose) -> io::Result<Result<File, E
             writeln!(file, "{} {}{suffix}", std::process::id(), os::host_name())?;
             Ok(Ok(file))
         }
-        Err(TryLockError::WouldBlock) => signature(&mut file).map(Err),
+        Err(TryLockError::WouldBlock) => read_holder(&mut file).map(Err),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
-/// Reads the signature that the holder wrote into the lock file.
-pub(crate) fn signature(file: &mut File) -> io::Result<EngineHolder> {
+/// Reads the holder line of the lock file.
+pub(crate) fn read_holder(file: &mut File) -> io::Result<EngineHolder> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let text = text.trim_end();

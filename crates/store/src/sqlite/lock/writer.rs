@@ -1,7 +1,8 @@
 //! The writer lock: a file on which writers queue, and whose closing wakes watchers.
 //!
-//! SQLite's own waiting sleeps and is unfair; the kernel's queue on a locked file is neither. A process that closes the
-//! file, or is killed while holding the lock, wakes the watchers. By then its commit is visible or rolled back.
+//! SQLite waits by polling, in no order; the kernel wakes the waiters of a locked file at once and in order. A process
+//! that closes the file, or is killed while holding the lock, wakes the watchers. By then its commit is visible or
+//! rolled back.
 //!
 //! The kernel's queue has no timeout, and a stopped holder blocks every writer. Therefore a second thread waits in the
 //! queue, while the caller checks from time to time which process holds the lock.
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 use crate::error::Unavailable;
 use crate::os::{self, FileIdentity};
 
-/// Written to the lock file once the store has a database. If it is there and the database is not, the database is lost.
+/// Written to the lock file once the store has a database. If it is there and the database is not, the database is
+/// lost.
 const IN_USE_NOTE: &str = "Writers of this callboard store queue on this file. Leave it here.\n";
 
 #[derive(Debug)]
@@ -64,13 +66,14 @@ impl WriterLock {
         let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| self.failed(error))?;
         match file.try_lock() {
             Ok(()) => Ok(WriterGuard(file)),
-            Err(TryLockError::WouldBlock) => self.queue(file, timeouts),
+            Err(TryLockError::WouldBlock) => self.wait_in_queue(file, timeouts),
             Err(TryLockError::Error(error)) => Err(self.failed(error)),
         }
     }
 
-    /// Waits with the help of a thread. After a timeout the thread stays in the queue and drops the lock when it gets it.
-    fn queue(&self, file: File, timeouts: Timeouts) -> Result<WriterGuard, Unavailable> {
+    /// Waits with the help of a thread. After a timeout the thread stays in the queue and drops the lock when it gets
+    /// it.
+    fn wait_in_queue(&self, file: File, timeouts: Timeouts) -> Result<WriterGuard, Unavailable> {
         let (sender, receiver) = mpsc::channel();
         let wait = move || {
             let locked = lock_uninterrupted(&file).map(|()| file);

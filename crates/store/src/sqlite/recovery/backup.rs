@@ -36,10 +36,10 @@ pub enum BackupError {
 impl Backup {
     /// Copies the database files into a new directory of the store, and reads the copies back.
     pub fn create(exclusive: &ExclusiveAccess, at: Timestamp) -> Result<Self, BackupError> {
-        let directory = fresh_directory(&exclusive.location().saved_dir(), at)?;
+        let directory = fresh_directory(&exclusive.location().backups_dir(), at)?;
         let mut backup = Self { directory, files: Vec::new() };
         let mut digests = String::new();
-        // The index of the log adds no data, but may help to find out what happened.
+        // The index of the WAL adds no data, but may help to find out what happened.
         for name in DATABASE_FILES {
             let from = exclusive.location().root().join(name);
             if !from.exists() {
@@ -54,8 +54,8 @@ impl Backup {
             backup.files.push(name.to_owned());
         }
         let path = backup.directory.join(DIGESTS);
-        write(&path, &digests).map_err(failed("write", &path))?;
-        for directory in [&backup.directory, &exclusive.location().saved_dir()] {
+        write_new(&path, &digests).map_err(failed("write", &path))?;
+        for directory in [&backup.directory, &exclusive.location().backups_dir()] {
             File::open(directory).and_then(|d| d.sync_all()).map_err(failed("sync", directory))?;
         }
         Ok(backup)
@@ -67,10 +67,10 @@ impl Backup {
         DATABASE_FILES.iter().any(|name| exclusive.location().root().join(name).exists())
     }
 
-    /// Returns the backup of a recovery that was interrupted while there was no database. The caller has checked that the
-    /// database is missing: one that is there may have been written to since.
+    /// Returns the backup of a recovery that was interrupted while there was no database. The caller has checked that
+    /// the database is missing: one that is there may have been written to since.
     pub fn of_interrupted_recovery(exclusive: &ExclusiveAccess) -> Option<Self> {
-        let mut directories: Vec<_> = fs::read_dir(exclusive.location().saved_dir())
+        let mut directories: Vec<_> = fs::read_dir(exclusive.location().backups_dir())
             .ok()?
             .flatten()
             .map(|entry| entry.path())
@@ -101,7 +101,7 @@ impl Backup {
     pub(crate) fn mark_unfinished(&self) -> io::Result<()> {
         let path = self.directory.join(UNFINISHED);
         if !path.exists() {
-            write(&path, "")?;
+            write_new(&path, "")?;
         }
         File::open(&self.directory)?.sync_all()
     }
@@ -143,7 +143,7 @@ fn copy(from: &Path, to: &Path) -> Result<Digest, BackupError> {
     File::open(from).and_then(Digest::of_reader).map_err(failed("read", from))
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()

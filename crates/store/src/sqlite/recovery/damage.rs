@@ -22,7 +22,7 @@ pub enum Damage {
     Unreadable(String),
     /// The first lines of SQLite's integrity check.
     Structure(Vec<String>),
-    /// Frames of the log are unreadable; SQLite would silently drop what was committed after them.
+    /// Frames of the write-ahead log are unreadable; SQLite would silently drop what was committed after them.
     Log {
         bad_frames: u64,
     },

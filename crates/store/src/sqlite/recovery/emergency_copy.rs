@@ -25,7 +25,7 @@ impl SqliteStore {
     /// Whether the files that this store has open were removed or replaced.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self.0.check(), Err(Unavailable::Gone { .. }))
+        matches!(self.0.check_files(), Err(Unavailable::Gone { .. }))
     }
 
     /// Writes everything that was committed into a new file. Reads from the open handle, so it works as long as this

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::sqlite::lock::engine::{Try, retry, signature};
+use crate::sqlite::lock::engine::{TryLock, read_holder, retry_lock};
 use crate::sqlite::lock::writer::{WriterGuard, WriterLock};
 use crate::{EngineHolder, Location, os};
 
@@ -39,10 +39,11 @@ impl ExclusiveAccess {
         }
         let writer_lock = WriterLock::open_or_create(location.writer_lock())
             .map_err(failed("open", location.writer_lock()))?;
-        let guard = retry(|| Ok(writer_lock.try_acquire()?.map_or(Try::Passing, Try::Taken)))
-            .map_err(failed("lock", location.writer_lock()))?
-            .ok_or_else(|| ExclusiveAccessError::Busy { path: location.writer_lock() })?;
-        let engine_locks = lock_all(location)?;
+        let guard =
+            retry_lock(|| Ok(writer_lock.try_acquire()?.map_or(TryLock::FreeSoon, TryLock::Acquired)))
+                .map_err(failed("lock", location.writer_lock()))?
+                .ok_or_else(|| ExclusiveAccessError::Busy { path: location.writer_lock() })?;
+        let engine_locks = lock_all_engines(location)?;
         Ok(Self { location: location.clone(), guard, _engine_locks: engine_locks })
     }
 
@@ -52,7 +53,7 @@ impl ExclusiveAccess {
     }
 }
 
-fn lock_all(location: &Location) -> Result<Vec<File>, ExclusiveAccessError> {
+fn lock_all_engines(location: &Location) -> Result<Vec<File>, ExclusiveAccessError> {
     let directory = &location.engines_dir();
     let failed = |action, path: &Path| {
         let path = path.to_owned();
@@ -62,25 +63,25 @@ fn lock_all(location: &Location) -> Result<Vec<File>, ExclusiveAccessError> {
     for file in fs::read_dir(directory).map_err(failed("list", directory))? {
         let path = file.map_err(failed("list", directory))?.path();
         let Some(run) = location.run_of_lock(&path) else { continue };
-        let mut last = None;
-        let locked = retry(|| {
+        let mut last_holder = None;
+        let locked = retry_lock(|| {
             let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
             match file.try_lock() {
-                Ok(()) => Ok(Try::Taken(file)),
+                Ok(()) => Ok(TryLock::Acquired(file)),
                 Err(TryLockError::Error(error)) => Err(error),
                 Err(TryLockError::WouldBlock) => {
-                    let holder = signature(&mut file)?;
+                    let holder = read_holder(&mut file)?;
                     // The lock of a killed engine may outlive it until the exec of its last child.
                     let is_alive = os::is_alive(holder.pid);
-                    last = Some(holder);
-                    Ok(if is_alive { Try::Held } else { Try::Passing })
+                    last_holder = Some(holder);
+                    Ok(if is_alive { TryLock::Held } else { TryLock::FreeSoon })
                 }
             }
         });
         match locked.map_err(failed("lock", &path))? {
             Some(lock) => locks.push(lock),
             None => {
-                let holder = last.expect("BUG: a lock that was not taken has a holder");
+                let holder = last_holder.expect("BUG: a lock that was not taken has a holder");
                 return Err(ExclusiveAccessError::EngineRunning { run, holder });
             }
         }

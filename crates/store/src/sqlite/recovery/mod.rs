@@ -1,6 +1,6 @@
 //! What happens when the database is damaged or its file disappears.
 //!
-//! `callboard recover` takes them in this order:
+//! `callboard recover` uses these modules in this order:
 //!
 //! 1. `exclusive`: locks out every other writer and engine
 //! 2. `damage`: finds out what is wrong

@@ -52,7 +52,7 @@ impl ReplacementDatabase {
 
     /// Makes it the store's database. If there was an old one, `backup` must hold it.
     ///
-    /// The old log is removed before the new database arrives: SQLite would apply it to whatever database is there.
+    /// The old WAL is removed before the new database is moved into place: SQLite would apply it to the new one.
     pub fn install(
         self,
         exclusive: &mut ExclusiveAccess,

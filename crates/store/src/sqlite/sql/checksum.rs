@@ -6,10 +6,11 @@
 use protocol::Revision;
 use sha2::{Digest as _, Sha256};
 
-/// Half of a SHA-256: enough against accidents; it is no protection against forgery.
+/// Half of a SHA-256: enough to detect accidents; it is no protection against forgery.
 pub(crate) const CHECKSUM_LENGTH: usize = 16;
 
-/// Computes the checksum of an entry. It covers every column, so an entry under the wrong run or revision fails, too.
+/// Computes the checksum of an entry. It covers every column except the token, so an entry under the wrong run or
+/// revision fails, too.
 pub(crate) fn checksum(run: i64, revision: Revision, write_id: &[u8], body: &str) -> [u8; CHECKSUM_LENGTH] {
     let mut hash = Sha256::new();
     hash.update(run.to_le_bytes());

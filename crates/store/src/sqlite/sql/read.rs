@@ -73,7 +73,7 @@ pub(crate) fn document(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Op
 }
 
 /// Returns what [`parts_at`] returns for the newest revision, but faster: walking the index backwards, the first row of
-/// each path is the newest, and the statement compiles in less time than it takes to read a document.
+/// each path is the newest. The simple statement is also faster to compile.
 fn newest_parts(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<Part>> {
     let mut before = tx.prepare_cached(
         "SELECT path, body FROM parts WHERE run = ?1 AND path < ?2 ORDER BY path DESC, revision DESC LIMIT 1",
@@ -202,7 +202,7 @@ pub(crate) fn resolve_write(
     .optional()
 }
 
-/// Steps from path to path through the index, so that the other versions of a part cost nothing.
+/// Skips from path to path in the index, so that the other versions of a part are not read.
 pub(crate) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) -> rusqlite::Result<Vec<Part>> {
     tx.prepare_cached(
         "WITH RECURSIVE

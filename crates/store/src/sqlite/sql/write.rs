@@ -160,7 +160,7 @@ pub(crate) fn mark_views(
     write_views(tx, head.id, views).map(Ok)
 }
 
-pub(crate) fn blobs<'a>(
+pub(crate) fn insert_blobs<'a>(
     tx: &Transaction<'_>,
     blobs: impl Iterator<Item = (&'a Digest, &'a Vec<u8>)>,
 ) -> rusqlite::Result<Result<(), WriteError>> {

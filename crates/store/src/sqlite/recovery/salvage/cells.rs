@@ -6,7 +6,7 @@ use super::pages::Pages;
 
 /// The kind of page that a row is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PageKind {
     /// A leaf of a table: rows with a row id.
     Table,
     /// A page of an index, or of a table without row ids.
@@ -16,8 +16,11 @@ pub(super) enum Kind {
 /// A row on a page. What does not fit continues on overflow pages.
 #[derive(Debug)]
 pub(super) struct Cell<'p> {
+    /// The length of the whole row.
     length: usize,
+    /// What is on the page itself.
     local: &'p [u8],
+    /// The first overflow page.
     overflow: Option<u32>,
 }
 
@@ -30,9 +33,9 @@ pub(super) enum Value<'r> {
     Blob(&'r [u8]),
 }
 
-/// The type and length of a column.
+/// The type and length of a column: a serial type of SQLite's record format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum SerialType {
     Null,
     Integer(usize),
     /// The numbers 0 and 1, which take no bytes.
@@ -43,38 +46,40 @@ pub(super) enum Shape {
 }
 
 /// Returns the rows of a page, or `None` if its kind has no rows.
-pub(super) fn cells(page: &[u8], header_at: usize) -> Option<(Kind, Vec<Cell<'_>>)> {
-    let (kind, header, child) = match page.get(header_at)? {
-        0x0d => (Kind::Table, 8, 0),
-        0x0a => (Kind::Index, 8, 0),
-        0x02 => (Kind::Index, 12, 4),
+pub(super) fn cells(page: &[u8], header_at: usize) -> Option<(PageKind, Vec<Cell<'_>>)> {
+    let (kind, header_length, child_pointer_length) = match page.get(header_at)? {
+        0x0d => (PageKind::Table, 8, 0),
+        0x0a => (PageKind::Index, 8, 0),
+        0x02 => (PageKind::Index, 12, 4),
         _ => return None,
     };
     let count = usize::from(u16::from_be_bytes([*page.get(header_at + 3)?, *page.get(header_at + 4)?]));
-    let pointers = page.get(header_at + header..)?;
+    let pointers = page.get(header_at + header_length..)?;
     let offsets = pointers.chunks_exact(2).take(count).map(|two| u16::from_be_bytes([two[0], two[1]]));
-    let cells = offsets.filter_map(|offset| cell(page, kind, usize::from(offset) + child));
+    let cells = offsets.filter_map(|offset| cell(page, kind, usize::from(offset) + child_pointer_length));
     Some((kind, cells.collect()))
 }
 
-fn cell(page: &[u8], kind: Kind, at: usize) -> Option<Cell<'_>> {
+/// Reads the cell at an offset. `min_local` and `max_local` bound how much of a row is on the page itself; their
+/// formulas are from SQLite's file format, "B-tree Cell Format".
+fn cell(page: &[u8], kind: PageKind, at: usize) -> Option<Cell<'_>> {
     let (length, used) = varint(page.get(at..)?)?;
     let mut begin = at + used;
     let length = usize::try_from(length).ok()?;
     let usable = page.len();
-    let smallest = (usable - 12) * 32 / 255 - 23;
-    let largest = match kind {
-        Kind::Table => {
+    let min_local = (usable - 12) * 32 / 255 - 23;
+    let max_local = match kind {
+        PageKind::Table => {
             begin += varint(page.get(begin..)?)?.1; // the row id
             usable - 35
         }
-        Kind::Index => (usable - 12) * 64 / 255 - 23,
+        PageKind::Index => (usable - 12) * 64 / 255 - 23,
     };
-    if length <= largest {
+    if length <= max_local {
         return Some(Cell { length, local: page.get(begin..begin + length)?, overflow: None });
     }
-    let spread = smallest + (length - smallest) % (usable - 4);
-    let local_length = if spread <= largest { spread } else { smallest };
+    let spread = min_local + (length - min_local) % (usable - 4);
+    let local_length = if spread <= max_local { spread } else { min_local };
     let local = page.get(begin..begin + local_length)?;
     let next = page.get(begin + local_length..begin + local_length + 4)?;
     let next = u32::from_be_bytes(next.try_into().expect("BUG: a slice of four bytes"));
@@ -83,18 +88,20 @@ fn cell(page: &[u8], kind: Kind, at: usize) -> Option<Cell<'_>> {
 
 impl Cell<'_> {
     /// Reads the types of the columns. In all our tables they are on the page itself.
-    pub(super) fn shapes(&self) -> Option<Vec<Shape>> {
+    pub(super) fn serial_types(&self) -> Option<Vec<SerialType>> {
         let (header, mut at) = varint(self.local)?;
         let header = self.local.get(..usize::try_from(header).ok()?)?;
-        let mut shapes = Vec::new();
+        let mut serial_types = Vec::new();
         while at < header.len() {
             let (code, used) = varint(&header[at..])?;
-            shapes.push(Shape::of(code)?);
+            serial_types.push(SerialType::of(code)?);
             at += used;
         }
         // The lengths of the columns must add up to the length of the row.
-        let body: usize = shapes.iter().try_fold(0, |sum: usize, shape| sum.checked_add(shape.length()))?;
-        (header.len().checked_add(body)? == self.length).then_some(shapes)
+        let body: usize = serial_types
+            .iter()
+            .try_fold(0, |sum: usize, serial_type| sum.checked_add(serial_type.length()))?;
+        (header.len().checked_add(body)? == self.length).then_some(serial_types)
     }
 
     /// Assembles the row from its page and overflow pages; `None` if one of them is missing.
@@ -104,7 +111,7 @@ impl Cell<'_> {
         let mut buffer = Vec::new();
         // Each page adds to the row, so a cycle in the chain ends at the row's length.
         while let Some(page) = next.filter(|_| row.len() < self.length) {
-            if pages.newest(page, &mut buffer)?.is_none() {
+            if pages.read_newest(page, &mut buffer)?.is_none() {
                 return Ok(None);
             }
             let (link, content) = buffer.split_at(4);
@@ -115,7 +122,7 @@ impl Cell<'_> {
     }
 }
 
-impl Shape {
+impl SerialType {
     fn of(code: u64) -> Option<Self> {
         Some(match code {
             0 => Self::Null,
@@ -145,19 +152,19 @@ impl Shape {
 }
 
 /// Reads the values of an assembled row.
-pub(super) fn values<'r>(shapes: &[Shape], row: &'r [u8]) -> Option<Vec<Value<'r>>> {
+pub(super) fn values<'r>(serial_types: &[SerialType], row: &'r [u8]) -> Option<Vec<Value<'r>>> {
     let (header, _) = varint(row)?;
     let mut rest = row.get(usize::try_from(header).ok()?..)?;
-    let mut values = Vec::with_capacity(shapes.len());
-    for shape in shapes {
-        let (bytes, after) = rest.split_at_checked(shape.length())?;
+    let mut values = Vec::with_capacity(serial_types.len());
+    for serial_type in serial_types {
+        let (bytes, after) = rest.split_at_checked(serial_type.length())?;
         rest = after;
-        values.push(match shape {
-            Shape::Null | Shape::Real => Value::Null,
-            Shape::Constant(number) => Value::Integer(*number),
-            Shape::Integer(_) => Value::Integer(integer(bytes)),
-            Shape::Text(_) => Value::Text(bytes),
-            Shape::Blob(_) => Value::Blob(bytes),
+        values.push(match serial_type {
+            SerialType::Null | SerialType::Real => Value::Null,
+            SerialType::Constant(number) => Value::Integer(*number),
+            SerialType::Integer(_) => Value::Integer(integer(bytes)),
+            SerialType::Text(_) => Value::Text(bytes),
+            SerialType::Blob(_) => Value::Blob(bytes),
         });
     }
     Some(values)
@@ -202,8 +209,8 @@ mod tests {
             page[0] = [0x0d, 0x0a, 0x02][random.usize(..3)];
             let (_, cells) = cells(&page, 0).unwrap();
             for cell in &cells {
-                if let Some(shapes) = cell.shapes() {
-                    values(&shapes, cell.local);
+                if let Some(serial_types) = cell.serial_types() {
+                    values(&serial_types, cell.local);
                 }
             }
         }

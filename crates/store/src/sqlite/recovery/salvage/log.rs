@@ -1,8 +1,8 @@
-//! SQLite's write-ahead log, read without SQLite.
+//! SQLite's write-ahead log (WAL), read without SQLite.
 //!
 //! SQLite stops at the first frame whose checksum is wrong and drops the rest, committed or not. Each frame's checksum
 //! is seeded with the stored checksum of the frame before it, so a frame can be verified although its predecessor is
-//! unreadable. Salvage takes every good frame up to the last good commit. Frames after it were never acknowledged.
+//! unreadable. Salvage takes every valid frame up to the last valid commit. Frames after it were never acknowledged.
 
 use std::fs::File;
 use std::io;
@@ -13,34 +13,36 @@ const HEADER: u64 = 32;
 const FRAME_HEADER: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
 
-/// A log and its good frames.
+/// A WAL and its valid frames.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct Wal {
     pub(super) file: File,
     pub(super) page_size: usize,
     /// Page number and offset of each image, oldest first.
     pub(super) images: Vec<(u32, u64)>,
-    /// The number of unreadable frames before the last good commit. SQLite loses everything after the first of them.
-    pub(super) bad: u64,
+    /// The number of unreadable frames before the last valid commit. SQLite loses everything after the first of them.
+    pub(super) bad_frames: u64,
 }
 
-/// The header of the log, or assumptions if it is unreadable.
+/// The header of the WAL, or assumptions if it is unreadable.
 struct Header {
     page_size: usize,
     salt: [u8; 8],
     big_endian: bool,
+    /// The checksum, which seeds the first frame's. `None` if the header is unreadable.
     sum: Option<(u32, u32)>,
 }
 
 struct Frame {
     page: u32,
-    commits: bool,
-    good: bool,
+    is_commit: bool,
+    is_valid: bool,
+    /// The stored checksum, which seeds the next frame's.
     sum: (u32, u32),
 }
 
-impl Log {
-    /// Reads the log of a database; `None` if it does not exist or has no frame.
+impl Wal {
+    /// Reads the WAL of a database; `None` if it does not exist or has no frame.
     pub(super) fn read(path: &Path, assumed_page_size: usize) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -49,31 +51,31 @@ impl Log {
         };
         let length = file.metadata()?.len();
         let Some(header) = Header::read(&file, length, assumed_page_size)? else { return Ok(None) };
-        let step = (FRAME_HEADER + header.page_size) as u64;
+        let frame_size = (FRAME_HEADER + header.page_size) as u64;
         let mut buffer = vec![0; FRAME_HEADER + header.page_size];
-        let (mut seed, mut images, mut bad, mut bad_so_far) = (header.sum, Vec::new(), 0, 0);
+        let (mut seed, mut images, mut bad_frames, mut bad_since_commit) = (header.sum, Vec::new(), 0, 0);
         // Accepted when a commit follows.
         let mut pending = Vec::new();
         let mut offset = HEADER;
-        while offset + step <= length {
+        while offset + frame_size <= length {
             file.read_exact_at(&mut buffer, offset)?;
             let frame = header.frame(&buffer, seed);
             seed = Some(frame.sum);
-            if frame.good {
+            if frame.is_valid {
                 pending.push((frame.page, offset + FRAME_HEADER as u64));
-                if frame.commits {
+                if frame.is_commit {
                     images.append(&mut pending);
-                    bad += std::mem::take(&mut bad_so_far);
+                    bad_frames += std::mem::take(&mut bad_since_commit);
                 }
             } else {
-                bad_so_far += 1;
+                bad_since_commit += 1;
             }
-            offset += step;
+            offset += frame_size;
         }
         if header.sum.is_none() && !images.is_empty() {
-            bad = bad.max(1);
+            bad_frames = bad_frames.max(1);
         }
-        Ok(Some(Self { file, page_size: header.page_size, images, bad }))
+        Ok(Some(Self { file, page_size: header.page_size, images, bad_frames }))
     }
 }
 
@@ -106,8 +108,8 @@ impl Header {
             let seed = checksum(&bytes[..8], seed, self.big_endian);
             checksum(&bytes[FRAME_HEADER..], seed, self.big_endian)
         });
-        let good = bytes[8..16] == self.salt && found == Some(sum);
-        Frame { page: word(bytes, 0), commits: word(bytes, 4) != 0, good, sum }
+        let is_valid = bytes[8..16] == self.salt && found == Some(sum);
+        Frame { page: word(bytes, 0), is_commit: word(bytes, 4) != 0, is_valid, sum }
     }
 }
 

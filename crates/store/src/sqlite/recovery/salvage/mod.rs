@@ -1,10 +1,10 @@
 //! Reads what can still be read of a damaged database, row by row, without trusting its structure.
 //!
 //! SQLite finds rows by walking trees, so one bad page near a root hides thousands of good ones. Salvage scans every
-//! image of every page instead, in the file and in the log. It accepts a row if its columns have the types of one of our
-//! tables, its overflow pages are complete, and its checksum or digest matches. Entries and blobs are never changed
-//! once written, so an old image of a page is as good as a new one. Only the entries of a removed run are deleted: they are
-//! overwritten, and the log is emptied, unless another process reads it at that moment.
+//! image of every page instead, in the file and in the write-ahead log (WAL). It accepts a row if its columns have the
+//! types of one of our tables, its overflow pages are complete, and its checksum or digest matches. Entries and blobs
+//! are never changed once written, so an old image of a page is as good as a new one. Only the entries of a removed run
+//! are deleted: they are overwritten, and the WAL is truncated, unless another process reads it at that moment.
 //!
 //! The rows go to a scratch database, so that memory does not grow with the store. The runner rebuilds runs from them.
 //!
@@ -75,7 +75,7 @@ const SCRATCH: &str = "
 ";
 
 impl Salvage {
-    /// Reads a database that no process uses, and its log. The file `scratch` must not exist.
+    /// Reads a database that no process uses, and its WAL. The file `scratch` must not exist.
     pub fn read(database: &Path, scratch: &Path) -> Result<Self, SalvageError> {
         let failed = |source| SalvageError::Read { path: database.to_owned(), source };
         let pages = Pages::open(database).map_err(failed)?;
@@ -89,7 +89,7 @@ impl Salvage {
             let Some((kind, cells)) = cells::cells(&page, image.header_at()) else { continue };
             for cell in &cells {
                 if let Some(row) = rows::row(&pages, kind, cell).map_err(failed)? {
-                    record(&transaction, row).map_err(failed_scratch)?;
+                    insert_row(&transaction, row).map_err(failed_scratch)?;
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Salvage {
         Ok(Self { scratch: connection, path: scratch.to_owned(), bad_frames })
     }
 
-    /// The number of unreadable log frames that are followed by a commit.
+    /// The number of unreadable WAL frames that are followed by a commit.
     #[must_use]
     pub fn bad_frames(&self) -> u64 {
         self.bad_frames
@@ -196,7 +196,7 @@ impl Salvage {
     }
 }
 
-/// Counts the unreadable log frames of a database that are followed by a commit.
+/// Counts the unreadable WAL frames of a database that are followed by a commit.
 pub(crate) fn bad_frames(database: &Path) -> io::Result<u64> {
     Pages::open(database).map(|pages| pages.bad_frames())
 }
@@ -206,7 +206,7 @@ fn scratch_error(path: &Path, error: rusqlite::Error) -> SalvageError {
 }
 
 /// Adds a row to the scratch database. Two entries of one run and revision that differ are ambiguous: neither is used.
-fn record(scratch: &Connection, row: Row) -> rusqlite::Result<()> {
+fn insert_row(scratch: &Connection, row: Row) -> rusqlite::Result<()> {
     match row {
         Row::Entry { run, revision, write_id, body } => scratch
             .prepare_cached(

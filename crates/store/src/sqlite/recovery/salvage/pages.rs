@@ -1,4 +1,4 @@
-//! The pages of a database and its log, read one at a time.
+//! The pages of a database and its write-ahead log (WAL), read one at a time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::log::Log;
-use crate::location::log_of;
+use super::log::Wal;
+use crate::location::wal_of;
 
 /// SQLite's default, which our databases use.
 const DEFAULT_PAGE_SIZE: usize = 4096;
@@ -17,8 +17,8 @@ pub(super) struct Pages {
     file: File,
     length: u64,
     pub(super) page_size: usize,
-    log: Option<Log>,
-    /// The newest image of each page in the log.
+    wal: Option<Wal>,
+    /// The offset of the newest image of each page in the WAL.
     newest: HashMap<u32, u64>,
 }
 
@@ -26,52 +26,52 @@ pub(super) struct Pages {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Image {
     InFile(u32),
-    InLog { page: u32, offset: u64 },
+    InWal { page: u32, offset: u64 },
 }
 
 impl Pages {
     pub(super) fn open(database: &Path) -> io::Result<Self> {
         let file = match File::open(database) {
-            // The log of a deleted database may still hold something.
+            // The WAL of a deleted database may still hold something.
             Err(error) if error.kind() == io::ErrorKind::NotFound => File::open("/dev/null")?,
             other => other?,
         };
         let length = file.metadata()?.len();
-        let claimed = claimed_page_size(&file, length)?;
-        let log = Log::read(&log_of(database), claimed.unwrap_or(DEFAULT_PAGE_SIZE))?;
-        let page_size = claimed.or(log.as_ref().map(|log| log.page_size)).unwrap_or(DEFAULT_PAGE_SIZE);
-        // Ignore a log with another page size than the file's.
-        let log = log.filter(|log| log.page_size == page_size);
-        let newest = log.as_ref().map(|log| log.images.iter().copied().collect()).unwrap_or_default();
-        Ok(Self { file, length, page_size, log, newest })
+        let stated = stated_page_size(&file, length)?;
+        let wal = Wal::read(&wal_of(database), stated.unwrap_or(DEFAULT_PAGE_SIZE))?;
+        let page_size = stated.or(wal.as_ref().map(|wal| wal.page_size)).unwrap_or(DEFAULT_PAGE_SIZE);
+        // Ignore a WAL with another page size than the file's.
+        let wal = wal.filter(|wal| wal.page_size == page_size);
+        let newest = wal.as_ref().map(|wal| wal.images.iter().copied().collect()).unwrap_or_default();
+        Ok(Self { file, length, page_size, wal, newest })
     }
 
-    /// The number of unreadable log frames that are followed by a commit.
+    /// The number of unreadable WAL frames that are followed by a commit.
     pub(super) fn bad_frames(&self) -> u64 {
-        self.log.as_ref().map_or(0, |log| log.bad)
+        self.wal.as_ref().map_or(0, |wal| wal.bad_frames)
     }
 
     /// Returns every image of every page, the file's first. An older image is as good as a newer one, because salvaged
     /// rows never change once they are written.
     pub(super) fn images(&self) -> impl Iterator<Item = Image> + '_ {
         let count = self.length.div_ceil(self.page_size as u64).min(u64::from(u32::MAX)) as u32;
-        let in_log = self.log.iter().flat_map(|log| &log.images);
-        (1..=count).map(Image::InFile).chain(in_log.map(|&(page, offset)| Image::InLog { page, offset }))
+        let in_wal = self.wal.iter().flat_map(|wal| &wal.images);
+        (1..=count).map(Image::InFile).chain(in_wal.map(|&(page, offset)| Image::InWal { page, offset }))
     }
 
     pub(super) fn read(&self, image: Image, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.clear();
         buffer.resize(self.page_size, 0);
-        match (image, &self.log) {
-            (Image::InLog { offset, .. }, Some(log)) => log.file.read_exact_at(buffer, offset),
-            (Image::InFile(page) | Image::InLog { page, .. }, _) => self.read_from_file(page, buffer),
+        match (image, &self.wal) {
+            (Image::InWal { offset, .. }, Some(wal)) => wal.file.read_exact_at(buffer, offset),
+            (Image::InFile(page) | Image::InWal { page, .. }, _) => self.read_from_file(page, buffer),
         }
     }
 
     /// Reads the page as a reader of the database would see it; `None` if it does not exist.
-    pub(super) fn newest(&self, page: u32, buffer: &mut Vec<u8>) -> io::Result<Option<()>> {
+    pub(super) fn read_newest(&self, page: u32, buffer: &mut Vec<u8>) -> io::Result<Option<()>> {
         let image = match self.newest.get(&page) {
-            Some(&offset) => Image::InLog { page, offset },
+            Some(&offset) => Image::InWal { page, offset },
             None if page == 0 || u64::from(page - 1) * self.page_size as u64 >= self.length => {
                 return Ok(None);
             }
@@ -93,13 +93,13 @@ impl Image {
     /// The offset of the page header: the first page starts with the file header.
     pub(super) fn header_at(self) -> usize {
         match self {
-            Self::InFile(1) | Self::InLog { page: 1, .. } => 100,
-            Self::InFile(_) | Self::InLog { .. } => 0,
+            Self::InFile(1) | Self::InWal { page: 1, .. } => 100,
+            Self::InFile(_) | Self::InWal { .. } => 0,
         }
     }
 }
 
-fn claimed_page_size(file: &File, length: u64) -> io::Result<Option<usize>> {
+fn stated_page_size(file: &File, length: u64) -> io::Result<Option<usize>> {
     if length < 100 {
         return Ok(None);
     }

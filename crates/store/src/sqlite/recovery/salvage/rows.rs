@@ -5,7 +5,7 @@ use std::io;
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
-use super::cells::{Cell, Kind, Shape, Value, values};
+use super::cells::{Cell, PageKind, SerialType, Value, values};
 use super::pages::Pages;
 use crate::Digest;
 use crate::sqlite::sql::checksum::{CHECKSUM_LENGTH, checksum};
@@ -48,35 +48,43 @@ pub(super) enum Row {
 const WRITE_ID_LENGTH: usize = 16;
 
 /// Reads a row, or returns `None` if it is of no table that salvage uses.
-pub(super) fn row(pages: &Pages, kind: Kind, cell: &Cell<'_>) -> io::Result<Option<Row>> {
-    let Some(shapes) = cell.shapes() else { return Ok(None) };
-    let read = match (kind, shapes.as_slice()) {
+pub(super) fn row(pages: &Pages, kind: PageKind, cell: &Cell<'_>) -> io::Result<Option<Row>> {
+    let Some(serial_types) = cell.serial_types() else { return Ok(None) };
+    let read = match (kind, serial_types.as_slice()) {
         (
-            Kind::Table,
+            PageKind::Table,
             [
-                Shape::Null,
+                SerialType::Null,
                 run,
                 revision,
-                Shape::Blob(WRITE_ID_LENGTH),
-                Shape::Text(_),
-                Shape::Blob(CHECKSUM_LENGTH),
+                SerialType::Blob(WRITE_ID_LENGTH),
+                SerialType::Text(_),
+                SerialType::Blob(CHECKSUM_LENGTH),
             ],
         ) if run.is_integer() && revision.is_integer() => entry,
         (
-            Kind::Table,
-            [Shape::Null, Shape::Text(_), Shape::Text(_), created, revision, token, Shape::Text(_)],
+            PageKind::Table,
+            [
+                SerialType::Null,
+                SerialType::Text(_),
+                SerialType::Text(_),
+                created,
+                revision,
+                token,
+                SerialType::Text(_),
+            ],
         ) if created.is_integer() && revision.is_integer() && token.is_integer() => run,
-        (Kind::Table, [Shape::Text(64), Shape::Blob(_)]) => blob,
-        (Kind::Table, [run, Shape::Text(_), revision, Shape::Text(_)])
+        (PageKind::Table, [SerialType::Text(64), SerialType::Blob(_)]) => blob,
+        (PageKind::Table, [run, SerialType::Text(_), revision, SerialType::Text(_)])
             if run.is_integer() && revision.is_integer() =>
         {
             part
         }
-        (Kind::Index, [Shape::Text(_), epoch]) if epoch.is_integer() => engine_epoch,
+        (PageKind::Index, [SerialType::Text(_), epoch]) if epoch.is_integer() => engine_epoch,
         _ => return Ok(None),
     };
     let Some(row) = cell.assemble(pages)? else { return Ok(None) };
-    Ok(values(&shapes, &row).and_then(|values| read(&values)))
+    Ok(values(&serial_types, &row).and_then(|values| read(&values)))
 }
 
 fn entry(values: &[Value<'_>]) -> Option<Row> {
