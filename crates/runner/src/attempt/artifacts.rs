@@ -1,4 +1,4 @@
-//! Looks for the artifacts that `when` asks for.
+//! The effect that looks for the artifacts that the condition `when` of a step names.
 
 use protocol::steps::{EXISTING, PATHS};
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ impl PerformEffect for FindArtifacts {
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         let mut existing = Vec::new();
         for path in order.arguments[PATHS].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let file = order.artifact(path)?;
+            let file = order.artifact_path(path)?;
             match file.try_exists() {
                 Ok(true) => existing.push(Value::from(path)),
                 Ok(false) => {}

@@ -44,11 +44,11 @@ pub struct EffectOrder {
     pub trees: Option<RunTrees>,
     /// The run is a rehearsal: nothing that belongs to the user may change.
     pub rehearsal: bool,
-    /// What judges a merged tree.
+    /// The checks that a merged tree must pass.
     pub checks: Vec<CheckSpec>,
     /// The directory for the output of checks.
     pub dir: AttemptDir,
-    /// Carried by every process of a check.
+    /// The environment variables by which the processes of a check are found.
     pub mark: Mark,
     /// Requested if the attempt is to end. Only checks can be stopped: a change of the outside world is made or not.
     pub stop: Stop,
@@ -67,9 +67,9 @@ impl EffectOrder {
 
     /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree, which
     /// is made if no step has worked there yet.
-    pub(super) fn artifact(&self, artifact: &str) -> Result<PathBuf, String> {
-        let is_of_run = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
-        match self.trees.as_ref().filter(|_| !is_of_run) {
+    pub(super) fn artifact_path(&self, artifact: &str) -> Result<PathBuf, String> {
+        let is_in_run_dir = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
+        match self.trees.as_ref().filter(|_| !is_in_run_dir) {
             Some(trees) => Ok(trees.prepare(None).map_err(|error| with_causes(&error))?.join(artifact)),
             None => Ok(self.repo_dir.join(artifact)),
         }
@@ -85,7 +85,7 @@ impl EffectOrder {
         runner.run(&self.checks, |result| tracing::info!(result = result.summary(), "check"))
     }
 
-    /// Kills the checks that an engine has left when it was killed. They work in the tree that is used again.
+    /// Kills the checks that a killed engine has left running, because they work in the tree that is used again.
     pub(super) fn kill_checks(&self) -> io::Result<()> {
         if !self.checks.is_empty() && !self.rehearsal {
             supervisor::kill_marked(&self.mark)?;
@@ -99,7 +99,7 @@ impl EffectOrder {
 pub(crate) struct EffectEnd {
     pub(crate) result: Result<Map<String, Value>, String>,
     pub(crate) took: Duration,
-    /// It was to end, and has not been performed.
+    /// The attempt was asked to stop, and the effect was not performed.
     pub(crate) is_stopped: bool,
 }
 

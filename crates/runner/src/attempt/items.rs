@@ -1,7 +1,6 @@
 //! Reads the items of a data loop.
 
 use std::fs;
-use std::path::Path;
 
 use protocol::steps::ITEMS;
 use serde_json::{Map, Value, json};
@@ -22,7 +21,7 @@ impl PerformEffect for ReadItems {
         let arguments = &order.arguments;
         let items = match (&arguments["items"], &arguments["artifact"]) {
             (Value::Array(items), _) => items.clone(),
-            (_, Value::String(artifact)) => read(order, artifact)?,
+            (_, Value::String(artifact)) => read_artifact(order, artifact)?,
             (_, _) => {
                 let step = arguments["step"].as_str().unwrap_or("?");
                 return Err(format!("the items come from `{step}`, which reported no artifact"));
@@ -41,9 +40,9 @@ impl PerformEffect for ReadItems {
     }
 }
 
-fn read(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
-    let path = order.artifact(artifact)?;
-    let unusable = |why: String| format!("the items in `{}` are unusable: {why}", shown(&path));
+fn read_artifact(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
+    let path = order.artifact_path(artifact)?;
+    let unusable = |why: String| format!("the items in `{}` are unusable: {why}", path.display());
     let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
     let value: Value =
         serde_json::from_str(&text).map_err(|error| unusable(format!("it is not JSON: {error}")))?;
@@ -58,8 +57,4 @@ fn read(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
             Err(unusable("it is neither a list nor an object with `items`".to_owned()))
         }
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

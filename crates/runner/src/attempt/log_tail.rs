@@ -6,7 +6,7 @@ use std::path::Path;
 /// How many bytes at the end of a log are read.
 const TAIL_BYTES: u64 = 16 * 1024;
 /// The length at which a line is cut.
-const LONGEST_QUOTE: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// Returns the last line of a log that is not blank.
 pub fn last_line(path: &Path) -> Option<String> {
@@ -28,7 +28,7 @@ pub fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let mut last: Vec<_> = text
         .lines()
         .rev()
-        .map(|line| line.chars().filter(|c| !c.is_control()).take(LONGEST_QUOTE).collect::<String>())
+        .map(|line| line.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect::<String>())
         .map(|line| line.trim().to_owned())
         .filter(|line| !line.is_empty())
         .take(lines)

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use protocol::brief::Memory;
 use protocol::report::{MemoryUpdate, Report};
 
-/// The file of a directory.
-const FILE: &str = "AGENTS.md";
+/// The memory file of a directory.
+const MEMORY_FILE: &str = "AGENTS.md";
 
-/// Shorter entries say nothing, longer ones are not read.
-const LENGTHS: std::ops::RangeInclusive<usize> = 15..=150;
+/// The allowed number of characters: shorter entries say nothing, longer ones are not read.
+const ENTRY_LENGTHS: std::ops::RangeInclusive<usize> = 15..=150;
 
 /// Entries that only describe the code, which the next agent reads anyway.
 const DESCRIPTIONS: [&str; 19] = [
@@ -40,14 +40,15 @@ const DESCRIPTIONS: [&str; 19] = [
 ];
 
 /// Entries that begin like this say what an agent did, which the history of the repository has.
-const DEEDS: [&str; 8] =
+const CHANGE_VERBS: [&str; 8] =
     ["added ", "changed ", "created ", "fixed ", "implemented ", "refactored ", "removed ", "updated "];
 
-/// A file of such a kind with a number behind it names a line, a host does not.
-const SOURCES: [&str; 16] =
+/// `NAME.EXTENSION:NUMBER` names a line if the extension is one of these; otherwise it may be a host and a port.
+const SOURCE_EXTENSIONS: [&str; 16] =
     ["c", "cpp", "go", "h", "java", "js", "json", "jsx", "md", "py", "rb", "rs", "sh", "toml", "ts", "tsx"];
 
-/// Adds the updates of a report to the files below `root`, if that is wanted. Returns a sentence for each that was not added.
+/// Adds the updates of a report to the files below `root`, if `memory` says so. Returns a sentence for each update
+/// that was not added, with the reason.
 pub(super) fn apply(memory: Memory, root: &Path, report: &Report) -> Vec<String> {
     let updates = &report.memory_updates;
     match memory {
@@ -75,7 +76,7 @@ fn add(root: &Path, update: &MemoryUpdate) -> Result<(), String> {
     if section.is_empty() || section.contains('\n') {
         return Err("its section is not the title of one".to_owned());
     }
-    let file = file(root, &update.scope)?;
+    let file = memory_file(root, &update.scope)?;
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -88,11 +89,11 @@ fn add(root: &Path, update: &MemoryUpdate) -> Result<(), String> {
     }
 }
 
-/// Refuses what does not help the next agent.
+/// Fails if an entry does not help the next agent.
 fn refuse_worthless(entry: &str) -> Result<(), String> {
     let length = entry.chars().count();
-    if !LENGTHS.contains(&length) {
-        let (least, most) = (LENGTHS.start(), LENGTHS.end());
+    if !ENTRY_LENGTHS.contains(&length) {
+        let (least, most) = (ENTRY_LENGTHS.start(), ENTRY_LENGTHS.end());
         return Err(format!("it has {length} characters, not {least} to {most}"));
     }
     if entry.contains('\n') {
@@ -102,8 +103,8 @@ fn refuse_worthless(entry: &str) -> Result<(), String> {
     if names_a_line(&lower) {
         return Err("it names a line, which the next change moves".to_owned());
     }
-    if let Some(deed) = DEEDS.iter().find(|deed| lower.starts_with(**deed)) {
-        return Err(format!("it says what was done (`{}`)", deed.trim()));
+    if let Some(verb) = CHANGE_VERBS.iter().find(|verb| lower.starts_with(**verb)) {
+        return Err(format!("it says what was done (`{}`)", verb.trim()));
     }
     let words = format!(" {lower}");
     match DESCRIPTIONS.iter().find(|description| words.contains(&format!(" {description}"))) {
@@ -119,19 +120,22 @@ fn names_a_line(lower: &str) -> bool {
     let by_word = words.windows(2).any(|pair| matches!(pair[0], "line" | "lines") && is_number(pair[1]));
     let by_path = lower.split_whitespace().any(|word| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        let of_source = |file: &str| file.rsplit_once('.').is_some_and(|(_, kind)| SOURCES.contains(&kind));
+        let is_source_file = |file: &str| {
+            file.rsplit_once('.').is_some_and(|(_, extension)| SOURCE_EXTENSIONS.contains(&extension))
+        };
         let mut parts = word.split(':');
-        let is_source = parts.next().is_some_and(of_source);
+        let names_source_file = parts.next().is_some_and(is_source_file);
         let is_range = |text: &str| is_number(text.split('-').next().unwrap_or_default());
-        is_source && parts.next().is_some_and(is_range)
+        names_source_file && parts.next().is_some_and(is_range)
             || word.split_once("#l").is_some_and(|(_, rest)| is_range(rest))
     });
     by_word || by_path
 }
 
-/// Returns the file of a scope: where the link leads, if it is one. Neither the file nor its directory is outside of `root`.
-fn file(root: &Path, scope: &str) -> Result<PathBuf, String> {
-    let file = directory(root, scope)?.join(FILE);
+/// Returns the memory file of a scope, or the target of the symlink in its place. Fails if the file or its directory is
+/// outside of `root`.
+fn memory_file(root: &Path, scope: &str) -> Result<PathBuf, String> {
+    let file = directory(root, scope)?.join(MEMORY_FILE);
     if !file.is_symlink() {
         return Ok(file);
     }
@@ -143,7 +147,7 @@ fn file(root: &Path, scope: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the directory of a scope. It must exist below `root`, also if links lead elsewhere.
+/// Returns the directory of a scope. Fails if, with symlinks resolved, it is not below `root`.
 fn directory(root: &Path, scope: &str) -> Result<PathBuf, String> {
     let missing = |error: io::Error| format!("its scope `{scope}` is not a directory: {error}");
     let root = root.canonicalize().map_err(missing)?;
@@ -157,7 +161,7 @@ fn directory(root: &Path, scope: &str) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// Returns the text with the entry at the end of its section; `None` if the file has it.
+/// Returns the text with the entry at the end of its section, or `None` if the text has the entry already.
 fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let (heading, bullet) = (format!("## {section}"), format!("- {entry}"));
@@ -235,16 +239,16 @@ mod tests {
         let claude = root.path().join("CLAUDE.md");
         fs::write(&claude, "# Project\n").unwrap();
         fs::set_permissions(&claude, fs::Permissions::from_mode(0o640)).unwrap();
-        std::os::unix::fs::symlink("CLAUDE.md", root.path().join(FILE)).unwrap();
+        std::os::unix::fs::symlink("CLAUDE.md", root.path().join(MEMORY_FILE)).unwrap();
         let text = r#"{"scope": ".", "section": "Notes", "entry": "Run `just test` before each commit"}"#;
         let update: MemoryUpdate = serde_json::from_str(text).unwrap();
         add(root.path(), &update).unwrap();
         assert!(fs::read_to_string(&claude).unwrap().ends_with("- Run `just test` before each commit\n"));
         assert_eq!(fs::metadata(&claude).unwrap().permissions().mode() & 0o777, 0o640);
-        assert!(root.path().join(FILE).is_symlink());
+        assert!(root.path().join(MEMORY_FILE).is_symlink());
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
-        fs::remove_file(root.path().join(FILE)).unwrap();
-        std::os::unix::fs::symlink(elsewhere.path(), root.path().join(FILE)).unwrap();
+        fs::remove_file(root.path().join(MEMORY_FILE)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join(MEMORY_FILE)).unwrap();
         assert!(add(root.path(), &update).unwrap_err().ends_with("is outside of the repository"));
     }
 

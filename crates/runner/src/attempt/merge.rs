@@ -14,7 +14,7 @@ use super::effect::{EffectOrder, PerformEffect};
 use super::spec::GIT_FIELD;
 use crate::error_chain::with_causes;
 
-/// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict, or a red
+/// Merges the branch of the worktree that the arguments `worktree` and `branch` name. A conflict, or a failed
 /// check of the merged tree, is a failed gate; so is a branch without commits if the argument `needs_commits` is true.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
@@ -32,7 +32,7 @@ impl PerformEffect for Merge {
                 trees.check_merged(&commit, |tree| order.check(tree)).map_err(|error| with_causes(&error))?
             }
         };
-        Ok(Some(with_checks(merged(&commit), &results)))
+        Ok(Some(with_checks(merge_report(&commit), &results)))
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
@@ -41,7 +41,7 @@ impl PerformEffect for Merge {
         let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
         let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
         kill_checks(order)?;
-        // Afterwards the integration branch has them, too.
+        // Read before the merge, because afterwards the integration branch has the same commits.
         let git = trees.branch_changes(&worktree).ok().map(|changes| changes.facts());
         let mut results = Vec::new();
         let accept = |tree: &Path| {
@@ -50,7 +50,7 @@ impl PerformEffect for Merge {
         };
         let result = trees.merge(&worktree, &order.key(), accept).map_err(|error| with_causes(&error))?;
         let mut report = match result {
-            Merged::Commit(commit) => with_checks(merged(&commit), &results),
+            Merged::Commit(commit) => with_checks(merge_report(&commit), &results),
             Merged::Nothing if order.arguments["needs_commits"] == true => fields(json!({
                 "gate_failure": true,
                 "logs": [format!(
@@ -59,15 +59,16 @@ impl PerformEffect for Merge {
                 )],
             })),
             Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
-            Merged::Conflict(conflict) => conflicting(trees, &conflict),
-            Merged::Refused => with_checks(red(trees, &results), &results),
+            Merged::Conflict(conflict) => conflict_report(trees, &conflict),
+            Merged::Refused => with_checks(failed_checks_report(trees, &results), &results),
         };
         report.extend(git.map(|git| (GIT_FIELD.to_owned(), git)));
         Ok(report)
     }
 }
 
-/// Fast-forwards the base branch. What git cannot do is left to the user, and the run succeeds all the same.
+/// Fast-forwards the base branch. If git refuses, the report has the command to merge by hand, and the run succeeds all
+/// the same.
 #[derive(Debug, Clone, Copy)]
 pub struct FastForwardBase;
 
@@ -111,7 +112,7 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-fn merged(commit: &str) -> Map<String, Value> {
+fn merge_report(commit: &str) -> Map<String, Value> {
     fields(json!({ "commit": commit, "logs": [format!("merged as {commit}")] }))
 }
 
@@ -123,8 +124,8 @@ fn with_checks(mut fields: Map<String, Value>, results: &[CheckResult]) -> Map<S
     fields
 }
 
-/// The evidence of a conflict, which goes back to the step.
-fn conflicting(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map<String, Value> {
+/// Returns the report of a conflict, whose logs the step gets.
+fn conflict_report(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map<String, Value> {
     let branch = trees.integration_branch();
     let summary = format!(
         "conflict with `{branch}` in {}: run `git merge {branch}` in your worktree and resolve it",
@@ -134,8 +135,8 @@ fn conflicting(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map
     fields(json!({ "gate_failure": true, "files": files, "logs": [shown, summary] }))
 }
 
-/// The evidence of red checks, which goes back to the step.
-fn red(trees: &RunTrees, results: &[CheckResult]) -> Map<String, Value> {
+/// Returns the report of failed checks, whose logs the step gets.
+fn failed_checks_report(trees: &RunTrees, results: &[CheckResult]) -> Map<String, Value> {
     let branch = trees.integration_branch();
     let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();
     let evidence = failed.iter().map(|result| {

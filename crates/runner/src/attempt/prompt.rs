@@ -111,11 +111,11 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
         if !report_path.is_empty() {
             writeln!(text, "Its whole report: `{report_path}`\n").expect("BUG: a string grows");
         }
-        handed_over(&mut text, &report.artifacts, &report.logs);
+        write_files_and_log(&mut text, &report.artifacts, &report.logs);
     }
     for upstream in &brief.upstream {
         write!(text, "\n## Handed over by `{}`\n\n", upstream.step).expect("BUG: a string grows");
-        handed_over(&mut text, &upstream.artifacts, &upstream.logs);
+        write_files_and_log(&mut text, &upstream.artifacts, &upstream.logs);
     }
     if let Some(StateLocation { bucket, key, document }) = &brief.state {
         write!(
@@ -143,8 +143,8 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
     text
 }
 
-/// Writes files and log of another attempt.
-fn handed_over(text: &mut String, artifacts: &[String], logs: &[String]) {
+/// Appends the files and the log that another attempt has handed over.
+fn write_files_and_log(text: &mut String, artifacts: &[String], logs: &[String]) {
     for artifact in artifacts {
         writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
     }

@@ -67,7 +67,7 @@ impl Classifier<'_> {
     }
 
     fn result(&self, end: &AttemptOutcome) -> AttemptResult {
-        let over = match end {
+        let exit_record = match end {
             AttemptOutcome::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
@@ -98,13 +98,13 @@ impl Classifier<'_> {
             AttemptOutcome::Ended(AttemptEnd::Vanished, _) => None,
             AttemptOutcome::Ended(AttemptEnd::Exit(record), _) => Some(record),
         };
-        let duration_ms = over.map(|record| record.duration_ms);
+        let duration_ms = exit_record.map(|record| record.duration_ms);
         let edits = copies::edits(&self.spec.dir);
-        let unfit = match collect(&self.spec.dir, &self.spec.expected) {
-            Collected::Valid(report, _) => match self.matching(*report) {
+        let report_problem = match collect(&self.spec.dir, &self.spec.expected) {
+            Collected::Valid(report, _) => match self.validate(*report) {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
-                    let notes = self.spec.remember(&report);
+                    let notes = self.spec.apply_memory_updates(&report);
                     self.spec.add_git_facts(&mut report);
                     let mut result = AttemptResult::of_report(self.machine, report, duration_ms);
                     result.evidence.refused.extend(notes);
@@ -115,7 +115,7 @@ impl Classifier<'_> {
             Collected::Unfit(reason) => Some(reason),
             Collected::Missing => None,
         };
-        let Some(record) = over else {
+        let Some(record) = exit_record else {
             return AttemptResult::failure(
                 Ending::Interrupted,
                 FailureKind::Interrupted,
@@ -123,40 +123,40 @@ impl Classifier<'_> {
                 None,
             );
         };
-        if unfit.is_none()
+        if report_problem.is_none()
             && self.spec.report_rule() == ReportRule::ExitCode
             && let Some(report) = self.exit_code_report(record)
         {
             let report = Report { copy_edits: edits, ..report };
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
-        if unfit.is_none()
+        if report_problem.is_none()
             && record.reason == EndReason::Finished
             && let Some(report) = self.printed_report(record)
         {
             let report = Report { copy_edits: edits, ..report };
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
-        // It was told to end, and did.
-        if unfit.is_none() && record.reason == EndReason::Finished && self.spec.dir.told().exists() {
+        // The agent asked whether to continue, was told to pause or to stop, and exited.
+        if report_problem.is_none() && record.reason == EndReason::Finished && self.spec.dir.told().exists() {
             let error = "Agent process ended because the run is paused or stopped".to_owned();
             return AttemptResult::failure(Ending::Interrupted, FailureKind::Interrupted, error, duration_ms);
         }
-        let unfit = match unfit {
+        let report_problem = match report_problem {
             None if self.has_succeeded(record) => match stand_for_report(&edits) {
                 Ok(true) => return self.result_of_edits(record, edits),
                 Ok(false) => None,
                 Err(reason) => Some(reason),
             },
-            unfit => unfit,
+            report_problem => report_problem,
         };
-        let (ending, kind, error) = self.failed(record, unfit);
+        let (ending, kind, error) = self.classify_failure(record, report_problem);
         AttemptResult::failure(ending, kind, error, duration_ms)
     }
 
     /// Returns the report with relative artifacts. Fails if it does not match the schema of the user, or names an artifact
     /// outside of the tree.
-    fn matching(&self, report: Report) -> Result<Report, String> {
+    fn validate(&self, report: Report) -> Result<Report, String> {
         if let Form::Matching(schema) = &self.spec.brief.form
             && let Some(stated) = collect_as_stated(&self.spec.dir, &self.spec.expected)
         {
@@ -253,7 +253,11 @@ impl Classifier<'_> {
         protocol::report::parse(report.to_string().as_bytes(), expected).ok()
     }
 
-    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending, FailureKind, String) {
+    fn classify_failure(
+        &self,
+        record: &ExitRecord,
+        report_problem: Option<String>,
+    ) -> (Ending, FailureKind, String) {
         let seconds = record.duration_ms / 1000;
         match record.reason {
             EndReason::Stopped => {
@@ -274,21 +278,21 @@ impl Classifier<'_> {
                 format!("Agent process was silent for too long and was ended after {seconds} s"),
             ),
             EndReason::Finished => {
-                let kind = match (&unfit, &record.status) {
+                let kind = match (&report_problem, &record.status) {
                     (Some(_), _) => FailureKind::InvalidReport,
                     (None, ExitStatus::NotStarted { .. }) => FailureKind::NotStarted,
                     (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => FailureKind::NoReport,
                 };
-                (Ending::Failed, kind, no_report_error(&self.spec.dir, &record.status, unfit))
+                (Ending::Failed, kind, no_report_error(&self.spec.dir, &record.status, report_problem))
             }
         }
     }
 }
 
 /// Returns the error of an attempt that ended by itself without a usable report.
-fn no_report_error(dir: &AttemptDir, how: &ExitStatus, unfit: Option<String>) -> String {
-    let what = format!("Agent process {how}");
-    match (unfit, how) {
+fn no_report_error(dir: &AttemptDir, status: &ExitStatus, report_problem: Option<String>) -> String {
+    let what = format!("Agent process {status}");
+    match (report_problem, status) {
         (Some(reason), _) => format!("{what} and its report was refused: {reason}"),
         (None, ExitStatus::NotStarted { .. }) => what,
         (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => {

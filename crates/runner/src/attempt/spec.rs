@@ -22,7 +22,7 @@ use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoAdapter, Role
 use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
-/// The field of a report that has what git knows.
+/// The field of a report with the facts that git knows about the attempt's branch.
 pub(super) const GIT_FIELD: &str = "git";
 
 /// Everything that one attempt needs, before anything is written to disk.
@@ -43,7 +43,9 @@ pub(crate) struct AttemptSpec {
     pub(super) mark: Mark,
     shim: ShimProgram,
     pub(super) dir_watcher: DirWatcher,
+    /// The limit of open files that the agent gets.
     descriptors: Option<u64>,
+    /// How long the agent may keep running after its report.
     pub(super) linger_timeout: Duration,
 }
 
@@ -68,11 +70,11 @@ impl AttemptSpec {
     ) -> Self {
         let run = options.location.run.clone();
         let (agent, model) = (brief.agent.as_str(), brief.model.as_deref());
-        let of = RoleOf { protocol, step: &attempt.step, agent, model };
+        let role_of = RoleOf { protocol, step: &attempt.step, agent, model };
         let profile = match kind {
             StepKind::Command => Ok(command_profile(&options, &attempt.step, &brief)),
             StepKind::Agent | StepKind::Person | StepKind::Effect => {
-                engine_config.assign(&options, of).map(|Assigned { profile, model }| {
+                engine_config.assign(&options, role_of).map(|Assigned { profile, model }| {
                     brief.model = model;
                     profile
                 })
@@ -80,7 +82,7 @@ impl AttemptSpec {
         };
         let trees = options.trees();
         if trees.is_none() {
-            // The files of the repository are the user's.
+            // Without a worktree the attempt works on the user's own files, which must not be replaced by copies.
             brief.copies.clear();
         }
         Self {
@@ -163,9 +165,9 @@ impl AttemptSpec {
         trees.identity()
     }
 
-    /// Compares the private copies and takes them out of the worktree, then commits what else an agent has left there, or
-    /// removes it if the step only reads.
-    /// Checks judge a tree and contribute nothing to it. Returns a sentence about what was done besides. May block.
+    /// Records the changes of the private copies and removes the copies from the worktree. Then commits what else the
+    /// agent has left there, or discards it if the step only reads; a command step commits nothing. Returns a note for
+    /// the user, if one is needed. May block.
     pub(super) fn commit_tree(&self) -> Result<Option<String>, NotCommitted> {
         let Some(trees) = &self.trees else { return Ok(None) };
         let worktree = self.brief.worktree.as_ref();
@@ -180,14 +182,14 @@ impl AttemptSpec {
         Ok(trees.commit(worktree, &self.attempt)?)
     }
 
-    /// Takes the private copies of an attempt that was not started out of its worktree. May block.
+    /// Removes the private copies from the worktree of an attempt that was not started. May block.
     pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
         let Some(trees) = &self.trees else { return Ok(()) };
         trees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
     }
 
-    /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not added.
-    pub(super) fn remember(&self, report: &Report) -> Vec<String> {
+    /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not.
+    pub(super) fn apply_memory_updates(&self, report: &Report) -> Vec<String> {
         let mut notes = memory::apply(self.brief.memory, Path::new(&self.work_tree()), report);
         if self.brief.memory == Memory::Applied
             && !report.memory_updates.is_empty()
@@ -200,7 +202,7 @@ impl AttemptSpec {
     }
 
     /// Adds what git knows to the report of the attempt: the changes of its branch, if the protocol named it, or the branches
-    /// that exist. What the report says about it itself does not count.
+    /// that exist. Replaces what the agent wrote into that field.
     pub(super) fn add_git_facts(&self, report: &mut Report) {
         let Some(trees) = &self.trees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
@@ -249,9 +251,8 @@ impl AttemptSpec {
     }
 
     /// Writes the attempt's input files and returns how to launch it.
-    fn prepare(&self, profile: &AgentProfile, mut set: Vec<(String, String)>) -> io::Result<Launch> {
+    fn prepare(&self, profile: &AgentProfile, mut variables: Vec<(String, String)>) -> io::Result<Launch> {
         let report_path = text(&self.dir.report());
-        // Replaced atomically, because an earlier shim may be starting the same attempt.
         let store = text(&self.mark.store);
         let files = PromptFiles::new(
             &self.protocol,
@@ -261,6 +262,7 @@ impl AttemptSpec {
             &report_path,
             &store,
         );
+        // Replaced atomically, because an earlier shim may be starting the same attempt.
         supervisor::replace_file(&self.dir.prompt(), files.prompt.as_bytes())?;
         supervisor::replace_file(&self.dir.context(), files.context.as_bytes())?;
         if self.kind == StepKind::Command {
@@ -276,14 +278,14 @@ impl AttemptSpec {
             tracing::warn!(attempt = %self.attempt, %error, "the output is not shown in the run's directory");
         }
         let assignment = self.assignment(report_path);
-        set.extend(profile.env.iter().chain(&self.options.env).chain(&self.brief.variables).cloned());
+        variables.extend(profile.env.iter().chain(&self.options.env).chain(&self.brief.variables).cloned());
         Ok(Launch {
             run: self.mark.run.clone(),
             attempt: self.attempt.clone(),
             store: self.mark.store.clone(),
             argv: profile.adapter.argv(&assignment),
             cwd: self.cwd(),
-            env: environment(&profile.pass, std::env::vars_os(), &set, &assignment),
+            env: environment(&profile.pass, std::env::vars_os(), &variables, &assignment),
             timeout: self.timeout(),
             silence: profile.silence,
             grace: profile.grace,

@@ -15,14 +15,14 @@ use tracing::Instrument as _;
 
 use super::effect::EffectEnd;
 use super::spec::{AttemptSpec, NotStarted, Provenance};
-use crate::engine::{NoAdapter, until};
+use crate::engine::{NoAdapter, sleep_until};
 use crate::error_chain::with_causes;
 
 /// How the process of an attempt ended. A shim claims an attempt before it starts the agent; once the claim is void, no shim
 /// can start it.
 #[derive(Debug)]
 pub(crate) enum AttemptOutcome {
-    /// With what was done to its worktree besides.
+    /// With a note for the user on what was done to its worktree, if one is needed.
     Ended(AttemptEnd, Option<String>),
     /// Its shim ended before it claimed the attempt.
     Unclaimed,
@@ -74,7 +74,7 @@ pub enum WatchFailed {
     #[error(transparent)]
     Attach(#[from] AttachError),
     #[error(transparent)]
-    Order(#[from] StopError),
+    RequestStop(#[from] StopError),
     #[error(transparent)]
     Claim(#[from] ClaimError),
 }
@@ -148,7 +148,7 @@ struct AttemptTask {
     shutdowns: mpsc::UnboundedReceiver<Shutdown>,
     /// The deadline for the process to exit after a valid report.
     linger_deadline: Option<Instant>,
-    /// When the shim gets one SIGCONT. It is responsible for the timeout, and one that still runs then may be suspended.
+    /// When the shim gets one SIGCONT. The shim enforces the timeout, so one that still runs after it may be suspended.
     wake_shim_at: Option<Instant>,
 }
 
@@ -195,11 +195,11 @@ impl AttemptTask {
                     }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
-                () = until(self.wake_shim_at) => {
+                () = sleep_until(self.wake_shim_at) => {
                     self.wake_shim_at = None;
                     handle.continue_shim()?;
                 }
-                () = until(self.linger_deadline) => {
+                () = sleep_until(self.linger_deadline) => {
                     self.linger_deadline = None;
                     report_progress(Progress::Lingering);
                     handle.request_stop(Shutdown::Once)?;
@@ -218,7 +218,7 @@ impl AttemptTask {
             return Ok(Some(AttemptOutcome::Ended(AttemptEnd::Vanished, None)));
         }
         let started = match self.prepare_tree(handle).await? {
-            // Its claim is void.
+            // A request to stop has voided its claim.
             None => return Ok(None),
             Some(prepared) => prepared.and_then(|git| self.spec.start(handle, git)),
         };
@@ -235,7 +235,7 @@ impl AttemptTask {
         }
     }
 
-    /// Prepares the worktree. A request to stop ends the setup command and voids the claim; then there is no result.
+    /// Prepares the worktree. A request to stop ends the setup command and voids the claim; then this returns `None`.
     async fn prepare_tree(
         &mut self,
         handle: &AttemptHandle,
@@ -249,14 +249,14 @@ impl AttemptTask {
             Ok(stop) => stop,
             Err(error) => return Ok(Some(Err(error.into()))),
         };
-        let (spec, requested) = (Arc::clone(&self.spec), stop.clone());
+        let (spec, setup_stop) = (Arc::clone(&self.spec), stop.clone());
         let mut preparation = tokio::task::spawn_blocking(move || spec.prepare_tree(stop));
         let mut is_stopped = false;
         loop {
             tokio::select! {
                 biased;
                 Some(shutdown) = self.shutdowns.recv() => {
-                    requested.request();
+                    setup_stop.request();
                     is_stopped = true;
                     handle.request_stop(shutdown)?;
                 }

@@ -25,18 +25,18 @@ type QuestionId = (StepId, Turn);
 /// The files that are watched, one for each question that has one.
 #[derive(Debug)]
 pub(super) struct AnswerFiles {
-    watched: BTreeMap<QuestionId, Watched>,
-    /// Whether the questions that the engine found when it started are watched. All others are its own.
-    found_are_watched: bool,
+    watched: BTreeMap<QuestionId, WatchTask>,
+    /// Whether the questions that were open when the engine started are watched. Later ones are asked by this engine.
+    initial_are_watched: bool,
     sender: mpsc::UnboundedSender<QuestionId>,
     written: mpsc::UnboundedReceiver<QuestionId>,
 }
 
-/// The task that waits for writes. It ends with this value.
+/// The task that waits for writes. Aborted when this value is dropped.
 #[derive(Debug)]
-struct Watched(AbortHandle);
+struct WatchTask(AbortHandle);
 
-impl Drop for Watched {
+impl Drop for WatchTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -45,7 +45,7 @@ impl Drop for Watched {
 impl Default for AnswerFiles {
     fn default() -> Self {
         let (sender, written) = mpsc::unbounded_channel();
-        Self { watched: BTreeMap::new(), found_are_watched: false, sender, written }
+        Self { watched: BTreeMap::new(), initial_are_watched: false, sender, written }
     }
 }
 
@@ -65,30 +65,30 @@ impl Engine<'_> {
         let waiting = self.journal.state.run.waiting_steps();
         let waiting: Vec<_> = waiting.map(|(step, turn)| (step.clone(), turn)).collect();
         self.answer_files.watched.retain(|question, _| waiting.contains(question));
-        let is_found = !std::mem::replace(&mut self.answer_files.found_are_watched, true)
+        let is_initial = !std::mem::replace(&mut self.answer_files.initial_are_watched, true)
             && self.journal.position.revision > Revision(1);
         for question in waiting {
             if self.answer_files.watched.contains_key(&question) {
                 continue;
             }
             let Some(file) = self.journal.machine().answer_file(&question.0) else { continue };
-            let watched = watch(&self.dir_watcher, &file).map_err(|error| error.to_string());
+            let watch = watch(&self.dir_watcher, &file).map_err(|error| error.to_string());
             let sender = self.answer_files.sender.clone();
             let id = question.clone();
-            let watch = watched.as_ref().err().cloned();
+            let watch_error = watch.as_ref().err().cloned();
             let task = tokio::spawn(async move {
-                let Ok(watch) = watched else { return };
+                let Ok(watch) = watch else { return };
                 while watch.written().await.is_ok() && sender.send(id.clone()).is_ok() {}
             });
-            self.answer_files.watched.insert(question.clone(), Watched(task.abort_handle()));
-            if let Some(reason) = watch {
+            self.answer_files.watched.insert(question.clone(), WatchTask(task.abort_handle()));
+            if let Some(reason) = watch_error {
                 self.notice_no_answer(
                     &question,
                     &file,
                     &format!("its directory cannot be watched: {reason}"),
                 );
             }
-            if !is_found && let AnswerFile::Single(path) = &file {
+            if !is_initial && let AnswerFile::Single(path) = &file {
                 self.move_early_files(&question, Path::new(path));
             }
             self.read_answer_file(&question).await?;
@@ -173,8 +173,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the author of an answer in a file: the file, because who wrote it is not known; `None` for conditions, which the
-    /// engine finds to hold.
+    /// Returns the author of an answer in a file: the file itself, because its writer is not known. Returns `None` for
+    /// a shared file of conditions: the engine finds that they hold.
     fn author_of(&self, file: &AnswerFile) -> Option<Author> {
         let path = match file {
             AnswerFile::Single(path) => Path::new(path),

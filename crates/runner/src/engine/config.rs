@@ -27,11 +27,13 @@ pub struct AgentProfile {
     /// Additional variables.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// Limits for steps that set none.
+    /// How long an attempt may run, unless its step sets a limit.
     #[serde(default)]
     pub timeout: Option<Duration>,
+    /// How long an attempt may write no output.
     #[serde(default)]
     pub silence: Option<Duration>,
+    /// The time between TERM and KILL.
     pub grace: Duration,
 }
 
@@ -44,7 +46,7 @@ pub struct EngineConfig {
     pub overrides: Overrides,
     /// The configured adapters by name. Without a role, an agent uses the adapter of its own name.
     pub by_agent: BTreeMap<String, AgentProfile>,
-    /// From the configuration.
+    /// The roles of the configuration.
     pub roles: BTreeMap<RoleName, Role>,
     /// How many attempts may be alive on this host at once.
     pub slots: usize,

@@ -30,7 +30,7 @@ impl Engine<'_> {
         match self.absorb_once(by.clone(), fact.clone(), evidence).await {
             Err(EngineError::Commit(CommitError::TooLarge { size, limit })) => {
                 self.reload().await?;
-                let (fact, evidence) = too_large(fact, size, limit);
+                let (fact, evidence) = fail_as_too_large(fact, size, limit);
                 self.absorb_once(by, fact, evidence).await
             }
             absorbed => absorbed,
@@ -97,7 +97,7 @@ impl Engine<'_> {
             let is_overruled = has_lost_race
                 && request == Request::Resume
                 && engine.journal.state.run.status != before
-                && engine.is_held();
+                && engine.is_paused_or_stopped();
             has_lost_race = true;
             if is_overruled {
                 return Ok(None);
@@ -113,7 +113,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn is_held(&self) -> bool {
+    fn is_paused_or_stopped(&self) -> bool {
         match self.journal.state.run.status {
             RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
             RunStatus::Running
@@ -131,7 +131,7 @@ impl Engine<'_> {
         };
         let mut proceeded = false;
         loop {
-            // Readers of the views see what the transition follows: an answer, a failed gate.
+            // Show the cause of the transition in the views first: an answer, a failed gate.
             if self.journal.machine().deferred().is_some() {
                 self.write_stale_views();
             }
@@ -143,7 +143,7 @@ impl Engine<'_> {
         if !proceeded {
             return Ok(());
         }
-        // And what it did: steps that start in the next entry are pending again.
+        // Show its result, too: steps that the next entry starts are pending until then.
         self.write_stale_views();
         self.fill_slots().await
     }
@@ -206,7 +206,7 @@ impl Engine<'_> {
         let entry = match self.journal.commit(by, input, decision, context).await {
             Ok(entry) => entry,
             Err(error) => {
-                self.views.return_marks(marks);
+                self.views.put_back_marks(marks);
                 return Err(error);
             }
         };
@@ -223,8 +223,8 @@ impl Engine<'_> {
     }
 }
 
-/// Turns a report that is too large for a commit into an unfit one.
-fn too_large(fact: Fact, size: usize, limit: usize) -> (Fact, Option<Evidence>) {
+/// Turns the end of an attempt whose report is too large for a commit into a failure.
+fn fail_as_too_large(fact: Fact, size: usize, limit: usize) -> (Fact, Option<Evidence>) {
     let error = format!("Agent report is too large: {size} bytes with its commit, the limit is {limit}");
     let fact = match fact {
         Fact::Ended { attempt, .. } => Fact::Ended { attempt, ending: Ending::Failed },

@@ -57,6 +57,7 @@ pub enum EngineError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// The marks of the view files cannot be stored.
     #[error(transparent)]
     Marks(#[from] WriteError),
     #[error("it was refused: {0}")]

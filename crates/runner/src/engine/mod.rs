@@ -1,8 +1,8 @@
 //! The engine loop: one input, one decision, one commit, then the actions; and again.
 //!
 //! `decisions` turns inputs into commits, `attempts` performs the outbox, `views` writes the view files, `timers` waits
-//! for back-offs, `answer_files` for answers in files, `partial_reports` commits what attempts report before their end, and `remote` keeps track of attempts
-//! on other hosts.
+//! for back-offs, `answer_files` for answers in files, `partial_reports` commits what attempts report before their end,
+//! and `remote` keeps track of attempts on other hosts.
 
 mod answer_files;
 mod attempts;
@@ -36,7 +36,7 @@ pub use self::observer::{Notice, Observer};
 use self::partial_reports::PartialReports;
 use self::remote::Hosts;
 pub use self::roles::{Assigned, DEFAULT_ROLE, NoAdapter, Role, RoleName, RoleOf};
-pub(crate) use self::timers::until;
+pub(crate) use self::timers::sleep_until;
 use self::timers::{Deadlines, backoff_elapsed};
 use self::views::RunViews;
 use crate::attempt::{AttemptEvent, TaskHandle};
@@ -184,7 +184,7 @@ impl<'o> Engine<'o> {
         result
     }
 
-    /// Makes the transitions that are pending, writes the views, starts nothing, and releases the lock.
+    /// Performs deferred transitions, writes the views, starts nothing, and releases the lock.
     pub async fn settle(mut self) -> Result<(), EngineError> {
         let result = self.settle_now().await;
         self.release().await;
@@ -261,14 +261,14 @@ impl<'o> Engine<'o> {
                 return Ok(exit);
             }
             let timer = self.next_timer();
-            let (next_view, next_report) = (self.views.next_write(), self.partial_reports.next());
+            let (next_view, next_report) = (self.views.next_write(), self.partial_reports.next_commit());
             tokio::select! {
                 Some(event) = self.events.recv() => self.absorb_event(event).await?,
                 attempt = backoff_elapsed(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
                 question = self.answer_files.written() => self.read_answer_file(&question).await?,
-                () = until(next_view) => {}
+                () = sleep_until(next_view) => {}
                 () = self.views.changed() => self.replace_changed_view(),
-                () = until(next_report) => self.commit_partial_reports().await?,
+                () = sleep_until(next_report) => self.commit_partial_reports().await?,
                 Some(commit) = commits.recv() => {
                     let Commits { newest, has_external_write } = commit?;
                     if has_external_write || newest > self.journal.position.revision {

@@ -16,20 +16,20 @@ use tokio::time::Instant;
 use super::{Engine, EngineError};
 
 /// The shortest time between two commits of one attempt.
-const PACE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Attempts with a partial report on disk, and when to commit it.
 #[derive(Debug, Default)]
 pub(super) struct PartialReports {
-    waiting: BTreeMap<AttemptId, Instant>,
+    due_at: BTreeMap<AttemptId, Instant>,
     /// No commit of the attempt before this time.
     not_before: BTreeMap<AttemptId, Instant>,
 }
 
 impl PartialReports {
     /// Returns when the next partial report is to be committed.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.waiting.values().min().copied()
+    pub(super) fn next_commit(&self) -> Option<Instant> {
+        self.due_at.values().min().copied()
     }
 }
 
@@ -37,18 +37,18 @@ impl Engine<'_> {
     /// Schedules the commit of an attempt's partial report.
     pub(super) fn queue_partial_report(&mut self, attempt: AttemptId) {
         let at = self.partial_reports.not_before.get(&attempt).copied().unwrap_or_else(Instant::now);
-        self.partial_reports.waiting.entry(attempt).or_insert(at);
+        self.partial_reports.due_at.entry(attempt).or_insert(at);
     }
 
     /// Commits the partial reports whose time has come.
     pub(super) async fn commit_partial_reports(&mut self) -> Result<(), EngineError> {
         let now = Instant::now();
-        let due = self.partial_reports.waiting.iter().filter(|(_, at)| **at <= now);
+        let due = self.partial_reports.due_at.iter().filter(|(_, at)| **at <= now);
         let due: Vec<_> = due.map(|(attempt, _)| attempt.clone()).collect();
         for attempt in due {
-            self.partial_reports.waiting.remove(&attempt);
+            self.partial_reports.due_at.remove(&attempt);
             self.commit_partial_report(&attempt).await?;
-            self.partial_reports.not_before.insert(attempt, Instant::now() + PACE);
+            self.partial_reports.not_before.insert(attempt, Instant::now() + MIN_INTERVAL);
         }
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Engine<'_> {
         &mut self,
         attempt: &AttemptId,
     ) -> Result<(), EngineError> {
-        self.partial_reports.waiting.remove(attempt);
+        self.partial_reports.due_at.remove(attempt);
         self.partial_reports.not_before.remove(attempt);
         self.commit_partial_report(attempt).await
     }

@@ -65,10 +65,10 @@ impl Engine<'_> {
     /// Records the attempts of the host abandoned by the user as interrupted, each in an entry in the user's name.
     pub(super) async fn interrupt_abandoned_host(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
-        let theirs = self.hosts.remote_attempts(&self.journal.state);
-        let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
-        let theirs: Vec<_> = theirs.map(|(attempt, _)| attempt).collect();
-        for attempt in theirs {
+        let attempts = self.hosts.remote_attempts(&self.journal.state);
+        let attempts = attempts.filter(|(_, host)| *host == abandoned.host);
+        let attempts: Vec<_> = attempts.map(|(attempt, _)| attempt).collect();
+        for attempt in attempts {
             let fact = Fact::Ended { attempt, ending: Ending::Interrupted };
             self.absorb_from(Some(abandoned.by.clone()), fact, Some(evidence(&abandoned))).await?;
         }

@@ -9,7 +9,7 @@ use supervisor::adapter::Pass;
 use super::config::{AgentProfile, EngineConfig};
 use crate::run::RunOptions;
 
-/// The name of a role that stands for all others.
+/// The name of the role for all steps and agents. It is less specific than any other.
 pub const DEFAULT_ROLE: &str = "default";
 
 /// The settings of a role. What it does not set, a less specific role may.
@@ -53,7 +53,7 @@ pub struct RoleName {
     pub name: String,
 }
 
-/// A step for which a role is wanted.
+/// The step whose role is looked up.
 #[derive(Debug, Clone, Copy)]
 pub struct RoleOf<'a> {
     pub protocol: &'a str,
@@ -63,7 +63,7 @@ pub struct RoleOf<'a> {
     pub model: Option<&'a str>,
 }
 
-/// How a step is worked on.
+/// The profile and the model that a step gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assigned {
     pub profile: AgentProfile,
@@ -79,14 +79,14 @@ pub struct NoAdapter {
     pub adapter: Option<String>,
 }
 
-/// One place that may say how a step is worked on.
+/// One source of settings for a step: a role, or a whole profile.
 #[derive(Default)]
-struct Place<'a> {
+struct RoleSource<'a> {
     role: Option<&'a Role>,
     profile: Option<&'a AgentProfile>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RoleSource<'a> {
     fn role(role: Option<&'a Role>) -> Self {
         Self { role, profile: None }
     }
@@ -100,62 +100,63 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Returns the first value that one of the places sets.
-fn first<'a, T>(places: &[Place<'a>], value: impl Fn(&'a Role) -> Option<T>) -> Option<T> {
-    places.iter().filter_map(|place| place.role).find_map(value)
+/// Returns the first value that a role among the sources sets.
+fn first_set<'a, T>(sources: &[RoleSource<'a>], value: impl Fn(&'a Role) -> Option<T>) -> Option<T> {
+    sources.iter().filter_map(|source| source.role).find_map(value)
 }
 
 impl EngineConfig {
-    /// Returns how a step is worked on.
+    /// Returns the profile and the model of a step. Fails if no adapter is configured for it.
     ///
-    /// Strongest first: roles of the command line, the profile of the command line, configured roles of the step and of its
-    /// agent, the adapter that has the agent's name, default roles. Model, arguments and variables fit one adapter only:
-    /// a place that is weaker than the one that names the adapter does not set them.
+    /// The first source that sets a value wins: the profile of a rehearsal, roles of the command line, the profile of
+    /// the command line, configured roles of the step and of its agent, the adapter that has the agent's name, default
+    /// roles. Model, arguments and variables fit one adapter only: a source after the one that names the adapter does
+    /// not set them.
     pub fn assign(&self, options: &RunOptions, of: RoleOf<'_>) -> Result<Assigned, NoAdapter> {
-        let given =
-            [of.step.as_str(), of.agent, DEFAULT_ROLE].map(|name| Place::role(options.roles.get(name)));
-        let flag_model = first(&given, |role| role.model.clone());
-        let forced = options.profile.as_ref().filter(|profile| profile.adapter.is_rehearsal());
-        let [own, default] = [vec![of.step.as_str(), of.agent], vec![DEFAULT_ROLE]]
+        let command_line_roles =
+            [of.step.as_str(), of.agent, DEFAULT_ROLE].map(|name| RoleSource::role(options.roles.get(name)));
+        let flag_model = first_set(&command_line_roles, |role| role.model.clone());
+        let rehearsal = options.profile.as_ref().filter(|profile| profile.adapter.is_rehearsal());
+        let [specific_roles, default_roles] = [vec![of.step.as_str(), of.agent], vec![DEFAULT_ROLE]]
             .map(|names| self.configured_roles(of.protocol, &names));
-        let places: Vec<_> = std::iter::once(Place::profile(forced))
-            .chain(given)
-            .chain([Place::profile(options.profile.as_ref())])
-            .chain(own)
-            .chain([Place::profile(self.by_agent.get(of.agent))])
-            .chain(default)
+        let sources: Vec<_> = std::iter::once(RoleSource::profile(rehearsal))
+            .chain(command_line_roles)
+            .chain([RoleSource::profile(options.profile.as_ref())])
+            .chain(specific_roles)
+            .chain([RoleSource::profile(self.by_agent.get(of.agent))])
+            .chain(default_roles)
             .collect();
         let missing = |adapter: Option<&str>| NoAdapter {
             step: of.step.clone(),
             agent: of.agent.to_owned(),
             adapter: adapter.map(str::to_owned),
         };
-        let chosen = places.iter().position(Place::names_adapter).ok_or_else(|| missing(None))?;
-        let fitting = &places[..=chosen];
-        let adapter = places[chosen].role.and_then(|role| role.adapter.as_deref());
-        let profile = places[chosen].profile.or_else(|| self.by_agent.get(adapter?));
+        let chosen = sources.iter().position(RoleSource::names_adapter).ok_or_else(|| missing(None))?;
+        let up_to_chosen = &sources[..=chosen];
+        let adapter = sources[chosen].role.and_then(|role| role.adapter.as_deref());
+        let profile = sources[chosen].profile.or_else(|| self.by_agent.get(adapter?));
         let mut profile = profile.ok_or_else(|| missing(adapter))?.clone();
-        if let Some(args) = first(fitting, |role| role.args.as_ref()) {
+        if let Some(args) = first_set(up_to_chosen, |role| role.args.as_ref()) {
             profile.adapter = profile.adapter.with_args(args);
         }
         if let (Pass::AllowList(names), Some(more)) =
-            (&mut profile.pass, first(fitting, |role| role.pass_env.as_ref()))
+            (&mut profile.pass, first_set(up_to_chosen, |role| role.pass_env.as_ref()))
         {
             names.extend(more.iter().cloned());
         }
-        profile.timeout = first(&places, |role| role.timeout).or(profile.timeout);
+        profile.timeout = first_set(&sources, |role| role.timeout).or(profile.timeout);
         let model = flag_model
             .or_else(|| of.model.map(str::to_owned))
-            .or_else(|| first(fitting, |role| role.model.clone()));
+            .or_else(|| first_set(up_to_chosen, |role| role.model.clone()));
         Ok(Assigned { profile, model })
     }
 
-    /// The configured roles of these names, those of the protocol first.
-    fn configured_roles(&self, protocol: &str, names: &[&str]) -> Vec<Place<'_>> {
+    /// Returns the configured roles of these names, those of the protocol first.
+    fn configured_roles(&self, protocol: &str, names: &[&str]) -> Vec<RoleSource<'_>> {
         let scopes = [Some(protocol.to_owned()), None];
         let found = scopes.iter().flat_map(|scope| {
             names.iter().map(|name| RoleName { protocol: scope.clone(), name: (*name).to_owned() })
         });
-        found.map(|name| Place::role(self.roles.get(&name))).collect()
+        found.map(|name| RoleSource::role(self.roles.get(&name))).collect()
     }
 }

@@ -42,6 +42,7 @@ impl Engine<'_> {
     }
 }
 
+/// Waits for a back-off and returns its attempt. Without a timer, waits forever.
 pub(super) async fn backoff_elapsed(timer: Option<(Instant, AttemptId)>) -> AttemptId {
     match timer {
         Some((deadline, attempt)) => {
@@ -52,7 +53,8 @@ pub(super) async fn backoff_elapsed(timer: Option<(Instant, AttemptId)>) -> Atte
     }
 }
 
-pub(crate) async fn until(instant: Option<Instant>) {
+/// Sleeps until an instant; without one, forever.
+pub(crate) async fn sleep_until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,

@@ -36,11 +36,12 @@ pub(super) struct RunViews {
 struct Guard {
     view: PathBuf,
     watch: DirWatch,
-    /// When the view was last replaced out of turn.
+    /// When the view was last replaced without regard to the rate limit.
     replaced_at: Option<Instant>,
 }
 
-/// Two programs that write the same file must not keep the engine busy: within this time views are written at their pace.
+/// The shortest time between two such replacements, so that another program that keeps writing the same file does not
+/// keep the engine busy.
 const GUARD_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RunViews {
@@ -90,8 +91,9 @@ impl RunViews {
         marks_for_store(self.files.take_marks(), self.host.as_deref())
     }
 
-    pub(super) fn return_marks(&mut self, marks: Vec<WrittenView>) {
-        self.files.return_marks(marks_of_host(&marks, self.host.as_deref()));
+    /// Puts back the marks of a commit that failed.
+    pub(super) fn put_back_marks(&mut self, marks: Vec<WrittenView>) {
+        self.files.put_back_marks(marks_of_host(&marks, self.host.as_deref()));
     }
 }
 
@@ -112,7 +114,7 @@ impl Engine<'_> {
         let oldest = views.iter().map(|view| marked(view).unwrap_or(Revision(0))).min();
         let mut latest = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, oldest.unwrap_or(Revision(0))).await? {
-            self.adopt_views_of(&views, stored.revision).await?;
+            self.recognise_views(&views, stored.revision).await?;
             let entry = self.journal.decode(&stored)?;
             if let Some((step, report)) = report_in(&entry.input)
                 && self.journal.machine().shows_report(step, report)
@@ -129,8 +131,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adopts unknown files at the views' paths that show the document as it was at the revision.
-    async fn adopt_views_of(&mut self, views: &[View], revision: Revision) -> Result<(), EngineError> {
+    /// Recognises files of earlier engines: those at the views' paths that show the document as it was at the revision.
+    async fn recognise_views(&mut self, views: &[View], revision: Revision) -> Result<(), EngineError> {
         let mut unknown = Vec::new();
         for view in views {
             let failed = |source| EngineError::View { path: PathBuf::from(&view.path), source };
@@ -145,7 +147,7 @@ impl Engine<'_> {
         for (view, found) in unknown {
             let mut shown = shown.iter().flatten().filter(|shown| shown.path == view.path);
             if shown.any(|shown| Digest::of(&shown.body) == found) {
-                self.views.files.adopt(view, found);
+                self.views.files.recognise(view, found);
             }
         }
         Ok(())
@@ -183,7 +185,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Writes the document's views whatever their pace: agents read there whether the run is paused or stopped.
+    /// Writes the document's views without regard to the rate limit: agents read there whether the run is paused or
+    /// stopped.
     pub(super) fn show_status_now(&mut self) {
         if !self.views.repo_missing {
             self.write_document_views();

@@ -57,9 +57,9 @@ pub async fn import_document(
     now: Stamp,
     kind: &'static dyn Kind,
     spec: RunSpec,
-    found: ViewImport,
+    view: ViewImport,
 ) -> Result<RunStatus, DocumentImportError> {
-    let ViewImport { path, document, turns, request } = found;
+    let ViewImport { path, document, turns, request } = view;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
@@ -79,9 +79,9 @@ pub async fn migrate(
     now: Stamp,
     kind: &'static dyn Kind,
     spec: RunSpec,
-    from: Migration,
+    migration: Migration,
 ) -> Result<RunStatus, DocumentImportError> {
-    let Migration { from, document, over } = from;
+    let Migration { from, document, over } = migration;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();

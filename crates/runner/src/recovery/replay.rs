@@ -103,7 +103,7 @@ impl Replay {
     }
 
     /// Returns an entry that records how the run was recovered.
-    pub fn note(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry {
+    pub fn recovery_entry(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry {
         Entry {
             v: protocol::entry::ENTRY_VERSION,
             at: at.max(self.state.at),
@@ -126,8 +126,8 @@ impl Replay {
 
     fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry, changed: &[String]) -> Commit {
         let live_attempts = self.live_attempts();
-        let is_over = |(_, attempt): &(String, AttemptId)| !live_attempts.contains(attempt);
-        let (over, pending) = std::mem::take(&mut self.pending).into_iter().partition(is_over);
+        let has_ended = |(_, attempt): &(String, AttemptId)| !live_attempts.contains(attempt);
+        let (ended, pending) = std::mem::take(&mut self.pending).into_iter().partition(has_ended);
         self.pending = pending;
         let actions = entry.actions.iter().filter(|action| live_attempts.contains(attempt_of(action)));
         let outbox: Vec<_> = actions
@@ -136,7 +136,7 @@ impl Replay {
                 outbox_item(action)
             })
             .collect();
-        let over: Vec<(String, AttemptId)> = over;
+        let ended: Vec<(String, AttemptId)> = ended;
         let snapshot = self.position.revision.next().0.is_multiple_of(SNAPSHOT_EVERY);
         let part = |path: &String| Part { path: path.clone(), body: self.machine().part(path) };
         let info = self.machine().kind().info();
@@ -151,7 +151,7 @@ impl Replay {
             document: (self.keeps_document && info.shows_document)
                 .then(|| self.machine().document().to_json()),
             outbox,
-            acknowledged: over.into_iter().map(|(id, _)| id).collect(),
+            acknowledged: ended.into_iter().map(|(id, _)| id).collect(),
             views: Vec::new(),
             snapshot: snapshot.then(|| self.state.encode_snapshot()),
             summary: Summary::of(&self.spec, &self.state).encode(),

@@ -27,6 +27,7 @@ pub(crate) struct Corruption {
     kind: &'static dyn Kind,
     /// The revision whose document is bad.
     bad: Revision,
+    /// What is wrong with it.
     what: String,
     /// The newest valid document.
     candidate: Option<Candidate>,
@@ -88,7 +89,7 @@ impl Corruption {
         bad: Revision,
         what: String,
     ) -> Result<Self, LoadError> {
-        let mut claimed = Claimed { highest: 0, bad };
+        let mut claimed = ClaimedSequence { highest: 0, bad };
         claimed.observe(bad, &store.parts_at(run, bad).await?);
         let candidate = match replay_document(store, kind, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
@@ -97,8 +98,8 @@ impl Corruption {
         Ok(Self { run: run.clone(), kind, bad, what, candidate, claimed: claimed.highest })
     }
 
-    /// Commits the candidate as a new revision, with a sequence number that no client has seen. `any` allows a
-    /// candidate that is not the document that was committed last.
+    /// Commits the candidate as a new revision, with a sequence number that no client has seen. `allow_loss`
+    /// allows a candidate that is not the document that was committed last.
     pub(crate) async fn restore(
         self,
         store: &Arc<dyn Store>,
@@ -106,13 +107,13 @@ impl Corruption {
         by: Author,
         epoch: Option<Epoch>,
         quarantine: &Path,
-        any: bool,
+        allow_loss: bool,
     ) -> Result<Restored, RestoreError> {
         let Self { run, kind, bad, what, candidate, claimed } = self;
         let Some(Candidate { document, from }) = candidate else {
             return Err(RestoreError::NoCandidate { run, bad, what });
         };
-        if from != bad && !any {
+        if from != bad && !allow_loss {
             return Err(RestoreError::NotLast { run, from, bad, what });
         }
         let kept = quarantine_document(store.as_ref(), &run, bad, quarantine).await?;
@@ -145,13 +146,14 @@ impl Corruption {
 /// damage.
 pub(crate) const MAX_SEQUENCE_JUMP: u64 = 1 << 20;
 
-/// The sequence numbers that bad documents claim.
-struct Claimed {
+/// The highest sequence number that bad documents claim.
+struct ClaimedSequence {
     highest: u64,
+    /// The newest bad revision.
     bad: Revision,
 }
 
-impl Claimed {
+impl ClaimedSequence {
     /// Adds the claim of a revision. Each later revision has added at most one, or has restored a document and
     /// exceeded this claim.
     fn observe(&mut self, revision: Revision, parts: &[Part]) {
@@ -192,7 +194,7 @@ async fn newest_valid(
     kind: &'static dyn Kind,
     run: &RunId,
     bad: Revision,
-    claimed: &mut Claimed,
+    claimed: &mut ClaimedSequence,
 ) -> Result<Option<Candidate>, LoadError> {
     let spec = load_spec(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
@@ -222,13 +224,13 @@ async fn quarantine_document(
     let mut text = serde_json::to_string_pretty(&parts).expect("BUG: texts are plain data");
     text.push('\n');
     for number in 0_u64.. {
-        let again = if number == 0 { String::new() } else { format!("-{number}") };
-        let path = quarantine.join(format!("document-{bad}{again}.json"));
+        let suffix = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = quarantine.join(format!("document-{bad}{suffix}.json"));
         if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
             return Ok(path);
         }
         match write_synced(&path, text.as_bytes()) {
-            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(RestoreError::Keep { path, source }),
             Ok(()) => return Ok(path),
         }

@@ -23,7 +23,8 @@ pub struct Salvaged {
 pub enum SalvageOutcome {
     /// All entries were found, and none is known to be missing.
     Whole { revision: Revision, status: RunStatus },
-    /// The journal is truncated. Later entries are only in the backup of the damaged store.
+    /// The journal is truncated after `revision`, although it went up to `newest`. The `beyond` later entries that
+    /// could be read are only in the backup of the damaged store.
     Cut { revision: Revision, status: RunStatus, newest: Revision, beyond: u64, why: String },
     /// Nothing of it is in the new store.
     Unreadable { newest: Revision, why: String },
@@ -90,8 +91,8 @@ pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>,
     Ok(lost.collect())
 }
 
-/// Writes as much of a run as can be read into a draft or an intact store. Returns `None` if the run is among those
-/// to `skip`.
+/// Writes as much of a run as can be read into a replacement database or an intact store. Returns `None` if the run is
+/// among those to `skip`.
 pub fn salvage(
     kind: &'static dyn Kind,
     salvage: &Salvage,
@@ -110,21 +111,21 @@ pub fn salvage(
     };
     let digest = match definition_of(&first.body) {
         Ok(digest) => digest,
-        Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&unfit)))),
+        Err(error) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&error)))),
     };
     let Some(blob) = salvage.blob(&digest)? else {
         return Ok(unreadable(nameless, with_causes(&ReplayError::NoDefinition)));
     };
     let replay = match Replay::read(kind, &blob) {
         Ok(replay) => replay,
-        Err(unfit) => return Ok(unreadable(nameless, with_causes(&unfit))),
+        Err(error) => return Ok(unreadable(nameless, with_causes(&error))),
     };
     let run = replay.run.clone();
     if skip.contains(&run) {
         return Ok(None);
     }
-    let from = Source { kind, salvage, found, blob };
-    match target.put_run(|writer| from.fill(replay, writer, by, now)) {
+    let source = Source { kind, salvage, found, blob };
+    match target.put_run(|writer| source.fill(replay, writer, by, now)) {
         Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
         // Two runs of the same name: the first one is kept.
         Err(SalvageRunError::Write(RunWriteError::Refused(refused))) => {
@@ -153,61 +154,68 @@ impl Source<'_> {
         now: Stamp,
     ) -> Result<SalvageOutcome, SalvageRunError> {
         writer.put_blob(&self.blob)?;
-        let (mut ends, mut began) = (None, None);
-        while ends.is_none() && replay.revision() < self.found.newest {
+        let (mut cut_reason, mut first_entry_at) = (None, None);
+        while cut_reason.is_none() && replay.revision() < self.found.newest {
             let next = replay.revision().next();
             let Some(entry) = self.salvage.entry(self.found, next)? else {
-                let spoilt = self.salvage.is_corrupt(self.found, next)?;
-                let how = if spoilt { "is not what was written" } else { "is lost" };
-                ends = Some(format!("entry {next} {how}"));
+                let is_corrupt = self.salvage.is_corrupt(self.found, next)?;
+                let how = if is_corrupt { "is not what was written" } else { "is lost" };
+                cut_reason = Some(format!("entry {next} {how}"));
                 continue;
             };
             match replay.add(&entry.body, entry.write_id) {
                 Ok(commit) => {
                     replay.position = writer.append(&commit)?;
-                    began = began.or_else(|| replay.state.at.timestamp());
+                    first_entry_at = first_entry_at.or_else(|| replay.state.at.timestamp());
                 }
-                Err(unfit) => {
-                    ends = Some(format!("entry {next}: {}", with_causes(&unfit)));
+                Err(error) => {
+                    cut_reason = Some(format!("entry {next}: {}", with_causes(&error)));
                     replay = self.replay_valid(&replay)?;
                 }
             }
         }
         let run = replay.run.clone();
-        if let (Some(why), Revision(0)) = (&ends, replay.revision()) {
+        if let (Some(why), Revision(0)) = (&cut_reason, replay.revision()) {
             return Ok(SalvageOutcome::Unreadable { newest: self.found.newest, why: why.clone() });
         }
         let row = self.salvage.run_row(&run)?;
-        let promised = row.map_or(Revision(0), |(_, revision)| revision);
-        let promised = promised.max(self.salvage.newest_part(self.found)?).max(self.found.newest);
+        let expected_newest = row.map_or(Revision(0), |(_, revision)| revision);
+        let expected_newest =
+            expected_newest.max(self.salvage.newest_part(self.found)?).max(self.found.newest);
         let revision = replay.revision();
-        if ends.is_none() && promised > revision {
-            ends = Some(format!("entries {} to {promised} are lost", revision.next()));
+        if cut_reason.is_none() && expected_newest > revision {
+            cut_reason = Some(format!("entries {} to {expected_newest} are lost", revision.next()));
         }
-        let created = row.map(|(created, _)| created).or(began);
+        let created = row.map(|(created, _)| created).or(first_entry_at);
         writer.set_origin(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
-        let Some(why) = ends else {
+        let Some(why) = cut_reason else {
             return Ok(SalvageOutcome::Whole { revision, status: replay.state.run.status });
         };
         let beyond = self.salvage.count_after(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
-        let source = RecoverySource::Journal { lost, gap: Some((revision, promised)) };
-        let entry = replay.note(source, by.clone(), now);
+        let source = RecoverySource::Journal { lost, gap: Some((revision, expected_newest)) };
+        let entry = replay.recovery_entry(source, by.clone(), now);
         let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
         writer.append(&commit)?;
-        Ok(SalvageOutcome::Cut { revision, status: replay.state.run.status, newest: promised, beyond, why })
+        Ok(SalvageOutcome::Cut {
+            revision,
+            status: replay.state.run.status,
+            newest: expected_newest,
+            beyond,
+            why,
+        })
     }
 
     /// Replays the run up to the entry that contradicted it, because a failed replay cannot be used.
-    fn replay_valid(&self, spoilt: &Replay) -> Result<Replay, SalvageRunError> {
+    fn replay_valid(&self, failed: &Replay) -> Result<Replay, SalvageRunError> {
         let mut replay = Replay::read(self.kind, &self.blob).expect("BUG: it was read before");
-        for revision in 1..=spoilt.revision().0 {
+        for revision in 1..=failed.revision().0 {
             let entry = self.salvage.entry(self.found, Revision(revision))?;
             let entry = entry.expect("BUG: it was there before");
             replay.add(&entry.body, entry.write_id).expect("BUG: it was added before");
             replay.position.revision = Revision(revision);
         }
-        replay.position = spoilt.position;
+        replay.position = failed.position;
         Ok(replay)
     }
 

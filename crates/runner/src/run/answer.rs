@@ -16,7 +16,7 @@ pub enum AnswerError {
     NoSuchStep(StepId),
     #[error("`{0}` asks nothing")]
     NotWaiting(StepId),
-    /// The question lost its turn without an answer: the step was skipped, or the run ended.
+    /// The question was closed without an answer: the step was skipped, or the run ended.
     #[error("the question `{step}#{turn}` is not open any more{}", now.map(|now| format!("; `{step}#{now}` is")).unwrap_or_default())]
     Closed { step: StepId, turn: Turn, now: Option<Turn> },
     /// The first answer counts.
@@ -73,12 +73,14 @@ async fn first_answer(
     let mut found = None;
     for_each_entry(journal.store.as_ref(), run, Revision(0), last, |stored| {
         let Entry { at, by, input, .. } = decode(run, &stored)?;
-        if let Input::Fact { fact: Fact::Answered { step: of, turn: asked, .. }, evidence: Some(evidence) } =
-            input
-            && (&of, asked) == (step, turn)
+        if let Input::Fact {
+            fact: Fact::Answered { step: answered_step, turn: answered_turn, .. },
+            evidence: Some(evidence),
+        } = input
+            && (&answered_step, answered_turn) == (step, turn)
             && let Some(answer) = evidence.answer.clone()
         {
-            found = Some(FirstAnswer { step: of, turn, by, at, answer });
+            found = Some(FirstAnswer { step: answered_step, turn, by, at, answer });
         }
         Ok::<_, LoadError>(())
     })

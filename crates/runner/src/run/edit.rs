@@ -31,7 +31,7 @@ pub enum EditError {
     #[error(transparent)]
     Conflict(#[from] Box<SequenceConflict>),
     /// The attempt has ended or was replaced by a later one. Its writes are not applied any more.
-    #[error("attempt `{attempt}` is not running any more{}", live_instead(live_attempts))]
+    #[error("attempt `{attempt}` is not running any more{}", list_live(live_attempts))]
     Straggler { attempt: AttemptId, live_attempts: Vec<AttemptId> },
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -50,7 +50,7 @@ impl From<ReloadError> for EditError {
 
 /// `sequence_conflict`: the document has changed since it was read, and the patch does not apply any more.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("it was read at sequence {expected}{}, and is at {found} (revision {found_revision}) now: {why}", known(*expected_revision))]
+#[error("it was read at sequence {expected}{}, and is at {found} (revision {found_revision}) now: {why}", in_parentheses(*expected_revision))]
 pub struct SequenceConflict {
     pub expected: u64,
     pub found: u64,
@@ -64,11 +64,11 @@ pub struct SequenceConflict {
     pub last: Option<Value>,
 }
 
-fn known(revision: Option<Revision>) -> String {
+fn in_parentheses(revision: Option<Revision>) -> String {
     revision.map(|revision| format!(" (revision {revision})")).unwrap_or_default()
 }
 
-fn live_instead(live_attempts: &[AttemptId]) -> String {
+fn list_live(live_attempts: &[AttemptId]) -> String {
     match live_attempts {
         [] => String::new(),
         [..] => {
@@ -94,23 +94,23 @@ pub async fn edit(
     if journal.external_write.is_some() {
         journal.reload().await?;
     }
-    let based_on = read_at(journal, expected).await?;
+    let base = find_document(journal, expected).await?;
     let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.conflict_timeout()), 0);
     loop {
         attempts += 1;
         let Some(found) = journal.document().sequence() else { return Err(EditRefusal::EngineOnly.into()) };
-        let Some((read_at, based_on)) = &based_on else {
+        let Some((base_revision, base_document)) = &base else {
             return Err(conflict(journal, expected, None, attempts, "there was no such document"));
         };
         let author = author(journal, from.as_ref())?;
-        let edit = match journal.machine().edit(based_on, &author, patch) {
+        let edit = match journal.machine().edit(base_document, &author, patch) {
             Ok(Some(edit)) => edit,
             Ok(None) => {
                 let revision = journal.position.revision;
                 return Ok(Edited { sequence: found, revision, written: false });
             }
             Err(EditRefusal::Conflict { why }) => {
-                return Err(conflict(journal, expected, Some(*read_at), attempts, &why));
+                return Err(conflict(journal, expected, Some(*base_revision), attempts, &why));
             }
             Err(refused) => return Err(refused.into()),
         };
@@ -127,7 +127,7 @@ pub async fn edit(
                     return Err(conflict(
                         journal,
                         expected,
-                        Some(*read_at),
+                        Some(*base_revision),
                         attempts,
                         "other clients kept writing",
                     ));
@@ -175,7 +175,7 @@ fn author(journal: &Journal, from: Option<&AttemptId>) -> Result<EditAuthor, Edi
 ///
 /// A commit adds at most one to the number, so the revision is at least as far back as the number. It is further back
 /// if the engine committed entries that do not change the document: the search doubles its stride, then bisects.
-async fn read_at(journal: &Journal, sequence: u64) -> Result<Option<(Revision, Document)>, LoadError> {
+async fn find_document(journal: &Journal, sequence: u64) -> Result<Option<(Revision, Document)>, LoadError> {
     let mut newer = journal.position.revision;
     let mut behind = match journal.document().sequence() {
         Some(found) if found == sequence => return Ok(Some((newer, journal.document()))),

@@ -114,7 +114,7 @@ impl Journal {
             Ok(edit) => (Input::Edited { edit, from: None }, None),
             Err(why) => {
                 let rejected = RejectedWrite { why, quarantined: self.quarantine(external_write).await? };
-                (self.restored(external_write, &rejected), Some(rejected))
+                (self.restoring_input(external_write, &rejected), Some(rejected))
             }
         };
         self.commit(by, input, Decision::nothing(), CommitContext::default()).await?;
@@ -130,8 +130,8 @@ impl Journal {
         }
     }
 
-    /// Returns the present document once more, with a sequence number that no client has seen.
-    fn restored(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input {
+    /// Returns the input that commits the present document once more, with a sequence number that no client has seen.
+    fn restoring_input(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input {
         let newest = self.document().sequence().unwrap_or(0);
         let claimed = external_write
             .body
@@ -161,7 +161,7 @@ fn claimed_sequence(body: &[u8]) -> Option<u64> {
 }
 
 /// Writes the document of a run from its journal into a bucket that has lost it. Changes nothing if the document is
-/// still there. Returns `None` if there is no such run.
+/// still there, and returns `Some(None)`. Returns `None` if there is no such run.
 pub async fn rebuild_document(
     store: &Arc<dyn Store>,
     clock: &Clock,

@@ -36,7 +36,7 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptRecord {
     pub id: AttemptId,
-    /// What worked in its turn.
+    /// The kind of its step.
     pub kind: StepKind,
     /// The host on which it was started.
     pub host: String,
@@ -97,7 +97,7 @@ impl History {
         }
         for change in &entry.changes {
             match change {
-                Change::Status { status } => self.enter(*status, entry),
+                Change::Status { status } => self.enter_status(*status, entry),
                 Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
                     self.waiting.insert(step.clone(), entry.at);
                 }
@@ -121,8 +121,8 @@ impl History {
                     });
                 }
                 Change::StopRequested { attempt, .. } => {
-                    if let Some(attempted) = self.attempt(&attempt.clone()) {
-                        attempted.asked_to_end = Some(entry.at);
+                    if let Some(record) = self.attempt(&attempt.clone()) {
+                        record.asked_to_end = Some(entry.at);
                     }
                 }
                 Change::Ended { attempt, exit, .. } => self.end(attempt.clone(), *exit, revision, entry),
@@ -142,8 +142,8 @@ impl History {
         if ends_effect(entry) {
             self.not_merged = not_merged(entry).map(str::to_owned);
         }
-        if let Some(attempted) = self.attempt(&id) {
-            attempted.over = Some(EndedAttempt {
+        if let Some(record) = self.attempt(&id) {
+            record.over = Some(EndedAttempt {
                 revision,
                 at: entry.at,
                 exit,
@@ -153,7 +153,7 @@ impl History {
         }
     }
 
-    fn enter(&mut self, status: RunStatus, entry: &Entry) {
+    fn enter_status(&mut self, status: RunStatus, entry: &Entry) {
         match (status, &entry.input) {
             (
                 RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),
@@ -168,14 +168,14 @@ impl History {
         }
     }
 
-    /// Searched from the end, because a live attempt is among the last ones.
+    /// Returns the record of an attempt. Searches from the end, because a live attempt is among the last ones.
     fn attempt(&mut self, id: &AttemptId) -> Option<&mut AttemptRecord> {
-        self.attempts.iter_mut().rev().find(|attempted| attempted.id == *id)
+        self.attempts.iter_mut().rev().find(|record| record.id == *id)
     }
 
     /// Returns the newest attempt of a step.
     pub fn newest_of(&self, step: &StepId) -> Option<&AttemptRecord> {
-        self.attempts.iter().rev().find(|attempted| attempted.id.step == *step)
+        self.attempts.iter().rev().find(|record| record.id.step == *step)
     }
 }
 

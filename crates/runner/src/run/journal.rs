@@ -44,6 +44,7 @@ pub(crate) struct CommitContext {
     pub(crate) epoch: Option<Epoch>,
     /// Actions that have been performed.
     pub(crate) acknowledged: Vec<String>,
+    /// The marks of the view files that were written since the last commit.
     pub(crate) views: Vec<WrittenView>,
     /// The first back-off; later ones double.
     pub(crate) backoff: Duration,
@@ -52,6 +53,7 @@ pub(crate) struct CommitContext {
 /// Why a decision cannot be retried after a conflict.
 pub(crate) enum ReloadError {
     Load(LoadError),
+    /// The store reported a conflict, but no other client has committed.
     NotMoved(Unavailable),
 }
 
@@ -308,11 +310,11 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// Returns a timer for each attempt that will be retried. The delay doubles with each failure and is cut by up to
 /// half at random, so that steps that failed together do not retry together.
 fn timers(decision: &Decision, at: Stamp, first: Duration) -> Vec<Timer> {
-    let repeated = decision.changes.iter().filter_map(|change| match change {
+    let retried = decision.changes.iter().filter_map(|change| match change {
         Change::Ended { attempt, exit: Exit::WillRetry { failures, .. }, .. } => Some((attempt, *failures)),
         _ => None,
     });
-    repeated
+    retried
         .map(|(attempt, failures)| {
             let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
             let length = doubled.min(LONGEST_BACKOFF).mul_f64(0.5 + fastrand::f64() / 2.0);

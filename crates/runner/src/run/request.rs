@@ -70,7 +70,7 @@ impl Journal {
         by: Author,
         mut decide: impl FnMut(&mut Self) -> Result<Option<(Input, Decision)>, E>,
     ) -> Result<(), E> {
-        let end = Instant::now() + self.store.conflict_timeout();
+        let deadline = Instant::now() + self.store.conflict_timeout();
         loop {
             let before = self.state.clone();
             let Some((input, decision)) = decide(self)? else { return Ok(()) };
@@ -78,7 +78,7 @@ impl Journal {
                 Ok(_) => return Ok(()),
                 Err(CommitError::Conflict { run, expected, found }) => {
                     self.catch_up(before).await.map_err(RequestError::from)?;
-                    if Instant::now() >= end {
+                    if Instant::now() >= deadline {
                         return Err(RequestError::Conflict { run, expected, found }.into());
                     }
                 }

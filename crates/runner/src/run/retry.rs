@@ -6,16 +6,18 @@ use std::time::Duration;
 /// of the store.
 #[derive(Debug)]
 pub(crate) struct ConflictBackoff {
+    /// The length of the first wait.
     unit: Duration,
-    shares: std::slice::Iter<'static, u32>,
+    multiples: std::slice::Iter<'static, u32>,
 }
 
-const SHARES: [u32; 3] = [1, 3, 9];
+/// The lengths of the waits, as multiples of the first one.
+const MULTIPLES: [u32; 3] = [1, 3, 9];
 
 impl ConflictBackoff {
     /// Divides a total time between the waits.
     pub(crate) fn within(total: Duration) -> Self {
-        Self { unit: total / SHARES.iter().sum::<u32>(), shares: SHARES.iter() }
+        Self { unit: total / MULTIPLES.iter().sum::<u32>(), multiples: MULTIPLES.iter() }
     }
 
     /// Waits before the next attempt. Returns `false` if there is none left. Each wait is cut by up to half at
@@ -27,7 +29,7 @@ impl ConflictBackoff {
     }
 
     fn next(&mut self) -> Option<Duration> {
-        self.shares.next().map(|share| self.unit * *share)
+        self.multiples.next().map(|multiple| self.unit * *multiple)
     }
 }
 
@@ -49,9 +51,9 @@ mod tests {
             [100, 300, 900].map(Duration::from_millis)
         );
         let timeouts = Timeouts { conflict: Duration::from_secs(26), ..settings.timeouts };
-        let patient = NatsStore::new(NatsSettings { timeouts, ..settings });
+        let with_long_timeout = NatsStore::new(NatsSettings { timeouts, ..settings });
         assert_eq!(
-            waits(ConflictBackoff::within(patient.conflict_timeout())),
+            waits(ConflictBackoff::within(with_long_timeout.conflict_timeout())),
             [2, 6, 18].map(Duration::from_secs)
         );
     }

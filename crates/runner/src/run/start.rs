@@ -49,7 +49,7 @@ pub struct RunOptions {
     /// How its git worktrees are made; `None` if it works in the repository itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktrees: Option<WorktreeOptions>,
-    /// What judges a merged tree before the integration branch moves.
+    /// The checks that a merged tree must pass before the integration branch moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
 }

@@ -24,7 +24,7 @@ pub struct Summary {
     /// Whether the scripted agent works on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_rehearsal: bool,
-    /// Their hosts, each once.
+    /// The hosts of the attempts that may be alive.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
     pub updated_at: Stamp,

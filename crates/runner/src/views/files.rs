@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use protocol::{Revision, View};
 use store::{Digest, WrittenView};
 
-/// Writing views may take one part in this many of the wall time.
-const SHARE: u32 = 20;
+/// Writing views takes at most one part in this many of the wall time.
+const WALL_TIME_DIVISOR: u32 = 20;
 
 /// The longest time between two writes, however expensive views are.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 pub(crate) struct ViewFiles {
     known: BTreeMap<PathBuf, Known>,
     /// Marks that no commit has stored yet.
-    unmarked: Vec<WrittenView>,
+    pending_marks: Vec<WrittenView>,
     /// Where unknown files are moved to.
     quarantine: PathBuf,
     /// No buffered write of the document's view before this time.
@@ -34,6 +34,7 @@ pub(crate) struct ViewFiles {
     failures: u32,
 }
 
+/// The content that an engine last wrote to a view's path.
 #[derive(Debug)]
 struct Known {
     digest: Digest,
@@ -82,7 +83,7 @@ impl ViewFiles {
             .map(|mark| (PathBuf::from(&mark.path), Known { digest: mark.digest.clone(), signature: None }));
         Self {
             known: known.collect(),
-            unmarked: Vec::new(),
+            pending_marks: Vec::new(),
             quarantine,
             not_before: Instant::now(),
             failures: 0,
@@ -98,12 +99,12 @@ impl ViewFiles {
     /// ones of every step would let the large one be written with every step.
     pub(crate) fn charge(&mut self, spent: Duration) {
         let now = Instant::now();
-        let earliest = self.not_before.max(now) + spent.saturating_mul(SHARE - 1);
+        let earliest = self.not_before.max(now) + spent.saturating_mul(WALL_TIME_DIVISOR - 1);
         self.not_before = earliest.min(now + LONGEST_DELAY);
     }
 
-    /// Delays the next write after a failure, each time longer. Returns whether it is the first failure, because a
-    /// disk may be full for a whole night.
+    /// Delays the next write after a failure, each time longer. Returns whether it is the first failure since the last
+    /// success: only that one is reported, because a disk may stay full for hours.
     pub(crate) fn back_off(&mut self) -> bool {
         let pause = Duration::from_secs(1 << self.failures.min(6));
         self.not_before = Instant::now() + pause;
@@ -126,8 +127,8 @@ impl ViewFiles {
         Ok((!known && found != Digest::of(&view.body)).then_some(found))
     }
 
-    /// Adopts the file with that digest as one of the engine's own.
-    pub(crate) fn adopt(&mut self, view: &View, digest: Digest) {
+    /// Recognises the file with that digest as one of the engine's own.
+    pub(crate) fn recognise(&mut self, view: &View, digest: Digest) {
         self.known.insert(PathBuf::from(&view.path), Known { digest, signature: None });
     }
 
@@ -146,13 +147,13 @@ impl ViewFiles {
 
     /// Takes the marks for the next commit.
     pub(crate) fn take_marks(&mut self) -> Vec<WrittenView> {
-        std::mem::take(&mut self.unmarked)
+        std::mem::take(&mut self.pending_marks)
     }
 
-    /// Returns marks whose commit failed.
-    pub(crate) fn return_marks(&mut self, marks: Vec<WrittenView>) {
-        let newer = std::mem::replace(&mut self.unmarked, marks);
-        super::merge_marks(&mut self.unmarked, newer);
+    /// Puts back the marks of a commit that failed.
+    pub(crate) fn put_back_marks(&mut self, marks: Vec<WrittenView>) {
+        let newer = std::mem::replace(&mut self.pending_marks, marks);
+        super::merge_marks(&mut self.pending_marks, newer);
     }
 
     /// Writes a view. Returns the file that was moved to quarantine, if there was one.
@@ -172,7 +173,7 @@ impl ViewFiles {
         self.known.insert(path, Known { digest: digest.clone(), signature: Some(signature) });
         self.failures = 0;
         let mark = WrittenView { path: view.path.clone(), revision, digest };
-        super::merge_marks(&mut self.unmarked, vec![mark]);
+        super::merge_marks(&mut self.pending_marks, vec![mark]);
         Ok(quarantined)
     }
 
@@ -219,9 +220,9 @@ impl ViewFiles {
             fs::remove_file(path)?;
             return Ok(Quarantined { view: path.to_owned(), moved_to });
         }
-        let beside = path.with_file_name(format!("{unique}-{name}"));
-        fs::rename(path, &beside)?;
-        Ok(Quarantined { view: path.to_owned(), moved_to: beside })
+        let renamed = path.with_file_name(format!("{unique}-{name}"));
+        fs::rename(path, &renamed)?;
+        Ok(Quarantined { view: path.to_owned(), moved_to: renamed })
     }
 }
 
@@ -297,7 +298,7 @@ mod tests {
         let (small, large) = (Duration::from_millis(10), Duration::from_millis(100));
         views.charge(large);
         views.charge(small);
-        assert!(views.not_before() >= start + (large + small) * (SHARE - 1));
+        assert!(views.not_before() >= start + (large + small) * (WALL_TIME_DIVISOR - 1));
         views.charge(Duration::from_secs(3600));
         assert!(views.not_before() <= Instant::now() + LONGEST_DELAY);
     }

@@ -1,5 +1,6 @@
-//! Marks of view files, by host. Each host has its own files, so on a shared store a mark's path is prefixed with the
-//! host. Otherwise one host would quarantine its own file after another host has written.
+//! Marks of view files, by host. A mark is the digest of what was last written to a view's path. Each host has its own
+//! files, so on a shared store a mark's path is prefixed with the host. Otherwise one host would quarantine its own
+//! file after another host has written.
 
 use store::WrittenView;
 
@@ -16,6 +17,7 @@ pub(crate) fn marks_for_store(marks: Vec<WrittenView>, host: Option<&str>) -> Ve
     marks.into_iter().map(|mark| WrittenView { path: format!("{host}:{}", mark.path), ..mark }).collect()
 }
 
+/// Adds marks, replacing those of the same paths.
 pub(crate) fn merge_marks(marks: &mut Vec<WrittenView>, newer: Vec<WrittenView>) {
     marks.retain(|mark| newer.iter().all(|new| new.path != mark.path));
     marks.extend(newer);

@@ -289,7 +289,7 @@ pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) 
     assert_eq!(loaded.outbox, [item("z", "1"), item("b", "4"), item("m", "again")]);
 }
 
-pub(crate) async fn a_write_id_settles<B: Backend>(backend: B) {
+pub(crate) async fn a_write_id_resolves_to_its_position<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("settled"));
     let commit = change(&run, Position::absent(), "");
     let landed = commit.write_id;
@@ -372,7 +372,7 @@ pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
 pub(crate) async fn a_replaced_engine_is_fenced<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("fenced"));
     let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..change(&run, position, "") };
-    // The creator may hold the run before its first commit.
+    // The creator may lock the run before its first commit.
     let first = store.lock_engine(&run).await.unwrap().epoch();
     let created = store.commit(from(first, Position::absent())).await.unwrap();
     let second = store.lock_engine(&run).await.unwrap().epoch();

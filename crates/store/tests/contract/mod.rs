@@ -73,7 +73,7 @@ macro_rules! contract_suite {
             basics::a_client_catches_up_with_the_entries_since_its_position,
             basics::an_earlier_revision_is_read_from_the_snapshot_before_it,
             basics::acknowledged_items_leave_the_outbox,
-            basics::a_write_id_settles,
+            basics::a_write_id_resolves_to_its_position,
             basics::a_commit_at_the_limit_lands_and_one_byte_more_is_refused,
             basics::blobs_come_back_by_their_digest,
             basics::view_marks_come_back,

@@ -15,8 +15,9 @@ pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backe
     store.commit(Commit { parts, ..change(&run, Position::absent(), "opened") }).await.unwrap();
     let processes: Vec<RoleProcess> =
         (0..16).map(|_| RoleProcess::start(&backend, "count", &run, B::COMMITS_PER_WRITER)).collect();
-    let lost: u64 = processes.into_iter().map(|process| process.succeed()[0].parse::<u64>().unwrap()).sum();
-    assert!(lost > 0, "no writer met a conflict");
+    let conflicts: u64 =
+        processes.into_iter().map(|process| process.succeed()[0].parse::<u64>().unwrap()).sum();
+    assert!(conflicts > 0, "no writer met a conflict");
     let entries = store.entries(&run, Revision(1)).await.unwrap();
     let distinct: BTreeSet<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
     let commits = 16 * B::COMMITS_PER_WRITER;
@@ -56,7 +57,7 @@ pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: B
     assert_eq!(watcher.next_line().as_deref(), Some("ready"));
     let write = || RoleProcess::start(&backend, "write", &run, last);
     let mut writers = vec![write(), write(), write()];
-    // Twenty times on the watcher's way, one of the writers is killed.
+    // One of the writers is killed, twenty times in all.
     for revision in 1..=last {
         assert_eq!(watcher.next_line(), Some(revision.to_string()));
         if revision % (last / 20) == 0 {
@@ -108,9 +109,9 @@ pub(crate) async fn expect_acknowledged(
     for line in acknowledged {
         let (revision, id) = line.split_once(' ').unwrap();
         let id: WriteId = serde_json::from_value(id.into()).unwrap();
-        let settled = store.resolve_write(run, id).await.unwrap().expect("an acknowledged commit is there");
-        assert_eq!(settled.revision.to_string(), revision);
-        assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
+        let position = store.resolve_write(run, id).await.unwrap().expect("an acknowledged commit is there");
+        assert_eq!(position.revision.to_string(), revision);
+        assert!(revisions.insert(position.revision), "two commits made revision {revision}");
     }
     let entries = store.entries(run, Revision(0)).await.unwrap();
     assert!(entries.len() >= revisions.len());

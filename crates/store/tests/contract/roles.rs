@@ -1,4 +1,4 @@
-//! What child processes do, and how a test starts, reads and kills them.
+//! The roles of child processes, and how a test starts, reads and kills them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -84,12 +84,14 @@ impl Drop for RoleProcess {
     }
 }
 
+/// Prints a line for [`RoleProcess::next_line`].
 pub(crate) fn print_line(text: std::fmt::Arguments<'_>) {
     // One call, so that a kill leaves no partial line. Newline first, because the harness does not end its own lines.
     std::io::stdout().write_all(format!("\n> {text}\n").as_bytes()).unwrap();
     std::io::stdout().flush().unwrap();
 }
 
+/// Plays the role that the environment names, if it names one.
 pub(crate) fn run_role<B: Backend>() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let (role, number) = role.split_once(' ').unwrap();
@@ -114,7 +116,7 @@ pub(crate) fn run_role<B: Backend>() {
 /// Increments the document `times` times, and prints how many conflicts it met. Backs off after a conflict, as every
 /// client does; without that most commits would fail.
 async fn count(store: impl Store, run: &RunId, times: u64) {
-    let (me, mut lost) = (std::process::id(), 0);
+    let (pid, mut total_conflicts) = (std::process::id(), 0);
     for n in 0..times {
         let mut conflicts = 0;
         loop {
@@ -123,7 +125,7 @@ async fn count(store: impl Store, run: &RunId, times: u64) {
             let count: u64 = document[0].body.parse().unwrap();
             let parts = vec![part("count", &(count + 1).to_string())];
             let snapshot = Some(String::new());
-            let entry = format!("{me} {n}");
+            let entry = format!("{pid} {n}");
             match store.commit(Commit { parts, snapshot, ..change(run, position, &entry) }).await {
                 Ok(_) => break,
                 Err(CommitError::Conflict { .. }) => conflicts += 1,
@@ -132,9 +134,9 @@ async fn count(store: impl Store, run: &RunId, times: u64) {
             let longest = Duration::from_millis(10 << conflicts.min(4));
             tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
         }
-        lost += conflicts;
+        total_conflicts += conflicts;
     }
-    print_line(format_args!("{lost}"));
+    print_line(format_args!("{total_conflicts}"));
 }
 
 /// Commits until the run is at `last`, concurrently with other writers, and prints every acknowledged commit.

@@ -66,8 +66,8 @@ async fn assert_refused(settings: NatsSettings, secrets: &[&str]) -> (Unavailabl
 
 fn assert_unauthorized(error: &Unavailable) {
     use NatsConnectError::{SigningFailed, TlsFailed, Unauthorized};
-    let is_it = matches!(connect_error(error), Some(Unauthorized(_) | SigningFailed(_) | TlsFailed(_)));
-    assert!(is_it, "{}: {:?}", with_causes(error), connect_error(error));
+    let is_expected = matches!(connect_error(error), Some(Unauthorized(_) | SigningFailed(_) | TlsFailed(_)));
+    assert!(is_expected, "{}: {:?}", with_causes(error), connect_error(error));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn an_nkey_is_accepted_and_another_one_is_refused() {
 }
 
 /// Returns a signed JWT with these claims.
-fn signed(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
+fn sign_jwt(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     let encoded = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let (issuer_key, subject_key) = (issuer.public_key(), subject.public_key());
     let payload = json!({
@@ -134,26 +134,26 @@ fn signed(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// The system account must not have JetStream.
+/// Whether an account has JetStream. The system account must not have it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JetStream {
     Yes,
     No,
 }
 
-fn account(operator: &KeyPair, account: &KeyPair, jetstream: JetStream) -> String {
-    let mut endless = vec!["subs", "data", "payload", "imports", "exports", "conn", "leaf"];
+fn account_jwt(operator: &KeyPair, account: &KeyPair, jetstream: JetStream) -> String {
+    let mut unlimited = vec!["subs", "data", "payload", "imports", "exports", "conn", "leaf"];
     if jetstream == JetStream::Yes {
-        endless.extend(["mem_storage", "disk_storage", "streams", "consumer"]);
+        unlimited.extend(["mem_storage", "disk_storage", "streams", "consumer"]);
     }
-    let mut limits: Value = endless.iter().map(|limit| ((*limit).to_owned(), json!(-1))).collect();
+    let mut limits: Value = unlimited.iter().map(|limit| ((*limit).to_owned(), json!(-1))).collect();
     limits["wildcards"] = json!(true);
-    signed(operator, account, &json!({ "type": "account", "version": 2, "limits": limits }))
+    sign_jwt(operator, account, &json!({ "type": "account", "version": 2, "limits": limits }))
 }
 
-fn user(account: &KeyPair, user: &KeyPair) -> String {
+fn user_jwt(account: &KeyPair, user: &KeyPair) -> String {
     let claims = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
-    signed(account, user, &claims)
+    sign_jwt(account, user, &claims)
 }
 
 /// Writes a credentials file as `nsc` does.
@@ -173,10 +173,10 @@ async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
     let server = Server::start_with(&format!(
         "operator: {}\nsystem_account: {system_key}\nresolver: MEMORY\n\
          resolver_preload: {{ {system_key}: {}, {}: {} }}",
-        signed(&operator, &operator, &json!({ "type": "operator", "version": 2 })),
-        account(&operator, &system, JetStream::No),
+        sign_jwt(&operator, &operator, &json!({ "type": "operator", "version": 2 })),
+        account_jwt(&operator, &system, JetStream::No),
         ours.public_key(),
-        account(&operator, &ours, JetStream::Yes),
+        account_jwt(&operator, &ours, JetStream::Yes),
         system_key = system.public_key(),
     ));
     let directory = tempfile::tempdir().unwrap();
@@ -184,16 +184,16 @@ async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
     let file = |name: &str, token: &str, seed: &str| with(credentials(directory.path(), name, token, seed));
 
     let (ann, bob) = (KeyPair::new_user(), KeyPair::new_user());
-    let (token, seed) = (user(&ours, &ann), ann.seed().unwrap());
+    let (token, seed) = (user_jwt(&ours, &ann), ann.seed().unwrap());
     assert_accepted(file("ann", &token, &seed), &[&token, &seed]).await;
 
     // A user of an account that the operator does not know.
-    let (foreign, bobs) = (user(&KeyPair::new_account(), &bob), bob.seed().unwrap());
-    let (error, words) = assert_refused(file("foreign", &foreign, &bobs), &[&foreign, &bobs]).await;
+    let (foreign, bob_seed) = (user_jwt(&KeyPair::new_account(), &bob), bob.seed().unwrap());
+    let (error, words) = assert_refused(file("foreign", &foreign, &bob_seed), &[&foreign, &bob_seed]).await;
     assert_unauthorized(&error);
     assert!(words.contains("authorization failed"), "{words}");
     // Ann's JWT with another user's seed.
-    let (error, _) = assert_refused(file("stolen", &token, &bobs), &[&token, &bobs]).await;
+    let (error, _) = assert_refused(file("stolen", &token, &bob_seed), &[&token, &bob_seed]).await;
     assert_unauthorized(&error);
     // No credentials.
     assert_refused(server.settings(), &[]).await;

@@ -12,9 +12,9 @@ use crate::contract::{Backend, change, run};
 use crate::outages::Writers;
 
 /// Three servers with three replicas of every stream.
-struct Three([Server; 3]);
+struct ThreeServers([Server; 3]);
 
-impl Backend for Three {
+impl Backend for ThreeServers {
     type Store = NatsStore;
     const LIMIT: usize = COMMIT_LIMIT;
 
@@ -33,13 +33,13 @@ impl Backend for Three {
     fn verify(&self) {}
 }
 
-impl Three {
+impl ThreeServers {
     /// Starts three servers and creates streams with three replicas. Child processes find them by the same addresses.
     async fn with_streams() -> Self {
-        let three = Self::fresh();
-        let notes = three.store().open().await.unwrap().to_vec();
-        assert_eq!(notes, [], "every stream has three replicas");
-        three
+        let cluster = Self::fresh();
+        let warnings = cluster.store().open().await.unwrap().to_vec();
+        assert_eq!(warnings, [], "every stream has three replicas");
+        cluster
     }
 
     /// Returns which server leads the stream of the journal.
@@ -58,42 +58,42 @@ impl Three {
 
 #[tokio::test]
 async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
-    let mut three = Three::with_streams().await;
-    let mut writers = Writers::start(&three);
+    let mut cluster = ThreeServers::with_streams().await;
+    let mut writers = Writers::start(&cluster);
     writers.wait_for_commits();
-    let leader = three.leader().await;
-    three.0[leader].kill();
+    let leader = cluster.leader().await;
+    cluster.0[leader].kill();
     writers.wait_for_commits();
-    three.0[leader].restart();
+    cluster.0[leader].restart();
     writers.wait_for_commits();
     // Two followers: the leader accepts writes and cannot replicate them.
-    let leader = three.leader().await;
+    let leader = cluster.leader().await;
     let others = [(leader + 1) % 3, (leader + 2) % 3];
-    others.iter().for_each(|other| three.0[*other].kill());
-    others.iter().for_each(|other| three.0[*other].restart());
+    others.iter().for_each(|other| cluster.0[*other].kill());
+    others.iter().for_each(|other| cluster.0[*other].restart());
     writers.wait_for_commits();
-    for server in &mut three.0 {
+    for server in &mut cluster.0 {
         server.kill();
     }
-    for server in &mut three.0 {
+    for server in &mut cluster.0 {
         server.restart();
     }
     writers.wait_for_commits();
     // A leader that is suspended and not dead: its clients must find out.
-    let leader = three.leader().await;
-    three.0[leader].hold();
+    let leader = cluster.leader().await;
+    cluster.0[leader].hold();
     writers.wait_for_commits();
-    three.0[leader].release();
+    cluster.0[leader].release();
     writers.wait_for_commits();
-    writers.check(&three.store()).await;
+    writers.check(&cluster.store()).await;
 }
 
 /// The leader that is left has accepted the writes without being able to replicate them.
 #[tokio::test]
 async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
-    let mut three = Three::with_streams().await;
-    let patient = three.store();
-    let settings = patient.settings();
+    let mut cluster = ThreeServers::with_streams().await;
+    let with_default_timeouts = cluster.store();
+    let settings = with_default_timeouts.settings();
     let timeouts = Timeouts {
         request: Duration::from_millis(500),
         outage: Duration::from_millis(1500),
@@ -103,12 +103,12 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
     let mut firsts = Vec::new();
     for run in &runs {
-        firsts.push(patient.commit(change(run, Position::absent(), "1")).await.unwrap());
+        firsts.push(with_default_timeouts.commit(change(run, Position::absent(), "1")).await.unwrap());
     }
     store.open().await.unwrap();
 
-    let leader = three.leader().await;
-    for server in three.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
+    let leader = cluster.leader().await;
+    for server in cluster.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
         server.kill();
     }
     let commits = runs.iter().zip(&firsts).map(async |(run, first)| {
@@ -119,7 +119,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let outcomes = join_all(commits).await;
     let unknown = |error: &CommitError| matches!(error, CommitError::Unknown { .. });
     assert!(outcomes.iter().any(|(_, error)| unknown(error)), "{outcomes:?}");
-    for server in three.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
+    for server in cluster.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
         server.restart();
     }
 
@@ -132,8 +132,8 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
             }
         };
         assert!(landed.is_none() || unknown(&error), "landed though reported as not written: {error:?}");
-        patient.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
-        let entries = patient.entries(run, Revision(0)).await.unwrap();
+        with_default_timeouts.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
+        let entries = with_default_timeouts.entries(run, Revision(0)).await.unwrap();
         let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();
         assert_eq!(bodies, if landed.is_some() { vec!["1", "2", "3"] } else { vec!["1", "3"] });
     }

@@ -14,9 +14,9 @@ use crate::contract::{change, part, run};
 
 const ENTRIES: u64 = 40;
 
-async fn connected(server: &Server, beside: &tempfile::TempDir) -> AnyStore {
-    let beside = Location::find(beside.path(), Some(beside.path().join("store"))).unwrap();
-    AnyStore::connect(server.settings(), &beside, |_| {}).await.unwrap()
+async fn connect(server: &Server, directory: &tempfile::TempDir) -> AnyStore {
+    let location = Location::find(directory.path(), Some(directory.path().join("store"))).unwrap();
+    AnyStore::connect(server.settings(), &location, |_| {}).await.unwrap()
 }
 
 fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), RunWriteError> {
@@ -45,8 +45,8 @@ async fn interrupt_import(server: &Server, store: &Arc<AnyStore>, run: &RunId) {
 
 #[tokio::test]
 async fn an_imported_run_keeps_its_creation_time_and_epoch() {
-    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
-    let (store, run) = (connected(&server, &beside).await, run("moved"));
+    let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (connect(&server, &directory).await, run("moved"));
     store.put_run(|writer| fill(writer, &run)).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.position.revision, Revision(ENTRIES));
@@ -61,8 +61,8 @@ async fn an_imported_run_keeps_its_creation_time_and_epoch() {
 
 #[tokio::test]
 async fn one_of_three_concurrent_imports_of_a_run_succeeds() {
-    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
-    let (store, run) = (connected(&server, &beside).await, run("moved"));
+    let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (connect(&server, &directory).await, run("moved"));
     let import = || store.put_run(|writer| fill(writer, &run));
     let (first, second, third) = tokio::join!(import(), import(), import());
     let outcomes = [first, second, third];
@@ -75,12 +75,12 @@ async fn one_of_three_concurrent_imports_of_a_run_succeeds() {
 
 #[tokio::test]
 async fn an_interrupted_import_leaves_no_run_and_can_be_repeated() {
-    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
-    let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
+    let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (Arc::new(connect(&server, &directory).await), run("moved"));
     interrupt_import(&server, &store, &run).await;
     assert!(store.runs().await.unwrap().is_empty());
     assert_eq!(store.newest(&run).await.unwrap(), None);
-    let other = connected(&server, &beside).await;
+    let other = connect(&server, &directory).await;
     other.put_run(|writer| fill(writer, &run)).await.unwrap();
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
     assert_eq!(store.load(&run).await.unwrap().unwrap().tail.len(), usize::try_from(ENTRIES).unwrap());
@@ -88,24 +88,24 @@ async fn an_interrupted_import_leaves_no_run_and_can_be_repeated() {
 
 #[tokio::test]
 async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
-    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
     // The first store sets the lease for all.
     let lease = Duration::from_millis(600);
     NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
-    let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
+    let (store, run) = (Arc::new(connect(&server, &directory).await), run("moved"));
     interrupt_import(&server, &store, &run).await;
-    let wire = Proxy::to(&server).await;
-    let late = nats::any(wire.store(Duration::from_secs(60)));
-    wire.hold_at("STREAM.PURGE");
+    let proxy = Proxy::to(&server).await;
+    let late = nats::any(proxy.store(Duration::from_secs(60)));
+    proxy.hold_at("STREAM.PURGE");
     let importing = tokio::spawn({
         let run = run.clone();
         async move { late.put_run(|writer| fill(writer, &run)).await }
     });
-    wire.holds_something().await;
+    proxy.holds_something().await;
     while let Err(error) = store.put_run(|writer| fill(writer, &run)).await {
         assert!(matches!(error, RunWriteError::EngineLock(EngineLockError::Held { .. })), "{error:?}");
     }
-    wire.let_go().await;
+    proxy.let_go().await;
     let refused = importing.await.unwrap().unwrap_err();
     assert!(matches!(refused, RunWriteError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
@@ -113,8 +113,8 @@ async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
 
 #[tokio::test]
 async fn the_local_directory_of_a_store_is_the_same_for_every_address() {
-    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
-    let store = connected(&server, &beside).await;
+    let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+    let store = connect(&server, &directory).await;
     store.prepare_local_dir().unwrap();
     let (servers, location) = store.local_dir().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");

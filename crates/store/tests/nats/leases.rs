@@ -24,8 +24,8 @@ async fn a_run_whose_lease_has_expired_can_be_taken_over() {
     let mut engine = RoleProcess::start(&server, "lock", &run, 0);
     assert_eq!(engine.next_line().as_deref(), Some("1"));
     // The process is alive, so only its lease can tell that it does not act.
-    let engine_id = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();
-    kill_process(engine_id, Signal::STOP).unwrap();
+    let engine_pid = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();
+    kill_process(engine_pid, Signal::STOP).unwrap();
     let EngineLockError::Held { pid, .. } = store.lock_engine(&run).await.unwrap_err() else { panic!() };
     assert_eq!(pid, engine.pid());
     let lock = loop {
@@ -39,7 +39,7 @@ async fn a_run_whose_lease_has_expired_can_be_taken_over() {
     let late = store::Commit { epoch: Some(Epoch(1)), ..change(&run, Position::absent(), "late") };
     let refused = NatsStore::new(server.settings()).commit(late).await.unwrap_err();
     assert!(matches!(refused, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{refused}");
-    kill_process(engine_id, Signal::CONT).unwrap();
+    kill_process(engine_pid, Signal::CONT).unwrap();
 }
 
 #[tokio::test]
@@ -73,7 +73,8 @@ async fn one_of_eight_concurrent_engines_gets_the_lock() {
     }
 }
 
-/// Only a process on the same machine can see that the holder has let go. Others depend on the message.
+/// Only a process on the same machine can see that the holder has released the lock. Others depend on the message in
+/// the stream of leases.
 #[tokio::test]
 async fn a_released_lock_is_free_for_other_machines_at_once() {
     let server = Server::start();
@@ -94,11 +95,11 @@ async fn a_released_lock_is_free_for_other_machines_at_once() {
 async fn releasing_a_lock_ends_though_the_server_does_not_answer() {
     let server = Server::start();
     with_short_leases(&server).await;
-    let wire = Proxy::to(&server).await;
+    let proxy = Proxy::to(&server).await;
     // A renewal would wait this long for an answer.
-    let store = wire.store(Duration::from_secs(3600));
+    let store = proxy.store(Duration::from_secs(3600));
     let lock = store.lock_engine(&run("locked")).await.unwrap();
-    wire.hold();
-    wire.holds_something().await;
+    proxy.hold();
+    proxy.holds_something().await;
     tokio::time::timeout(Duration::from_secs(60), lock.release()).await.unwrap();
 }

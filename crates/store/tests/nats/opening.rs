@@ -29,18 +29,18 @@ pub(crate) fn connect_error(error: &Unavailable) -> Option<&NatsConnectError> {
 }
 
 /// Serves as much of the NATS protocol as a client needs to connect.
-fn serve(information: &'static str) -> String {
-    serve_at("127.0.0.1:0", information)
+fn serve(info: &'static str) -> String {
+    serve_at("127.0.0.1:0", info)
 }
 
-fn serve_at(address: &str, information: &'static str) -> String {
+fn serve_at(address: &str, info: &'static str) -> String {
     let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
             let mut writer = connection.try_clone().unwrap();
             let lines = BufReader::new(connection).lines();
-            let _closed = write!(writer, "INFO {information}\r\n");
+            let _closed = write!(writer, "INFO {info}\r\n");
             for line in lines.map_while(Result::ok) {
                 if line == "PING" {
                     let _closed = write!(writer, "PONG\r\n");
@@ -111,10 +111,10 @@ async fn a_server_that_does_not_answer_times_out() {
 async fn a_single_server_has_one_replica_and_a_warning_says_so() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
-    let notes = store.open().await.unwrap();
+    let warnings = store.open().await.unwrap();
     let stream = "callboard-journal".to_owned();
     let journal = NatsWarning::FewerReplicas { stream, wanted: 3, found: 1, single_server: true };
-    assert!(notes.contains(&journal), "{notes:?}");
+    assert!(warnings.contains(&journal), "{warnings:?}");
     // A later connection reports it as well.
     let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     assert!(later.open().await.unwrap().contains(&journal));
@@ -138,15 +138,15 @@ async fn existing_streams_with_limits_are_used_and_each_limit_is_a_warning() {
     streams.create_stream(config).await.unwrap();
     let store = NatsStore::new(server.settings());
     store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
-    let setting = |note: &NatsWarning| match note {
+    let setting = |warning: &NatsWarning| match warning {
         NatsWarning::ConfigDiffers { stream, setting, found } if stream == "callboard-journal" => {
             format!("{setting} {found}")
         }
         other => panic!("{other:?}"),
     };
-    let notes: Vec<_> = store.open().await.unwrap().iter().map(setting).collect();
+    let warnings: Vec<_> = store.open().await.unwrap().iter().map(setting).collect();
     let limits = ["history 7", "number of messages 1000", "size 1048576 bytes", "largest message 9000 bytes"];
-    assert_eq!(notes, limits);
+    assert_eq!(warnings, limits);
     // A message that the stream does not accept goes into a blob.
     let (large, first) = (run("large"), Position::absent());
     store.commit(change(&large, first, &"x".repeat(20_000))).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_deleted_stream_is_an_error_and_not_created_again() {
     }
 }
 
-/// A fresh start takes the deletion of all streams.
+/// A new store is created only if all streams were deleted.
 #[tokio::test]
 async fn leases_without_a_journal_show_that_it_was_deleted() {
     let server = Server::start();

@@ -47,9 +47,9 @@ async fn an_unacknowledged_write_that_landed_is_found() {
     assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
     // The write is in the server's socket.
     server.release();
-    let settled = store.resolve_write(&run, id).await.unwrap().unwrap();
-    assert_eq!(settled.revision, Revision(2));
-    store.commit(change(&run, settled, "3")).await.unwrap();
+    let position = store.resolve_write(&run, id).await.unwrap().unwrap();
+    assert_eq!(position.revision, Revision(2));
+    store.commit(change(&run, position, "3")).await.unwrap();
     let entries = store.entries(&run, Revision(0)).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
 }
@@ -76,8 +76,8 @@ async fn a_watch_whose_calls_are_dropped_notices_a_deleted_journal() {
     let client = async_nats::connect(server.address()).await.unwrap();
     async_nats::jetstream::new(client).delete_stream("callboard-journal").await.unwrap();
     for _ in 0..10 {
-        if let Ok(news) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
-            let error = news.unwrap_err();
+        if let Ok(entries) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
+            let error = entries.unwrap_err();
             assert!(matches!(error, ReadError::Unavailable(Unavailable::NoStream { .. })), "{error:?}");
             return;
         }

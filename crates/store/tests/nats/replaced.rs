@@ -26,15 +26,15 @@ async fn a_run_of_another_store_at_the_same_sequence_is_not_written_to() {
     server.kill();
     let _previous = server.restart_empty();
     let other = NatsStore::new(server.settings());
-    let twin = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
-    assert_eq!(twin, first, "the stores have the same sequences");
+    let other_first = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
+    assert_eq!(other_first, first, "the stores have the same sequences");
     let error = store.commit(change(&run, first, "2")).await.unwrap_err();
     assert!(matches!(&error, CommitError::Unavailable(error) if is_other_store(error)), "{error:?}");
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
     let error = watch.next().await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
-    other.commit(change(&run, twin, "other 2")).await.unwrap();
+    other.commit(change(&run, other_first, "other 2")).await.unwrap();
     let entries = other.entries(&run, Revision(0)).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["other 1", "other 2"]);
 }
@@ -74,21 +74,21 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
 #[tokio::test]
 async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() {
     let mut server = Server::start();
-    let (wire, run) = (Proxy::to(&server).await, run("r"));
-    let settings = wire.store(Duration::from_secs(60)).settings().clone();
-    // A server restarts faster.
+    let (proxy, run) = (Proxy::to(&server).await, run("r"));
+    let settings = proxy.store(Duration::from_secs(60)).settings().clone();
+    // Longer than a server needs to restart.
     let timeouts = Timeouts { request: Duration::from_secs(2), ..settings.timeouts };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
-    wire.hold_at("HPUB callboard.run.");
+    proxy.hold_at("HPUB callboard.run.");
     let commit = change(&run, first, "2");
     let id = commit.write_id;
     let (outcome, ()) = tokio::join!(store.commit(commit), async {
-        wire.holds_something().await;
+        proxy.holds_something().await;
         server.kill();
         let _previous = server.restart_empty();
         NatsStore::new(server.settings()).open().await.unwrap();
-        wire.cut();
+        proxy.cut();
     });
     let Err(CommitError::Unknown { write_id, source }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(write_id, id);
@@ -102,9 +102,9 @@ async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() 
 async fn requests_without_a_connection_do_not_reach_another_store() {
     let (mut server, run) = (Server::start(), run("r"));
     let other = NatsStore::new(server.settings());
-    let twin = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
+    let other_first = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
     server.kill();
-    let others = server.restart_empty();
+    let other_directory = server.restart_empty();
     let timeouts = Timeouts {
         request: Duration::from_millis(300),
         outage: Duration::from_millis(600),
@@ -112,15 +112,15 @@ async fn requests_without_a_connection_do_not_reach_another_store() {
     };
     let store = NatsStore::new(NatsSettings { timeouts, ..server.settings() });
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
-    assert_eq!(twin, first, "the stores have the same sequences");
+    assert_eq!(other_first, first, "the stores have the same sequences");
     server.kill();
     assert!(store.load(&run).await.is_err(), "the client is disconnected");
     assert!(store.commit(change(&run, first, "2")).await.is_err());
-    let _previous = server.restart_in(others);
+    let _previous = server.restart_in(other_directory);
     loop {
         match store.load(&run).await.unwrap_err() {
             ReadError::Unavailable(error) if is_other_store(&error) => break,
-            // The outage timeout has passed, so calls fail at once. The client needs a turn to reconnect.
+            // The outage timeout has passed, so calls fail at once. Yield, so that the client can reconnect.
             ReadError::Unavailable(Unavailable::Server { .. }) => tokio::task::yield_now().await,
             error => panic!("{error:?}"),
         }

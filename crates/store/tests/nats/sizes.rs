@@ -38,14 +38,14 @@ async fn a_long_run_is_readable_at_every_revision() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("long"));
     let other = crate::contract::run("other");
-    let (mut position, mut beside) = (Position::absent(), Position::absent());
+    let (mut position, mut other_position) = (Position::absent(), Position::absent());
     for n in 1..=LAST {
         let snapshot = (n % 256 == 0).then(|| n.to_string());
         let parts = vec![part(&format!("{:02}", n % 50), &n.to_string())];
         let commit = Commit { parts, snapshot, ..change(&run, position, &n.to_string()) };
         position = store.commit(commit).await.unwrap();
         if n % 7 == 0 {
-            beside = store.commit(change(&other, beside, "")).await.unwrap();
+            other_position = store.commit(change(&other, other_position, "")).await.unwrap();
         }
     }
     let store = NatsStore::new(server.settings());
@@ -64,7 +64,7 @@ async fn a_long_run_is_readable_at_every_revision() {
     let mut watch = store.watch(&run, Revision(1000)).await.unwrap();
     while watch.after().0 < LAST {
         let after = watch.after().0;
-        let news = watch.next().await.unwrap();
-        assert!(news.iter().map(|entry| entry.revision.0).eq(after + 1..=watch.after().0));
+        let entries = watch.next().await.unwrap();
+        assert!(entries.iter().map(|entry| entry.revision.0).eq(after + 1..=watch.after().0));
     }
 }

@@ -12,9 +12,11 @@ use store::{
 };
 use testkit::nats;
 
+/// A NATS store.
 #[derive(Debug, Clone)]
 pub(crate) struct TestStore {
     store: NatsStore,
+    /// Whether a commit without a document gets one.
     adds_documents: bool,
 }
 

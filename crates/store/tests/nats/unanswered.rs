@@ -15,23 +15,23 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 #[tokio::test]
 async fn a_write_resolved_as_lost_does_not_land_later() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_millis(600)), run("late"));
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_millis(600)), run("late"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.hold();
+    proxy.hold();
     let commit = change(&run, first, "late");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-    let lines = wire.cut();
-    let settled = loop {
+    let lines = proxy.cut();
+    let resolved = loop {
         match store.resolve_write(&run, id).await {
-            Ok(settled) => break settled,
+            Ok(resolved) => break resolved,
             Err(ReadError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
         }
     };
-    assert_eq!(settled, None);
+    assert_eq!(resolved, None);
     let answer = deliver(lines).await;
     assert!(answer.contains("wrong last sequence"), "{answer}");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1"]);
@@ -42,14 +42,14 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
 #[tokio::test]
 async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_secs(60)), run("cut"));
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_secs(60)), run("cut"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.hold();
+    proxy.hold();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
-    wire.holds_something().await;
-    let lines = wire.cut();
+    proxy.holds_something().await;
+    let lines = proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second.revision, Revision(2));
     let answer = deliver(lines).await;
@@ -61,15 +61,15 @@ async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
 #[tokio::test]
 async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_secs(60)), run("unacknowledged"));
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_secs(60)), run("unacknowledged"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.lose_answers_after_write_to_run();
+    proxy.lose_answers_after_write_to_run();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
     let direct = NatsStore::new(server.settings());
     while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
-    wire.cut();
+    proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
     assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
@@ -79,12 +79,12 @@ async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
 #[tokio::test]
 async fn a_refusal_without_a_conflict_is_retried() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_secs(60)), run("alone"));
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_secs(60)), run("alone"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.refuse(3);
+    proxy.refuse(3);
     assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
-    assert_eq!(wire.refusals(), 0, "every refusal was used");
+    assert_eq!(proxy.refusals(), 0, "every refusal was used");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
@@ -92,10 +92,10 @@ async fn a_refusal_without_a_conflict_is_retried() {
 #[tokio::test]
 async fn reads_go_to_the_leader_of_a_stream() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let store = wire.store(Duration::from_secs(1));
+    let proxy = Proxy::to(&server).await;
+    let store = proxy.store(Duration::from_secs(1));
     store.open().await.unwrap();
-    wire.hold_at("DIRECT.GET");
+    proxy.hold_at("DIRECT.GET");
     let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
     for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
         let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
@@ -116,10 +116,10 @@ async fn reads_go_to_the_leader_of_a_stream() {
 #[tokio::test]
 async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_millis(300)), run("alone"));
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_millis(300)), run("alone"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.refuse(u32::MAX);
+    proxy.refuse(u32::MAX);
     let error = store.commit(change(&run, first, "2")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);

@@ -50,16 +50,17 @@ async fn an_unreadable_run_does_not_hide_the_others() {
 
 #[tokio::test]
 async fn an_unknown_message_is_quarantined_and_the_run_continues() {
-    quarantine_from(None).await;
+    assert_quarantined(None).await;
 }
 
 /// The journal is read before the bucket.
 #[tokio::test]
 async fn an_unknown_message_of_a_run_with_a_document_is_quarantined() {
-    quarantine_from(Some("{}")).await;
+    assert_quarantined(Some("{}")).await;
 }
 
-async fn quarantine_from(document: Option<&str>) {
+/// Asserts that unknown messages of a run, with or without a document, are quarantined and the run continues.
+async fn assert_quarantined(document: Option<&str>) {
     let change = |run: &protocol::RunId, expected, entry: &str| store::Commit {
         document: document.map(str::to_owned),
         ..change(run, expected, entry)
@@ -71,7 +72,7 @@ async fn quarantine_from(document: Option<&str>) {
     let hello = put(&server, "callboard.run.a=2Eb", "hello").await;
     let empty = put(&server, "callboard.run.a=2Eb", "").await;
     let no_run = put(&server, "callboard.run.empty", "[]").await;
-    // Neither a read nor a commit from the cache continues after it.
+    // Neither a load nor a commit of a client that has cached the run continues after it.
     let Err(CommitError::Unavailable(error)) = store.commit(change(&broken, second, "3")).await else {
         panic!()
     };
@@ -79,14 +80,14 @@ async fn quarantine_from(document: Option<&str>) {
     let Err(ReadError::Unavailable(error)) = store.load(&broken).await else { panic!() };
     assert!(matches!(&error, Unavailable::BadJournal { run, .. } if *run == broken), "{error:?}");
     let messages = store.unknown_messages().await.unwrap();
-    let named: Vec<_> = messages.iter().map(UnknownMessage::name).collect();
+    let names: Vec<_> = messages.iter().map(UnknownMessage::name).collect();
     let [hello, empty] = [hello, empty].map(|number| format!("recovery.a.b.{number}"));
-    assert_eq!(named, [hello, empty, format!("recovery.empty.{no_run}")]);
+    assert_eq!(names, [hello, empty, format!("recovery.empty.{no_run}")]);
     for message in messages.iter().chain(&messages) {
         store.quarantine_message(message).await.unwrap();
     }
     assert_eq!(store.unknown_messages().await.unwrap(), []);
-    assert_eq!(object(&server, &named[0]).await, b"hello");
+    assert_eq!(object(&server, &names[0]).await, b"hello");
     let another = NatsStore::new(server.settings());
     assert_eq!(another.load(&broken).await.unwrap().unwrap().position, second);
     let third = store.commit(change(&broken, second, "3")).await.unwrap();

@@ -25,7 +25,7 @@ impl TestStore {
 
     async fn used() -> Self {
         let test = Self::fresh();
-        test.open().commit(opening()).await.unwrap();
+        test.open().commit(first_commit()).await.unwrap();
         test
     }
 
@@ -40,7 +40,7 @@ impl TestStore {
     }
 }
 
-fn opening() -> Commit {
+fn first_commit() -> Commit {
     let run = RunId::new("run").unwrap();
     Commit { summary: "x".repeat(20_000), ..change(&run, Position::absent(), "{}") }
 }
@@ -85,7 +85,7 @@ async fn a_restored_backup_is_read_without_creating_a_lock_file() {
 async fn the_last_commit_of_an_open_store_is_visible() {
     let test = TestStore::fresh();
     let writer = test.open();
-    writer.commit(opening()).await.unwrap();
+    writer.commit(first_commit()).await.unwrap();
     let store = SqliteStore::examine(&test.location).unwrap().unwrap().store.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 1);
 }

@@ -29,7 +29,7 @@ impl TestStore {
     /// A store that was used and closed.
     async fn used() -> Self {
         let test = Self::fresh();
-        test.open().commit(opening(&run())).await.unwrap();
+        test.open().commit(first_commit(&run())).await.unwrap();
         test
     }
 
@@ -37,7 +37,7 @@ impl TestStore {
         SqliteStore::open(&self.location).unwrap()
     }
 
-    /// Returns the error of opening, which both ways to open must have.
+    /// Returns the error of opening. Both ways to open must fail.
     fn open_error(&self) -> OpenError {
         SqliteStore::open_existing(&self.location).unwrap_err();
         SqliteStore::open(&self.location).unwrap_err()
@@ -55,7 +55,7 @@ fn run() -> RunId {
     RunId::new("run").unwrap()
 }
 
-fn opening(run: &RunId) -> Commit {
+fn first_commit(run: &RunId) -> Commit {
     change(run, Position::absent(), "{}")
 }
 
@@ -67,7 +67,7 @@ fn mode(path: &Path) -> u32 {
 async fn only_the_owner_has_access() {
     let test = TestStore::fresh();
     let store = test.open();
-    store.commit(opening(&run())).await.unwrap();
+    store.commit(first_commit(&run())).await.unwrap();
     let _lock = store.lock_engine(&run()).await.unwrap();
     assert_eq!(mode(test.location.root()), 0o700);
     let files = test.files();
@@ -105,26 +105,26 @@ fn several_processes_may_create_the_store_at_once() {
 async fn after_the_store_is_removed_every_operation_fails_and_nothing_is_recreated() {
     let test = TestStore::fresh();
     let store = test.open();
-    let position = store.commit(opening(&run())).await.unwrap();
+    let position = store.commit(first_commit(&run())).await.unwrap();
     let mut watch = store.watch(&run(), Revision(1)).await.unwrap();
     fs::remove_file(test.location.database()).unwrap();
     let before = test.files();
 
-    let gone = |unavailable: &Unavailable| match unavailable {
+    let assert_gone = |unavailable: &Unavailable| match unavailable {
         Unavailable::Gone { path } => assert_eq!(path, &test.location.database()),
         other => panic!("{other}"),
     };
-    let error = store.commit(Commit { expected: position, ..opening(&run()) }).await.unwrap_err();
+    let error = store.commit(Commit { expected: position, ..first_commit(&run()) }).await.unwrap_err();
     assert!(
         error.to_string().ends_with("callboard.db` was removed or replaced while it was in use"),
         "{error}"
     );
     let CommitError::Unavailable(unavailable) = error else { panic!("{error}") };
-    gone(&unavailable);
+    assert_gone(&unavailable);
     let ReadError::Unavailable(unavailable) = store.load(&run()).await.unwrap_err() else { panic!() };
-    gone(&unavailable);
+    assert_gone(&unavailable);
     let ReadError::Unavailable(unavailable) = watch.next().await.unwrap_err() else { panic!() };
-    gone(&unavailable);
+    assert_gone(&unavailable);
     store.put_blobs(vec![b"blob".to_vec()]).await.unwrap_err();
     store.lock_engine(&run()).await.unwrap_err();
     store.watch(&run(), Revision(0)).await.unwrap_err();
@@ -137,7 +137,7 @@ async fn a_replaced_store_is_not_written_to() {
     let store = test.open();
     let replacement = fs::read(other.location.database()).unwrap();
     fs::rename(other.location.database(), test.location.database()).unwrap();
-    let error = store.commit(opening(&run())).await.unwrap_err();
+    let error = store.commit(first_commit(&run())).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(Unavailable::Gone { .. })), "{error}");
     drop(store);
     assert!(fs::read(test.location.database()).unwrap() == replacement);
@@ -210,7 +210,7 @@ async fn after_a_migration_by_a_newer_program_every_operation_fails() {
     let store = test.open();
     store.load(&run()).await.unwrap();
     Connection::open(test.location.database()).unwrap().pragma_update(None, "user_version", 3).unwrap();
-    let error = store.commit(opening(&RunId::new("new").unwrap())).await.unwrap_err();
+    let error = store.commit(first_commit(&RunId::new("new").unwrap())).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(Unavailable::Upgraded { found: 3, .. })), "{error}");
     let error = store.load(&run()).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::Upgraded { found: 3, .. })), "{error}");
@@ -229,10 +229,10 @@ async fn a_lost_lock_file_is_recreated_when_the_store_is_opened_again() {
     let test = TestStore::used().await;
     let store = test.open();
     fs::remove_file(test.location.writer_lock()).unwrap();
-    let error = store.commit(opening(&RunId::new("new").unwrap())).await.unwrap_err();
+    let error = store.commit(first_commit(&RunId::new("new").unwrap())).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(Unavailable::Gone { .. })), "{error}");
     let store = test.open();
-    store.commit(opening(&RunId::new("new").unwrap())).await.unwrap();
+    store.commit(first_commit(&RunId::new("new").unwrap())).await.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 2);
 }
 

@@ -29,8 +29,8 @@ fn fixtures() -> Vec<(i64, PathBuf)> {
 fn restore(fixture: &Path) -> (TempDir, Location) {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("store");
-    for made in ["attempts", "engines"] {
-        fs::create_dir_all(root.join(made)).unwrap();
+    for name in ["attempts", "engines"] {
+        fs::create_dir_all(root.join(name)).unwrap();
     }
     let location = Location::find(directory.path(), Some(root)).unwrap();
     let connection = Connection::open(location.database()).unwrap();
@@ -44,10 +44,10 @@ fn every_format_has_a_fixture() {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     drop(SqliteStore::open(&location).unwrap());
-    let present = Connection::open(location.database()).unwrap();
-    let present: i64 = present.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    let current = Connection::open(location.database()).unwrap();
+    let current: i64 = current.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
     let formats: Vec<_> = fixtures().into_iter().map(|(format, _)| format).collect();
-    let all: Vec<_> = (1..=present).collect();
+    let all: Vec<_> = (1..=current).collect();
     assert_eq!(formats, all, "the format has changed: run `scripts/format-fixture`");
 }
 

@@ -82,8 +82,8 @@ async fn a_killed_writer_wakes_watchers() {
     for _ in 0..20 {
         store.load(&run).await.unwrap(); // queues behind the watcher's read, so that it waits for events by now
     }
-    let silent = Connection::open(backend.location().database()).unwrap();
-    silent
+    let bypassing = Connection::open(backend.location().database()).unwrap();
+    bypassing
         .execute(
             "INSERT INTO entries (run, revision, write_id, body, checksum) VALUES (1, 2, x'00', '2', x'00')",
             [],
@@ -121,7 +121,7 @@ async fn a_reader_does_not_wait_for_the_writer_lock() {
 
 /// A limit on file size makes the write to the log fail during `COMMIT`, as a full disk would.
 #[tokio::test]
-async fn a_commit_that_fails_on_disk_is_unknown_and_settles() {
+async fn a_commit_that_fails_on_disk_has_an_unknown_outcome_that_resolves() {
     let backend = Sqlite::fresh();
     let (store, run) = (backend.store(), run("full"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();

@@ -10,8 +10,8 @@ const SOURCES: [&str; 2] =
 
 /// Returns every statement that the sources prepare.
 fn statements() -> Vec<&'static str> {
-    let after = SOURCES.iter().flat_map(|source| source.split("prepare_cached(").skip(1));
-    after.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
+    let calls = SOURCES.iter().flat_map(|source| source.split("prepare_cached(").skip(1));
+    calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split('"').next()).collect()
 }
 
 /// The full scans that are allowed: the list of all runs, and the two small tables of the query for the parts of a document.

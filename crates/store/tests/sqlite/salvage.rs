@@ -16,7 +16,7 @@ type Written = BTreeMap<(i64, u64), String>;
 
 const PAGE: usize = 4096;
 
-struct Used {
+struct UsedStore {
     directory: TempDir,
     location: Location,
     written: Written,
@@ -24,7 +24,7 @@ struct Used {
 }
 
 /// Makes a store of several runs, with entries from a few bytes to several pages, part of it still in the log.
-async fn used(random: &mut Rng) -> Used {
+async fn used_store(random: &mut Rng) -> UsedStore {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
@@ -59,10 +59,10 @@ async fn used(random: &mut Rng) -> Used {
     }
     drop(store);
     let location = Location::find(directory.path(), Some("copy".into())).unwrap();
-    Used { directory, location, written, blobs }
+    UsedStore { directory, location, written, blobs }
 }
 
-impl Used {
+impl UsedStore {
     fn salvage(&self) -> Salvage {
         let scratch = self.directory.path().join("scratch");
         let _ = fs::remove_file(&scratch);
@@ -75,7 +75,7 @@ impl Used {
 }
 
 /// Returns every entry that salvage finds.
-fn found(salvage: &Salvage) -> Written {
+fn salvaged_entries(salvage: &Salvage) -> Written {
     let mut found = Written::new();
     for run in salvage.runs().unwrap() {
         for revision in 1..=run.newest.0.min(1000) {
@@ -102,10 +102,10 @@ fn corrupt(path: &Path, at: usize, length: usize, random: &mut Rng) {
 }
 
 #[tokio::test]
-async fn everything_is_read_from_a_sound_database() {
-    let used = used(&mut Rng::with_seed(1)).await;
+async fn everything_is_read_from_an_undamaged_database() {
+    let used = used_store(&mut Rng::with_seed(1)).await;
     let salvage = used.salvage();
-    assert!(found(&salvage) == used.written);
+    assert!(salvaged_entries(&salvage) == used.written);
     assert_eq!(salvage.bad_frames(), 0);
     for blob in &used.blobs {
         assert_eq!(salvage.blob(&Digest::of(blob)).unwrap().as_ref(), Some(blob));
@@ -124,20 +124,20 @@ async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
     store.remove_run(&lock, position).await.unwrap();
     store.commit(change(&next, Position::absent(), "{\"of\":\"next\"}")).await.unwrap();
     let salvage = Salvage::read(&location.database(), &directory.path().join("scratch")).unwrap();
-    assert_eq!(found(&salvage), BTreeMap::from([((2, 1), "{\"of\":\"next\"}".to_owned())]));
+    assert_eq!(salvaged_entries(&salvage), BTreeMap::from([((2, 1), "{\"of\":\"next\"}".to_owned())]));
 }
 
 #[tokio::test]
 async fn a_damaged_page_costs_only_its_own_rows() {
     let mut random = Rng::with_seed(2);
-    let used = used(&mut random).await;
+    let used = used_store(&mut random).await;
     fs::remove_file(used.file("callboard.db-wal")).unwrap();
-    let before = found(&used.salvage());
+    let before = salvaged_entries(&used.salvage());
     assert!(before.len() > 50, "{}", before.len());
     let path = used.file("callboard.db");
     let pages = fs::metadata(&path).unwrap().len() as usize / PAGE;
     corrupt(&path, pages / 2 * PAGE, PAGE, &mut random);
-    let after = found(&used.salvage());
+    let after = salvaged_entries(&used.salvage());
     expect_nothing_invented(&used.written, &after);
     assert!(
         after.len() + 40 > before.len(),
@@ -150,18 +150,18 @@ async fn a_damaged_page_costs_only_its_own_rows() {
 #[tokio::test]
 async fn rows_are_read_although_the_schema_is_lost() {
     let mut random = Rng::with_seed(3);
-    let used = used(&mut random).await;
+    let used = used_store(&mut random).await;
     fs::remove_file(used.file("callboard.db-wal")).unwrap();
-    let before = found(&used.salvage());
+    let before = salvaged_entries(&used.salvage());
     // The first page holds the file header and the list of tables.
     corrupt(&used.file("callboard.db"), 0, PAGE, &mut random);
     assert!(Connection::open(used.file("callboard.db")).unwrap().table_exists(None, "entries").is_err());
-    assert!(found(&used.salvage()) == before);
+    assert!(salvaged_entries(&used.salvage()) == before);
 }
 
 #[tokio::test]
 async fn what_is_left_of_a_truncated_database_is_read() {
-    let used = used(&mut Rng::with_seed(4)).await;
+    let used = used_store(&mut Rng::with_seed(4)).await;
     let whole = fs::read(used.file("callboard.db")).unwrap();
     let log = fs::read(used.file("callboard.db-wal")).unwrap();
     for (length, log_length) in
@@ -169,7 +169,7 @@ async fn what_is_left_of_a_truncated_database_is_read() {
     {
         fs::write(used.file("callboard.db"), &whole[..length]).unwrap();
         fs::write(used.file("callboard.db-wal"), &log[..log_length]).unwrap();
-        let found = found(&used.salvage());
+        let found = salvaged_entries(&used.salvage());
         expect_nothing_invented(&used.written, &found);
         assert_eq!(found.is_empty(), length < 2 && log_length < 2, "{length} {log_length}: {}", found.len());
     }
@@ -179,13 +179,13 @@ async fn what_is_left_of_a_truncated_database_is_read() {
 #[tokio::test]
 async fn commits_after_a_bad_frame_of_the_log_are_read() {
     let mut random = Rng::with_seed(5);
-    let used = used(&mut random).await;
+    let used = used_store(&mut random).await;
     let log = used.file("callboard.db-wal");
     // Early in the log: frames after the newest commit are left over from before the log was restarted.
     corrupt(&log, 10 * PAGE, 2 * PAGE, &mut random);
     let salvage = used.salvage();
     assert!(salvage.bad_frames() > 0);
-    let found = found(&salvage);
+    let found = salvaged_entries(&salvage);
     expect_nothing_invented(&used.written, &found);
     assert!(found.len() + 10 > used.written.len(), "{} of {}", found.len(), used.written.len());
     let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
@@ -195,18 +195,18 @@ async fn commits_after_a_bad_frame_of_the_log_are_read() {
 #[tokio::test]
 async fn frames_are_read_although_the_header_of_the_log_is_damaged() {
     let mut random = Rng::with_seed(6);
-    let used = used(&mut random).await;
+    let used = used_store(&mut random).await;
     corrupt(&used.file("callboard.db-wal"), 0, 16, &mut random);
     let salvage = used.salvage();
     assert!(salvage.bad_frames() > 0);
-    let found = found(&salvage);
+    let found = salvaged_entries(&salvage);
     expect_nothing_invented(&used.written, &found);
     assert!(found.len() + 5 > used.written.len(), "{} of {}", found.len(), used.written.len());
 }
 
 #[tokio::test]
 async fn an_uncommitted_entry_is_not_read() {
-    let used = used(&mut Rng::with_seed(7)).await;
+    let used = used_store(&mut Rng::with_seed(7)).await;
     let log = fs::read(used.file("callboard.db-wal")).unwrap();
     // Truncate within the last commit, so that its last frame, which commits it, is missing.
     let frame = 24 + PAGE;
@@ -214,7 +214,7 @@ async fn an_uncommitted_entry_is_not_read() {
     fs::write(used.file("callboard.db-wal"), &log[..32 + newest * frame - 1]).unwrap();
     let salvage = used.salvage();
     assert_eq!(salvage.bad_frames(), 0, "a torn end is not damage: it was never acknowledged");
-    let found = found(&salvage);
+    let found = salvaged_entries(&salvage);
     let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
     assert!(!found.values().any(|text| text == newest));
     assert_eq!(found.len() + 1, used.written.len());
@@ -224,13 +224,13 @@ async fn an_uncommitted_entry_is_not_read() {
 #[tokio::test]
 async fn random_damage_never_produces_an_entry_that_was_not_written() {
     let seeds = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
-    let used = used(&mut Rng::with_seed(8)).await;
-    let sound: Vec<_> = ["callboard.db", "callboard.db-wal"]
+    let used = used_store(&mut Rng::with_seed(8)).await;
+    let undamaged: Vec<_> = ["callboard.db", "callboard.db-wal"]
         .map(|name| (used.file(name), fs::read(used.file(name)).unwrap()))
         .into();
     for seed in 0..seeds {
         let mut random = Rng::with_seed(seed);
-        for (path, bytes) in &sound {
+        for (path, bytes) in &undamaged {
             let mut bytes = bytes.clone();
             match random.u8(..5) {
                 0 => bytes.truncate(random.usize(..bytes.len())),
@@ -251,7 +251,7 @@ async fn random_damage_never_produces_an_entry_that_was_not_written() {
             fs::write(path, bytes).unwrap();
         }
         let salvage = used.salvage();
-        expect_nothing_invented(&used.written, &found(&salvage));
+        expect_nothing_invented(&used.written, &salvaged_entries(&salvage));
         for blob in &used.blobs {
             let found = salvage.blob(&Digest::of(blob)).unwrap();
             assert!(found.is_none_or(|found| found == *blob));

@@ -63,11 +63,11 @@ fn parse_attempt_path(path: &str) -> Option<(AttemptId, &'static str)> {
         return None;
     }
     let (turn, attempt_no) = number.split_once('.')?;
-    let count = |text: &str| text.parse::<u32>().ok().filter(|number| number.to_string() == text);
+    let parse_number = |text: &str| text.parse::<u32>().ok().filter(|number| number.to_string() == text);
     let attempt = AttemptId {
         step: StepId::new(step).ok()?,
-        turn: Turn(count(turn)?),
-        attempt_no: AttemptNo(count(attempt_no)?),
+        turn: Turn(parse_number(turn)?),
+        attempt_no: AttemptNo(parse_number(attempt_no)?),
     };
     let file = ATTEMPT_FILES.iter().chain(&LOGS).find(|known| **known == file)?;
     Some((attempt, file))

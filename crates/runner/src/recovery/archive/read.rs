@@ -103,9 +103,9 @@ pub async fn import(
         return Err(ImportError::UnknownProtocol { found: manifest.protocol });
     };
     let blob = fs::read(directory.path().join(DEFINITION)).map_err(ImportError::Read)?;
-    let first = |source| ImportError::Entry { revision: Revision(1), source };
-    let mut spec: RunSpec = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
-    let moved = relocate(&mut spec, import_target);
+    let first_entry_error = |source| ImportError::Entry { revision: Revision(1), source };
+    let mut spec: RunSpec = serde_json::from_slice(&blob).map_err(|error| first_entry_error(error.into()))?;
+    let relocated = relocate(&mut spec, import_target);
     let run = spec.options.location.run.clone();
     let _lock = lock_imports(store)?;
     // Before its attempts directory is touched.
@@ -119,12 +119,12 @@ pub async fn import(
         extracted,
         manifest: &manifest,
         blob,
-        moved,
+        relocated,
         import_target,
         attempts_dir: &attempts_dir,
         created: &created,
     };
-    let mut replay = Replay::begin(kind, spec).map_err(first)?;
+    let mut replay = Replay::begin(kind, spec).map_err(first_entry_error)?;
     replay.keeps_document = store.keeps_documents();
     let written = store.put_run(|writer| archive.write(replay, writer)).await;
     let (revision, status, open) = match written {
@@ -208,11 +208,15 @@ fn relocate_worktrees(
     }
 }
 
+/// An import in progress.
 struct ArchiveImport<'a> {
+    /// The directory with the extracted files.
     extracted: &'a Path,
     manifest: &'a Manifest,
+    /// The bytes of the spec, as archived.
     blob: Vec<u8>,
-    moved: bool,
+    /// Whether the run has another name or repository than in the archive, so that its spec differs.
+    relocated: bool,
     import_target: &'a ImportTarget,
     attempts_dir: &'a Path,
     /// Whether this import created the attempts directory.
@@ -243,8 +247,8 @@ impl ArchiveImport<'_> {
             let failed = |source| ImportError::Entry { revision, source };
             let mut body = line.trim_end_matches('\n').to_owned();
             if revision == Revision(1) {
-                body = self.first(&replay, body, writer).map_err(|error| match error {
-                    FirstEntryError::ReplayError(source) => failed(source),
+                body = self.store_spec(&replay, body, writer).map_err(|error| match error {
+                    FirstEntryError::Replay(source) => failed(source),
                     FirstEntryError::Store(error) => error.into(),
                 })?;
             }
@@ -259,8 +263,9 @@ impl ArchiveImport<'_> {
         }
         let ImportTarget { by, now, .. } = self.import_target;
         let source = RecoverySource::Archive { host: self.manifest.host.clone() };
-        let note = replay.note(source, by.clone(), *now);
-        let commit = replay.add(&note.encode(), WriteId::new()).expect("BUG: the entry always fits");
+        let recovery_entry = replay.recovery_entry(source, by.clone(), *now);
+        let commit =
+            replay.add(&recovery_entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
         replay.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
         writer.set_origin(&replay.run, created, epoch_at(*now))?;
@@ -268,8 +273,8 @@ impl ArchiveImport<'_> {
         Ok((replay.revision(), replay.state.run.status, open))
     }
 
-    /// Stores the spec under the digest that the first entry names.
-    fn first(
+    /// Stores the spec. Returns the first entry with the digest of the stored spec.
+    fn store_spec(
         &self,
         replay: &Replay,
         body: String,
@@ -278,7 +283,7 @@ impl ArchiveImport<'_> {
         if definition_of(&body)? != Digest::of(&self.blob) {
             return Err(ReplayError::NoDefinition.into());
         }
-        if !self.moved {
+        if !self.relocated {
             writer.put_blob(&self.blob)?;
             return Ok(body);
         }
@@ -319,13 +324,13 @@ impl ArchiveImport<'_> {
 }
 
 enum FirstEntryError {
-    ReplayError(ReplayError),
+    Replay(ReplayError),
     Store(RunWriteError),
 }
 
 impl From<ReplayError> for FirstEntryError {
-    fn from(unfit: ReplayError) -> Self {
-        Self::ReplayError(unfit)
+    fn from(error: ReplayError) -> Self {
+        Self::Replay(error)
     }
 }
 

@@ -64,7 +64,7 @@ pub async fn export(
     let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
     let attempt_files = attempt_files(&attempts.join(run.as_str()), logs)?;
     let texts = [(DEFINITION, definition.as_slice()), (JOURNAL, lines.as_bytes())];
-    let listed_text = |(path, bytes): &(&str, &[u8])| ArchivedFile {
+    let listed_file = |(path, bytes): &(&str, &[u8])| ArchivedFile {
         path: (*path).to_owned(),
         bytes: bytes.len() as u64,
         sha256: Digest::of(bytes),
@@ -76,10 +76,14 @@ pub async fn export(
         host: host.to_owned(),
         created_at,
         entries: entries.len() as u64,
-        remote: if store.is_shared() { remote(run, &entries, attempts, host) } else { BTreeMap::new() },
+        remote: if store.is_shared() {
+            remote_attempts(run, &entries, attempts, host)
+        } else {
+            BTreeMap::new()
+        },
         files: texts
             .iter()
-            .map(listed_text)
+            .map(listed_file)
             .chain(attempt_files.iter().map(|(_, listed)| listed.clone()))
             .collect(),
     };
@@ -90,15 +94,15 @@ pub async fn export(
     for (path, bytes) in texts {
         append(&mut archive, path, bytes.len() as u64, bytes)?;
     }
-    for (place, listed) in attempt_files {
-        append_attempt_file(&mut archive, place, &listed)?;
+    for (source_path, listed) in attempt_files {
+        append_attempt_file(&mut archive, source_path, &listed)?;
     }
     archive.into_inner().and_then(|mut out| out.flush()).map_err(ExportError::Write)?;
     Ok(manifest)
 }
 
 /// Returns the attempts whose files are on other hosts and not on this one.
-fn remote(
+fn remote_attempts(
     run: &RunId,
     entries: &[StoredEntry],
     attempts: &Path,
@@ -124,15 +128,15 @@ fn remote(
 /// such as a new report, is an error, because the manifest would be wrong.
 fn append_attempt_file(
     archive: &mut Builder<impl Write>,
-    place: PathBuf,
+    source_path: PathBuf,
     listed: &ArchivedFile,
 ) -> Result<(), ExportError> {
-    let mut file = DigestReader::new(open(&place)?.take(listed.bytes));
+    let mut file = DigestReader::new(open(&source_path)?.take(listed.bytes));
     append(archive, &listed.path, listed.bytes, &mut file)?;
-    if file.digest() == listed.sha256 { Ok(()) } else { Err(ExportError::Changed { path: place }) }
+    if file.digest() == listed.sha256 { Ok(()) } else { Err(ExportError::Changed { path: source_path }) }
 }
 
-/// Without times and owners, so that the same run gives the same bytes.
+/// Appends a file without times and owners, so that the same run gives the same bytes.
 fn append(
     archive: &mut Builder<impl Write>,
     path: &str,
@@ -153,16 +157,16 @@ fn attempt_files(directory: &Path, logs: Logs) -> Result<Vec<(PathBuf, ArchivedF
     for step in children(directory)? {
         for number in children(&step)? {
             for name in &names {
-                let place = number.join(name);
-                let Ok(relative) = place.strip_prefix(directory) else { continue };
+                let source_path = number.join(name);
+                let Ok(relative) = source_path.strip_prefix(directory) else { continue };
                 let path = format!("{ATTEMPTS}/{}", relative.to_string_lossy());
-                if parse_attempt_path(&path).is_none() || !is_regular_file(&place) {
+                if parse_attempt_path(&path).is_none() || !is_regular_file(&source_path) {
                     continue;
                 }
-                let file = open(&place)?;
-                let bytes = file.metadata().map_err(failed(&place))?.len();
-                let sha256 = Digest::of_reader(file.take(bytes)).map_err(failed(&place))?;
-                found.push((place, ArchivedFile { path, bytes, sha256 }));
+                let file = open(&source_path)?;
+                let bytes = file.metadata().map_err(failed(&source_path))?.len();
+                let sha256 = Digest::of_reader(file.take(bytes)).map_err(failed(&source_path))?;
+                found.push((source_path, ArchivedFile { path, bytes, sha256 }));
             }
         }
     }

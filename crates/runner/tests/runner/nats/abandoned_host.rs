@@ -21,9 +21,9 @@ async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
     let fixture = Fixture::with_started_step().await;
     let exit = fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
-    let over = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
-    assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
-    let evidence = over.input.evidence().unwrap();
+    let end = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
+    assert!(matches!(&end.by, Author::Person { name, .. } if name == "tester"), "{:?}", end.by);
+    let evidence = end.input.evidence().unwrap();
     assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
     let expected = "Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(expected));

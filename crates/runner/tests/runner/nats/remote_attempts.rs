@@ -39,8 +39,8 @@ async fn an_engine_that_returns_adopts_the_attempts_of_its_host() {
     // The step on `b` has failed, so the run ends with the one on `a`.
     let exit = fixture.drive(fixture.host("a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
-    let over = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
-    assert_eq!(over.by.host(), "a");
+    let end = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();
+    assert_eq!(end.by.host(), "a");
 }
 
 #[tokio::test]

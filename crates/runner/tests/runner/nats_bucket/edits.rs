@@ -65,17 +65,17 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
 #[tokio::test]
 async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let fixture = Fixture::new().await;
-    let wire = Proxy::to(&fixture.server).await;
-    let mut cycle = on(&fixture, wire.store(Duration::from_secs(60))).await;
+    let proxy = Proxy::to(&fixture.server).await;
+    let mut cycle = load_through(&fixture, proxy.store(Duration::from_secs(60))).await;
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
     let (stored, _) = fixture.client.get().await;
-    wire.lose_answers_after_write();
+    proxy.lose_answers_after_write();
     let writing =
         tokio::spawn(async move { edit(&mut cycle, person(), None, expected, &draft("once")).await });
     while fixture.client.get().await.0 == stored {}
     // The write has landed. The store finds out as soon as the server answers.
-    wire.cut();
+    proxy.cut();
     assert_eq!(writing.await.unwrap().unwrap().sequence, expected + 1);
     let (_, entry) = fixture.client.get().await;
     assert_eq!(
@@ -86,13 +86,13 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
 }
 
 #[tokio::test]
-async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
+async fn an_edit_repeated_after_an_unknown_outcome_is_made_once() {
     let fixture = Fixture::new().await;
-    let wire = Proxy::to(&fixture.server).await;
-    let mut cycle = on(&fixture, wire.store(Duration::from_millis(300))).await;
+    let proxy = Proxy::to(&fixture.server).await;
+    let mut cycle = load_through(&fixture, proxy.store(Duration::from_millis(300))).await;
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
-    wire.lose_answers_after_write();
+    proxy.lose_answers_after_write();
     let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
     assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
     let mut cycle = fixture.load_again().await;
@@ -101,7 +101,7 @@ async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
     assert_eq!(cycle_document(&cycle).history.len(), entries + 1);
 }
 
-async fn on(fixture: &Fixture, store: NatsStore) -> Journal {
+async fn load_through(fixture: &Fixture, store: NatsStore) -> Journal {
     load(store, &fixture.cycle).await
 }
 

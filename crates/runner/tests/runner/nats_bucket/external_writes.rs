@@ -13,26 +13,27 @@ use super::client::{BUCKET, Client};
 use crate::cycle_document;
 
 /// Changes the planner's output and nothing else.
-fn drafted(entry: &Value, draft: &str) -> Value {
+fn with_draft(entry: &Value, draft: &str) -> Value {
     let mut entry = entry.clone();
     entry["phases"]["plan"]["output"]["draft"] = json!(draft);
     entry
 }
 
 /// Changes the planner's output and adds a history entry, as the format asks its clients to.
-fn written(entry: &Value, draft: &str) -> Value {
-    let mut entry = drafted(entry, draft);
+fn with_draft_and_history(entry: &Value, draft: &str) -> Value {
+    let mut entry = with_draft(entry, draft);
     let sequence = entry["sequence"].as_u64().unwrap() + 1;
     entry["sequence"] = json!(sequence);
     let at = entry["metadata"]["updated_at"].clone();
-    let own = json!({ "timestamp": at, "phase": "plan", "event": "progress", "sequence": sequence });
-    entry["history"].as_array_mut().unwrap().push(own);
+    let history_entry =
+        json!({ "timestamp": at, "phase": "plan", "event": "progress", "sequence": sequence });
+    entry["history"].as_array_mut().unwrap().push(history_entry);
     entry
 }
 
 #[tokio::test]
 async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
-    for write in [drafted, written] {
+    for write in [with_draft, with_draft_and_history] {
         let mut fixture = Fixture::new().await;
         let before = cycle_document(&fixture.cycle);
         let (sequence, entry) = fixture.client.get().await;
@@ -45,9 +46,9 @@ async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
             (document.sequence, document.history.len()),
             (before.sequence + 1, before.history.len() + 1)
         );
-        let own = document.history.last().unwrap();
-        assert_eq!(own.event, Event::Progress);
-        assert_eq!(own.unknown["by"], format!("another client of the bucket `{BUCKET}`"));
+        let history_entry = document.history.last().unwrap();
+        assert_eq!(history_entry.event, Event::Progress);
+        assert_eq!(history_entry.unknown["by"], format!("another client of the bucket `{BUCKET}`"));
         let absorbing = fixture.cycle.entry(fixture.cycle.position.revision).await.unwrap().unwrap();
         assert_eq!(absorbing.by, Author::Client { bucket: BUCKET.to_owned(), sequence: theirs });
         assert!(matches!(absorbing.input, Input::Edited { from: None, .. }));
@@ -78,7 +79,7 @@ async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
         entry["phases"]["plan"]["errors"] = json!([]);
         Some(entry.to_string().into_bytes())
     };
-    is_restored(&mut fixture, "a removed error", corrupt).await;
+    assert_restored(&mut fixture, "a removed error", corrupt).await;
 }
 
 #[tokio::test]
@@ -108,17 +109,17 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
             Some(entry.to_string().into_bytes())
         }),
         ("broken rule", |now| {
-            let mut entry = written(now, "x");
+            let mut entry = with_draft_and_history(now, "x");
             entry["metadata"]["status"] = json!("perfect");
             Some(entry.to_string().into_bytes())
         }),
         ("changed engine part", |now| {
-            let mut entry = drafted(now, "x");
+            let mut entry = with_draft(now, "x");
             entry["callboard"]["head"]["summary"] = json!("mine");
             Some(entry.to_string().into_bytes())
         }),
         ("missing engine part", |now| {
-            let mut entry = drafted(now, "x");
+            let mut entry = with_draft(now, "x");
             entry.as_object_mut().unwrap().shift_remove("callboard");
             Some(entry.to_string().into_bytes())
         }),
@@ -129,11 +130,11 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
         ("deleted", |_| None),
     ];
     for (case, corrupt) in cases {
-        is_restored(&mut fixture, case, corrupt).await;
+        assert_restored(&mut fixture, case, corrupt).await;
     }
     // A put of an old document, changed or not.
-    for stale in [old.clone(), drafted(&old, "late")] {
-        is_restored(&mut fixture, "stale", |_| Some(stale.to_string().into_bytes())).await;
+    for stale in [old.clone(), with_draft(&old, "late")] {
+        assert_restored(&mut fixture, "stale", |_| Some(stale.to_string().into_bytes())).await;
     }
     runner::verify(&fixture.store, &Clock::system(), KINDS, &fixture.cycle.run).await.unwrap();
 }
@@ -149,7 +150,8 @@ async fn an_implausible_sequence_number_is_ignored() {
     }
 }
 
-async fn is_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
+/// Writes a corrupted document and asserts that it is quarantined and the document before it restored.
+async fn assert_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
     let before = cycle_document(&fixture.cycle);
     let (_, entry) = fixture.client.get().await;
     let bytes = corrupt(&entry);
@@ -160,15 +162,19 @@ async fn is_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value)
     fixture.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
     let document = cycle_document(&fixture.cycle);
     assert_eq!(document.phases, before.phases, "{case}");
-    let own = document.history.last().unwrap();
-    assert_eq!((&own.event, own.sequence), (&Event::Recovered, document.sequence), "{case}");
+    let history_entry = document.history.last().unwrap();
+    assert_eq!(
+        (&history_entry.event, history_entry.sequence),
+        (&Event::Recovered, document.sequence),
+        "{case}"
+    );
     assert!(document.sequence > before.sequence, "{case}");
     if let Some(bytes) = bytes {
         let claimed =
             serde_json::from_slice::<Value>(&bytes).ok().and_then(|entry| entry["sequence"].as_u64());
         assert!(claimed.is_none_or(|claimed| document.sequence > claimed), "{case}");
-        let kept = fixture.client.bytes(&format!("recovery.{}.{sequence}", fixture.cycle.run)).await.1;
-        assert_eq!(kept, bytes, "{case}");
+        let quarantined = fixture.client.bytes(&format!("recovery.{}.{sequence}", fixture.cycle.run)).await.1;
+        assert_eq!(quarantined, bytes, "{case}");
     }
     let (_, entry) = fixture.client.get().await;
     assert_eq!(entry["sequence"], document.sequence, "{case}");
@@ -179,7 +185,7 @@ async fn is_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value)
 async fn an_edit_resolves_an_external_write_first() {
     let mut fixture = Fixture::new().await;
     let (sequence, entry) = fixture.client.get().await;
-    fixture.client.update(&drafted(&entry, "theirs"), sequence).await;
+    fixture.client.update(&with_draft(&entry, "theirs"), sequence).await;
     // The edit was based on the document before that write. It changes another field, so both are applied.
     let expected = cycle_document(&fixture.cycle).sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
@@ -193,7 +199,7 @@ async fn an_edit_resolves_an_external_write_first() {
     );
     // An edit of the same field is a conflict.
     let (sequence, entry) = fixture.client.get().await;
-    fixture.client.update(&drafted(&entry, "again"), sequence).await;
+    fixture.client.update(&with_draft(&entry, "again"), sequence).await;
     let ours = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     let error =
         runner::edit(&mut fixture.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
@@ -205,7 +211,7 @@ async fn an_edit_resolves_an_external_write_first() {
 async fn a_request_does_not_overwrite_an_external_write() {
     let fixture = Fixture::new().await;
     let (sequence, entry) = fixture.client.get().await;
-    fixture.client.update(&drafted(&entry, "theirs"), sequence).await;
+    fixture.client.update(&with_draft(&entry, "theirs"), sequence).await;
     let mut cycle = fixture.load_again().await;
     assert!(cycle.external_write.is_some(), "it has been read");
     runner::request(&mut cycle, testkit::harness::person(), protocol::run::Request::Pause, None)
@@ -243,7 +249,7 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
 async fn an_endless_stream_of_external_writes_is_an_error() {
     let mut fixture = Fixture::new().await;
     let client = Client::of(&fixture.server, &fixture.cycle.run).await;
-    let hammering = tokio::spawn(async move {
+    let writing = tokio::spawn(async move {
         loop {
             client.put("rubbish").await;
         }
@@ -254,7 +260,7 @@ async fn an_endless_stream_of_external_writes_is_an_error() {
         }
     };
     assert!(matches!(error, LoadError::Contended { .. }), "{error:?}");
-    hammering.abort();
+    writing.abort();
     fixture.cycle.reload().await.unwrap();
     assert_eq!(fixture.load_again().await.external_write, None);
 }

@@ -12,8 +12,8 @@ use super::Fixture;
 use super::client::BUCKET;
 use crate::cycle_document;
 
-/// Returns where `scripts/tools` has put it.
-fn modules() -> PathBuf {
+/// Returns the directory in which `scripts/tools` has installed `nats-py`.
+fn nats_py_dir() -> PathBuf {
     let build = std::env::current_exe().unwrap();
     let tools = build.ancestors().nth(3).unwrap().join("tools");
     let found =
@@ -25,12 +25,12 @@ fn modules() -> PathBuf {
     })
 }
 
-/// Runs the client and returns its answer.
-fn ask(fixture: &Fixture, arguments: &[&str]) -> Value {
+/// Runs the client and returns the JSON that it prints.
+fn run_client(fixture: &Fixture, arguments: &[&str]) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runner/nats_bucket/python_client.py");
     let mut client = Command::new("python3");
     client.arg(program).arg(format!("nats://{}", fixture.server.address()));
-    client.args([BUCKET, fixture.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", modules());
+    client.args([BUCKET, fixture.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", nats_py_dir());
     let answer = client.output().unwrap();
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     serde_json::from_slice(&answer.stdout).unwrap()
@@ -41,35 +41,35 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     let mut fixture = Fixture::new().await;
     let expected = cycle_document(&fixture.cycle).sequence;
 
-    let found = ask(&fixture, &["read"]);
+    let found = run_client(&fixture, &["read"]);
     assert_eq!(found["document"]["phases"]["plan"]["status"], "in_progress");
     assert_eq!(found["document"]["sequence"], expected);
     assert_eq!(found["document"]["history"].as_array().unwrap().len() as u64, expected);
 
     let revision = found["revision"].to_string();
-    let updated = ask(&fixture, &["update", &revision, "theirs"]);
+    let updated = run_client(&fixture, &["update", &revision, "theirs"]);
     assert_eq!(updated["sequence"], expected + 1);
     fixture.cycle.reload().await.unwrap();
     let document = cycle_document(&fixture.cycle);
     assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
     assert_eq!(document.sequence, expected + 1);
-    let own = document.history.last().unwrap();
-    assert_eq!((&own.event, own.sequence), (&Event::Progress, expected + 1));
+    let history_entry = document.history.last().unwrap();
+    assert_eq!((&history_entry.event, history_entry.sequence), (&Event::Progress, expected + 1));
 
     // After an edit, an update on the old revision is refused.
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     runner::edit(&mut fixture.cycle, person(), None, expected + 1, &patch).await.unwrap();
-    let late = ask(&fixture, &["update", &updated["revision"].to_string(), "late"]);
+    let late = run_client(&fixture, &["update", &updated["revision"].to_string(), "late"]);
     assert!(late["conflict"].as_str().unwrap().contains("wrong last sequence"), "{late}");
     assert_eq!(fixture.load_again().await.external_write, None, "nothing of it has landed");
-    let again = ask(&fixture, &["read"]);
+    let again = run_client(&fixture, &["read"]);
     assert_eq!(again["document"]["phases"]["plan"]["output"]["draft"], "ours");
-    ask(&fixture, &["update", &again["revision"].to_string(), "in time"]);
+    run_client(&fixture, &["update", &again["revision"].to_string(), "in time"]);
     fixture.cycle.reload().await.unwrap();
     assert_eq!(cycle_document(&fixture.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
 
     // The history contains every write, including the client's own.
-    let history = ask(&fixture, &["history"]);
+    let history = run_client(&fixture, &["history"]);
     let seen: Vec<u64> = history
         .as_array()
         .unwrap()
@@ -80,12 +80,12 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     assert_eq!((seen[0], *seen.last().unwrap()), (1, expected + 3));
     let newest = history.as_array().unwrap().last().unwrap()["document"].clone();
     let by = format!("another client of the bucket `{BUCKET}`");
-    let wrote: Vec<&Value> = newest["history"]
+    let authors: Vec<&Value> = newest["history"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|own| &own["by"])
+        .map(|history_entry| &history_entry["by"])
         .filter(|by| !by.is_null())
         .collect();
-    assert_eq!(wrote, [&json!(by), &json!("tester"), &json!(by)]);
+    assert_eq!(authors, [&json!(by), &json!("tester"), &json!(by)]);
 }

@@ -94,8 +94,8 @@ async fn an_unknown_sequence_is_a_conflict_and_an_old_one_is_found() {
     }
     for sequence in first..=first + 20 {
         let mut cycle = load_again(&store, &cycle).await;
-        let moved = write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!("other"))).await;
-        match moved {
+        let result = write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!("other"))).await;
+        match result {
             Err(EditError::Conflict(conflict)) => {
                 let revision = conflict.expected_revision.unwrap();
                 let read = cycle.document_at(revision).await.unwrap().unwrap();
@@ -121,12 +121,12 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
     let edited = edit(&mut cycle, person(), from("plan#1.1"), sequence, &patch).await.unwrap();
     assert_eq!(cycle_document(&cycle).history.last().unwrap().unknown["by"], "plan#1.1");
     start_attempt(&mut cycle, store.as_ref(), 2).await;
-    for straggler in ["plan#1.1", "plan#2.1", "execute#1.1"] {
+    for not_live in ["plan#1.1", "plan#2.1", "execute#1.1"] {
         let patch = set("/phases/plan/output/draft", json!(2));
-        let refused = edit(&mut cycle, person(), from(straggler), edited.sequence, &patch).await.unwrap_err();
+        let refused = edit(&mut cycle, person(), from(not_live), edited.sequence, &patch).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            format!("attempt `{straggler}` is not running any more; `plan#1.2` is")
+            format!("attempt `{not_live}` is not running any more; `plan#1.2` is")
         );
     }
 }
@@ -144,14 +144,14 @@ async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
 async fn concurrent_edits_of_different_fields_succeed_or_report_a_conflict() {
     let (_temp_store, store, cycle) = test_env().await;
     let sequence = cycle_document(&cycle).sequence;
-    let mut owns = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..8 {
-        owns.push(load_again(&store, &cycle).await);
+        clients.push(load_again(&store, &cycle).await);
     }
     let mut writers = tokio::task::JoinSet::new();
-    for (number, mut own) in owns.into_iter().enumerate() {
+    for (number, mut client) in clients.into_iter().enumerate() {
         writers.spawn(async move {
-            write(&mut own, sequence, &set(&format!("/note-{number}"), json!(number))).await
+            write(&mut client, sequence, &set(&format!("/note-{number}"), json!(number))).await
         });
     }
     let (mut written, mut conflicts) = (0, 0);

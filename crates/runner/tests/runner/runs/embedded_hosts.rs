@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::harness::{engine_config, open_run};
 
-/// Opens a run whose step was started while this machine had another name.
+/// Commits the start of the run's step, as if this machine had another name.
 async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
     let mut journal = Journal::load(store, &Clock::system(), KINDS, run).await.unwrap().unwrap();
     let decision = start_queued(&mut journal.state.run.clone(), 1);

@@ -1,4 +1,4 @@
-//! Corrupted documents in the embedded store: SQL statements change it behind the program's back.
+//! Corrupted documents in the embedded store: SQL statements change it without the program.
 
 use std::num::NonZeroU32;
 
@@ -17,13 +17,13 @@ use super::harness::{engine_config, person};
 use crate::cycle_document;
 
 /// A cycle that was opened and stopped: two revisions.
-struct Stopped {
+struct StoppedCycle {
     _directory: tempfile::TempDir,
     store: AnyStore,
     run: RunId,
 }
 
-impl Stopped {
+impl StoppedCycle {
     async fn new() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
@@ -53,6 +53,7 @@ impl Stopped {
         Ok(Journal::load(&self.store, &Clock::system(), KINDS, &self.run).await?.expect("the run is there"))
     }
 
+    /// Takes the engine lock and loads the run, which restores a corrupted document.
     async fn lock(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
         let mut observer = ();
         Engine::lock(&self.store, engine_config, &self.run, LockPurpose::OneShot, &mut observer)
@@ -60,14 +61,17 @@ impl Stopped {
             .map(drop)
     }
 
-    fn kept(&self) -> anyhow::Result<Value> {
+    /// Reads the quarantined document of revision 2.
+    fn quarantined(&self) -> anyhow::Result<Value> {
         let root = self.store.local_dir().root();
         let file = root.join("quarantine").join(self.run.as_str()).join("document-2.json");
         Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
     }
 }
 
-const TORN: &str = r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
+/// Truncates a part of the newest document.
+const TRUNCATE_PART: &str =
+    r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
 
 fn last_event(cycle: &Journal) -> (Event, u64) {
     let document = cycle_document(cycle);
@@ -79,22 +83,22 @@ fn last_event(cycle: &Journal) -> (Event, u64) {
 async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Result<()> {
     let broken = r#"UPDATE parts SET body = '{"status": "completed"}' WHERE path = 'phases/execute'"#;
     let missing = "DELETE FROM parts WHERE path = 'phases/plan' AND revision = 2";
-    for (external, bad) in [
-        (TORN, r#"{"status": "fai"#),
+    for (statement, bad) in [
+        (TRUNCATE_PART, r#"{"status": "fai"#),
         (broken, r#"{"status": "completed"}"#),
         // Without the newest part, the document is mixed from two revisions.
         (missing, r#"{"status":"pending"}"#),
     ] {
-        let stopped = Stopped::new().await?;
+        let stopped = StoppedCycle::new().await?;
         let before = cycle_document(&stopped.journal().await?);
-        stopped.corrupt(external)?;
-        assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{external}");
+        stopped.corrupt(statement)?;
+        assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{statement}");
         stopped.lock(engine_config(&stopped.store)).await?;
         let journal = stopped.journal().await?;
         assert_eq!(cycle_document(&journal).phases, before.phases);
         assert_eq!(last_event(&journal), (Event::Recovered, before.sequence + 1));
         assert_eq!(journal.position.revision, Revision(3));
-        assert!(stopped.kept()?.as_object().unwrap().values().any(|body| body == bad), "{external}");
+        assert!(stopped.quarantined()?.as_object().unwrap().values().any(|body| body == bad), "{statement}");
         runner::verify(&stopped.store, &Clock::system(), KINDS, &stopped.run).await?;
     }
     Ok(())
@@ -102,8 +106,8 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
 
 #[tokio::test]
 async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::Result<()> {
-    let stopped = Stopped::new().await?;
-    stopped.corrupt(TORN)?;
+    let stopped = StoppedCycle::new().await?;
+    stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
     let refused = stopped.lock(engine_config(&stopped.store)).await;
     assert!(
@@ -111,7 +115,7 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
         "{refused:?}"
     );
     assert_eq!(stopped.store.load(&stopped.run).await?.unwrap().position.revision, Revision(2));
-    assert!(stopped.kept().is_err(), "nothing was written");
+    assert!(stopped.quarantined().is_err(), "nothing was written");
 
     let overrides = Overrides { recover: true, ..Overrides::default() };
     stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
@@ -121,14 +125,14 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     assert_eq!(cycle_document(&journal).metadata.status, CycleStatus::Initialized);
     let state = &Typed::<Peer>::of(journal.machine()).unwrap().state;
     assert_eq!((journal.state.run.status, state), (RunStatus::Running, &State::Ready(Phase::Plan)));
-    assert!(stopped.kept()?.to_string().contains("fai"));
+    assert!(stopped.quarantined()?.to_string().contains("fai"));
     Ok(())
 }
 
 #[tokio::test]
 async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
-    let stopped = Stopped::new().await?;
-    stopped.corrupt(TORN)?;
+    let stopped = StoppedCycle::new().await?;
+    stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
     stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
@@ -139,7 +143,7 @@ async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Result<()> {
-    let stopped = Stopped::new().await?;
+    let stopped = StoppedCycle::new().await?;
     let before = cycle_document(&stopped.journal().await?);
     stopped.corrupt(
         "UPDATE parts SET body = CAST(X'7B22FF227D' AS TEXT) WHERE path = 'phases/plan' AND revision = 2",
@@ -148,18 +152,18 @@ async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Resul
     assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
     stopped.lock(engine_config(&stopped.store)).await?;
     assert_eq!(cycle_document(&stopped.journal().await?).phases, before.phases);
-    assert_eq!(stopped.kept()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
+    assert_eq!(stopped.quarantined()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Result<()> {
-    let stopped = Stopped::new().await?;
+    let stopped = StoppedCycle::new().await?;
     // The bad document claims that a client has seen sequence 500.
     stopped.corrupt(
         r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
     )?;
-    stopped.corrupt(TORN)?;
+    stopped.corrupt(TRUNCATE_PART)?;
     stopped.lock(engine_config(&stopped.store)).await?;
     assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 501));
     // Only the first revision is valid now, and the bad head claims nothing.
@@ -173,12 +177,12 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
 
 #[tokio::test]
 async fn quarantined_bytes_of_the_same_revision_are_not_overwritten() -> anyhow::Result<()> {
-    let stopped = Stopped::new().await?;
+    let stopped = StoppedCycle::new().await?;
     let quarantine = stopped.store.local_dir().root().join("quarantine").join(stopped.run.as_str());
     std::fs::create_dir_all(&quarantine)?;
     // As if the restore had failed after the bytes were written.
     std::fs::write(quarantine.join("document-2.json"), "what was found first")?;
-    stopped.corrupt(TORN)?;
+    stopped.corrupt(TRUNCATE_PART)?;
     stopped.lock(engine_config(&stopped.store)).await?;
     assert_eq!(std::fs::read_to_string(quarantine.join("document-2.json"))?, "what was found first");
     assert!(std::fs::read_to_string(quarantine.join("document-2-1.json"))?.contains("fai"));

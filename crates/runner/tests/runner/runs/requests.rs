@@ -11,7 +11,7 @@ use super::harness::{engine_config, open_run, person};
 
 /// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
 /// status.
-async fn overtaken_by(request: Request) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
+async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await?;
     let mut observer = ();
@@ -37,7 +37,7 @@ async fn overtaken_by(request: Request) -> anyhow::Result<(Option<EngineExit>, R
 async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let cause = StopCause::Requested;
     assert_eq!(
-        overtaken_by(Request::Stop).await.unwrap(),
+        drive_after(Request::Stop).await.unwrap(),
         (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))
     );
 }
@@ -46,7 +46,7 @@ async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
 async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let cause = StopCause::Interrupted;
     assert_eq!(
-        overtaken_by(Request::Pause).await.unwrap(),
+        drive_after(Request::Pause).await.unwrap(),
         (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))
     );
 }

@@ -1,4 +1,5 @@
-//! The entry is the commit: nothing is lost or doubled between an entry and its copy.
+//! A commit with a document is an entry of the bucket, which is then copied to the journal: nothing is lost or doubled
+//! between an entry and its copy.
 
 use std::time::Duration;
 
@@ -19,23 +20,23 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 }
 
 /// A store that writes entries and fails before their copies, like a process that is killed in between.
-async fn failing_before_copies(wire: &Proxy) -> TestStore {
-    let store = wire.store(Duration::from_millis(300));
+async fn failing_before_copies(proxy: &Proxy) -> TestStore {
+    let store = proxy.store(Duration::from_millis(300));
     store.open().await.unwrap();
-    wire.refuse(u32::MAX);
+    proxy.refuse(u32::MAX);
     TestStore::with_documents(store)
 }
 
-async fn commit_without_copy(wire: &Proxy, run: &RunId, expected: Position, entry: &str) {
-    let failed = failing_before_copies(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
+async fn commit_without_copy(proxy: &Proxy, run: &RunId, expected: Position, entry: &str) {
+    let failed = failing_before_copies(proxy).await.commit(change(run, expected, entry)).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
 }
 
 #[tokio::test]
 async fn a_run_whose_first_commit_has_no_copy_exists() {
     let server = Server::start();
-    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    commit_without_copy(&wire, &run, Position::absent(), "1").await;
+    let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
+    commit_without_copy(&proxy, &run, Position::absent(), "1").await;
     let client = Client::of(&server).await;
     assert_eq!(client.messages(&run).await, 0, "no copy yet");
     let listed = with_documents(&server).runs().await.unwrap();
@@ -108,15 +109,15 @@ async fn a_commit_overwritten_before_its_copy_is_not_lost() {
 #[tokio::test]
 async fn an_entry_without_a_copy_resolves_as_landed() {
     let server = Server::start();
-    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    let store = failing_before_copies(&wire).await;
+    let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
+    let store = failing_before_copies(&proxy).await;
     let commit = change(&run, Position::absent(), "1");
     let id = commit.write_id;
     let failed = store.commit(commit).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
-    wire.refuse(0);
-    let settled = store.resolve_write(&run, id).await.unwrap().unwrap();
-    store.commit(change(&run, settled, "2")).await.unwrap();
+    proxy.refuse(0);
+    let resolved = store.resolve_write(&run, id).await.unwrap().unwrap();
+    store.commit(change(&run, resolved, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
@@ -124,13 +125,13 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
 #[tokio::test]
 async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let server = Server::start();
-    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    let old = TestStore::with_documents(wire.store(Duration::from_secs(60)));
+    let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
+    let old = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
     let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
     let (stored, _) = client.get(run.as_str()).await;
-    wire.refuse(u32::MAX);
+    proxy.refuse(u32::MAX);
     let commit = Commit { epoch: Some(held), ..change(&run, first, "2") };
     let writing = tokio::spawn({
         let old = old.clone();
@@ -138,7 +139,7 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     });
     while client.get(run.as_str()).await.0 == stored {}
     let new = with_documents(&server).lock_engine(&run).await.unwrap();
-    wire.refuse(0);
+    proxy.refuse(0);
     let failed = writing.await.unwrap().unwrap_err();
     assert!(matches!(failed, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{failed:?}");
     let loaded = with_documents(&server).load(&run).await.unwrap().unwrap();
@@ -150,20 +151,20 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
 #[tokio::test]
 async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
     let server = Server::start();
-    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
-    let slow = TestStore::with_documents(wire.store(Duration::from_secs(60)));
+    let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
+    let slow = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
     let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.hold_at("MSG.GET.KV_");
+    proxy.hold_at("MSG.GET.KV_");
     let loading = tokio::spawn({
         let (slow, run) = (slow.clone(), run.clone());
         async move { slow.load(&run).await }
     });
-    wire.holds_something().await;
+    proxy.holds_something().await;
     let others = with_documents(&server);
     for number in 2..=60 {
         position = others.commit(change(&run, position, &number.to_string())).await.unwrap();
     }
-    wire.let_go().await;
+    proxy.let_go().await;
     let loaded = loading.await.unwrap().unwrap().unwrap();
     assert_eq!((loaded.position, loaded.external_write), (position, None));
 }
@@ -172,26 +173,26 @@ async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
 async fn an_entry_resolved_as_lost_does_not_land_later() {
     for creates in [false, true] {
         let server = Server::start();
-        let wire = Proxy::to(&server).await;
-        let (store, run) = (TestStore::with_documents(wire.store(Duration::from_millis(600))), run("late"));
+        let proxy = Proxy::to(&server).await;
+        let (store, run) = (TestStore::with_documents(proxy.store(Duration::from_millis(600))), run("late"));
         // Creates the bucket.
         store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
         let mut position = Position::absent();
         if !creates {
             position = store.commit(change(&run, position, "1")).await.unwrap();
         }
-        wire.hold_writes();
+        proxy.hold_writes();
         let commit = change(&run, position, "late");
         let id = commit.write_id;
         let error = store.commit(commit).await.unwrap_err();
         assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-        let lines = wire.cut();
-        let settled = loop {
-            if let Ok(settled) = store.resolve_write(&run, id).await {
-                break settled;
+        let lines = proxy.cut();
+        let resolved = loop {
+            if let Ok(resolved) = store.resolve_write(&run, id).await {
+                break resolved;
             }
         };
-        assert_eq!(settled, None);
+        assert_eq!(resolved, None);
         let answer = deliver(lines).await;
         assert!(answer.contains("wrong last sequence"), "{answer}");
         let loaded = with_documents(&server).load(&run).await.unwrap();
@@ -210,17 +211,17 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
 #[tokio::test]
 async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
-    let wire = Proxy::to(&server).await;
+    let proxy = Proxy::to(&server).await;
     let (store, run) =
-        (TestStore::with_documents(wire.store(Duration::from_secs(60))), run("peer.global.cycle.1"));
+        (TestStore::with_documents(proxy.store(Duration::from_secs(60))), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    wire.lose_answers_after_write();
+    proxy.lose_answers_after_write();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
     // The reader writes the copy that the writer cannot write.
     let reader = with_documents(&server);
     while reader.newest(&run).await.unwrap() != Some(Revision(2)) {}
-    wire.cut();
+    proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second, reader.load(&run).await.unwrap().unwrap().position);
     assert_eq!(bodies(&reader.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
@@ -232,13 +233,13 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let server = Server::start();
     let run = run("peer.global.cycle.1");
     let first = with_documents(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
-    let wire = Proxy::to(&server).await;
-    let with_long_timeout = TestStore::with_documents(wire.store(Duration::from_secs(60)));
-    wire.refuse_in_bucket(3);
+    let proxy = Proxy::to(&server).await;
+    let with_long_timeout = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
+    proxy.refuse_in_bucket(3);
     let second = with_long_timeout.commit(change(&run, first, "2")).await.unwrap();
-    assert_eq!((second.revision, wire.refusals()), (Revision(2), 0), "every refusal was used");
-    let with_short_timeout = TestStore::with_documents(wire.store(Duration::from_millis(300)));
-    wire.refuse_in_bucket(u32::MAX);
+    assert_eq!((second.revision, proxy.refusals()), (Revision(2), 0), "every refusal was used");
+    let with_short_timeout = TestStore::with_documents(proxy.store(Duration::from_millis(300)));
+    proxy.refuse_in_bucket(u32::MAX);
     let error = with_short_timeout.commit(change(&run, second, "3")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
@@ -252,16 +253,16 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
         |path: &str| WrittenView { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     store.mark_views(&run, vec![mark("before")]).await.unwrap();
-    let wire = Proxy::to(&server).await;
-    let other = wire.store(Duration::from_secs(60));
+    let proxy = Proxy::to(&server).await;
+    let other = proxy.store(Duration::from_secs(60));
     other.open().await.unwrap();
-    wire.hold_writes();
+    proxy.hold_writes();
     let checkpoint = Commit { snapshot: Some("state".to_owned()), ..change(&run, first, "2") };
     let checkpoint = Commit { views: vec![mark("with")], ..checkpoint };
     let committing = tokio::spawn(async move { TestStore::with_documents(other).commit(checkpoint).await });
-    wire.holds_something().await;
+    proxy.holds_something().await;
     store.mark_views(&run, vec![mark("between")]).await.unwrap();
-    wire.let_go().await;
+    proxy.let_go().await;
     let second = committing.await.unwrap().unwrap();
     for reader in [&store, &with_documents(&server)] {
         let loaded = reader.load(&run).await.unwrap().unwrap();
@@ -277,18 +278,18 @@ async fn a_reader_that_always_loses_the_race_for_a_copy_gives_up() {
     let (others, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
     commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
-    let wire = Proxy::to(&server).await;
-    let settings = wire.store(Duration::ZERO).settings().clone();
+    let proxy = Proxy::to(&server).await;
+    let settings = proxy.store(Duration::ZERO).settings().clone();
     // No time for conflicts, and enough for answers.
     let timeouts = Timeouts { request: Duration::from_secs(30), ..settings.timeouts };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     store.open().await.unwrap();
-    wire.hold_at("HPUB callboard.run.");
+    proxy.hold_at("HPUB callboard.run.");
     let (loaded, ()) = tokio::join!(store.load(&run), async {
-        wire.holds_something().await;
+        proxy.holds_something().await;
         let second = others.load(&run).await.unwrap().unwrap().position;
         others.commit(change(&run, second, "3")).await.unwrap();
-        wire.let_go().await;
+        proxy.let_go().await;
     });
     let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = loaded else {
         panic!("{loaded:?}")

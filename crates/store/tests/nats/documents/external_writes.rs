@@ -37,7 +37,8 @@ impl Fixture {
         self.store.load(&self.run).await.unwrap().unwrap().external_write
     }
 
-    async fn external(&self) -> ExternalChange {
+    /// Returns why the external write cannot be absorbed.
+    async fn rejection(&self) -> ExternalChange {
         self.external_write().await.unwrap().change.unwrap_err()
     }
 }
@@ -59,9 +60,9 @@ async fn a_change_of_the_newest_document_is_reported_with_both_versions() {
     entry["count"] = json!(3);
     let theirs = fixture.client.update(&fixture.run, bytes(&entry), sequence).await;
     let loaded = fixture.store.load(&fixture.run).await.unwrap().unwrap();
-    let foreign = loaded.external_write.unwrap();
-    assert_eq!((foreign.bucket.as_str(), foreign.sequence), (BUCKET, theirs));
-    let change = foreign.change.unwrap();
+    let external_write = loaded.external_write.unwrap();
+    assert_eq!((external_write.bucket.as_str(), external_write.sequence), (BUCKET, theirs));
+    let change = external_write.change.unwrap();
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap()["count"].clone();
     assert_eq!((read(&change.ours), read(&change.theirs)), (json!(2), json!(3)));
     // A commit that has not seen the external write is refused.
@@ -94,17 +95,20 @@ async fn every_other_external_write_has_its_reason() {
         bytes(&entry)
     };
     fixture.client.put(&fixture.run, "rubbish").await;
-    assert_eq!(fixture.external().await, ExternalChange::NoObject);
+    assert_eq!(fixture.rejection().await, ExternalChange::NoObject);
     fixture.client.put(&fixture.run, r#"{"count":3}"#).await;
-    assert_eq!(fixture.external().await, ExternalChange::NoPart);
+    assert_eq!(fixture.rejection().await, ExternalChange::NoPart);
     fixture.client.put(&fixture.run, with(&|entry| entry["callboard"]["head"]["epoch"] = json!(7))).await;
-    assert_eq!(fixture.external().await, ExternalChange::PartChanged);
+    assert_eq!(fixture.rejection().await, ExternalChange::PartChanged);
     fixture.client.delete(&fixture.run).await;
-    assert_eq!(fixture.external().await, ExternalChange::Deleted);
+    assert_eq!(fixture.rejection().await, ExternalChange::Deleted);
     let bucket = fixture.client.bucket().await;
     bucket.purge().filter(format!("$KV.{BUCKET}.{}", fixture.run)).await.unwrap();
-    let foreign = fixture.external_write().await.unwrap();
-    assert_eq!((foreign.sequence, foreign.body, foreign.change), (0, None, Err(ExternalChange::Deleted)));
+    let external_write = fixture.external_write().await.unwrap();
+    assert_eq!(
+        (external_write.sequence, external_write.body, external_write.change),
+        (0, None, Err(ExternalChange::Deleted))
+    );
     // A commit that has seen it overwrites it.
     let position = fixture.store.load(&fixture.run).await.unwrap().unwrap().position;
     fixture.store.commit(with_count(&fixture.run, position, 3)).await.unwrap();
@@ -118,10 +122,10 @@ async fn a_write_based_on_an_older_entry_is_stale() {
     fixture.store.commit(with_count(&fixture.run, fixture.position, 3)).await.unwrap();
     // Changed or not, it would undo later commits.
     fixture.client.put(&fixture.run, bytes(&entry)).await;
-    assert_eq!(fixture.external().await, ExternalChange::Stale { from: Revision(2) });
+    assert_eq!(fixture.rejection().await, ExternalChange::Stale { from: Revision(2) });
     entry["count"] = json!(9);
     fixture.client.put(&fixture.run, bytes(&entry)).await;
-    assert_eq!(fixture.external().await, ExternalChange::Stale { from: Revision(2) });
+    assert_eq!(fixture.rejection().await, ExternalChange::Stale { from: Revision(2) });
 }
 
 #[tokio::test]
@@ -136,15 +140,19 @@ async fn the_second_of_two_external_writes_counts_only_if_it_has_seen_the_first(
             true => fixture.client.update(&fixture.run, bytes(&entry), first).await,
             false => fixture.client.put(&fixture.run, bytes(&entry)).await,
         };
-        let foreign = fixture.external_write().await.unwrap();
-        assert_eq!(foreign.change.as_ref().err(), (!seen).then_some(&ExternalChange::Overwrote));
+        let external_write = fixture.external_write().await.unwrap();
+        assert_eq!(external_write.change.as_ref().err(), (!seen).then_some(&ExternalChange::Overwrote));
         // Both writes are quarantined.
-        let kept = fixture.store.set_aside(&fixture.run, &foreign).await.unwrap();
-        assert_eq!(kept, Some(format!("recovery.{}.{second}", fixture.run)));
+        let copy_key = fixture.store.set_aside(&fixture.run, &external_write).await.unwrap();
+        assert_eq!(copy_key, Some(format!("recovery.{}.{second}", fixture.run)));
         assert_eq!(fixture.client.get(&format!("recovery.{}.{second}", fixture.run)).await.1, bytes(&entry));
         let (_, earlier) = fixture.client.get(&format!("recovery.{}.{first}", fixture.run)).await;
         assert_eq!(serde_json::from_slice::<Value>(&earlier).unwrap()["count"], 3);
-        assert_eq!(fixture.store.set_aside(&fixture.run, &foreign).await.unwrap(), kept, "idempotent");
+        assert_eq!(
+            fixture.store.set_aside(&fixture.run, &external_write).await.unwrap(),
+            copy_key,
+            "idempotent"
+        );
         // Neither is listed as a run.
         assert_eq!(fixture.store.runs().await.unwrap().len(), 1);
     }
@@ -185,12 +193,12 @@ async fn an_external_write_of_the_maximum_size_is_quarantined() {
     let fixture = Fixture::new().await;
     let largest = vec![b'x'; 1024 * 1024];
     let sequence = fixture.client.put(&fixture.run, largest.clone()).await;
-    let foreign = fixture.external_write().await.unwrap();
-    let kept = fixture.store.set_aside(&fixture.run, &foreign).await.unwrap().unwrap();
-    assert_eq!(kept, format!("recovery.{}.{sequence}", fixture.run));
-    assert_eq!(fixture.store.set_aside(&fixture.run, &foreign).await.unwrap(), Some(kept.clone()));
+    let external_write = fixture.external_write().await.unwrap();
+    let copy_key = fixture.store.set_aside(&fixture.run, &external_write).await.unwrap().unwrap();
+    assert_eq!(copy_key, format!("recovery.{}.{sequence}", fixture.run));
+    assert_eq!(fixture.store.set_aside(&fixture.run, &external_write).await.unwrap(), Some(copy_key.clone()));
     // With our headers it exceeds the maximum payload, so a blob holds the bytes.
-    let note: Value = serde_json::from_slice(&fixture.client.get(&kept).await.1).unwrap();
+    let note: Value = serde_json::from_slice(&fixture.client.get(&copy_key).await.1).unwrap();
     let digest: Digest = note["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap().parse().unwrap();
     assert_eq!(fixture.store.blob(&digest).await.unwrap(), Some(largest));
 }

@@ -12,9 +12,9 @@ use crate::outages::Writers;
 use crate::test_store::{TestStore, address_with_documents};
 
 /// Three servers with three replicas of the journal and the bucket.
-struct Three([Server; 3]);
+struct ThreeServers([Server; 3]);
 
-impl Backend for Three {
+impl Backend for ThreeServers {
     type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
@@ -59,23 +59,23 @@ async fn a_server_killed_under_eight_writers_of_one_document_loses_and_doubles_n
 
 #[tokio::test]
 async fn a_cluster_killed_under_eight_writers_of_one_document_loses_and_doubles_nothing() {
-    let mut three = Three::fresh();
+    let mut cluster = ThreeServers::fresh();
     // The first store and the first document create the streams and the bucket with three replicas.
-    let addresses = three.0.each_ref().map(Server::address).join(",");
+    let addresses = cluster.0.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let first = TestStore::with_documents(NatsStore::new(settings));
     first.commit(change(&run("peer.global.cycle.2"), Position::absent(), "1")).await.unwrap();
-    let bucket = Client::of(&three.0[0]).await.bucket().await;
+    let bucket = Client::of(&cluster.0[0]).await.bucket().await;
     assert_eq!(bucket.cached_info().config.num_replicas, 3);
-    let mut writers = Writers::start(&three);
+    let mut writers = Writers::start(&cluster);
     writers.wait_for_commits();
     // One server: a majority is left.
-    three.0[0].kill();
+    cluster.0[0].kill();
     writers.wait_for_commits();
-    three.0[0].restart();
+    cluster.0[0].restart();
     // All of them.
-    three.0.iter_mut().for_each(Server::kill);
-    three.0.iter_mut().for_each(Server::restart);
+    cluster.0.iter_mut().for_each(Server::kill);
+    cluster.0.iter_mut().for_each(Server::restart);
     writers.wait_for_commits();
-    check(writers, &three.store(), &three.0[1]).await;
+    check(writers, &cluster.store(), &cluster.0[1]).await;
 }
