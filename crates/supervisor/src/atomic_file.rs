@@ -132,11 +132,11 @@ mod tests {
     fn a_file_is_created_once_and_stays_locked_while_its_creator_has_it_open() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("claim");
-        let held = create_locked(&path, b"first").unwrap().expect("the file did not exist");
+        let locked = create_locked(&path, b"first").unwrap().expect("the file did not exist");
         assert!(create_locked(&path, b"second").unwrap().is_none());
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert!(is_locked(&path).unwrap());
-        drop(held);
+        drop(locked);
         assert!(!is_locked(&path).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
     }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! engine ── AttemptHandle ──▶ launch.json ──▶ shim ──▶ agent ──▶ stdout.log, stderr.log, report.json
-//!    ▲                                      │ claim (who runs it), exit.json (how it ended)
+//!    ▲                                      │ claim (which shim runs it), exit.json (how it ended)
 //!    └──── pidfd of the shim, inotify ◀─────┘
 //! ```
 //!

@@ -9,10 +9,10 @@
 //!
 //! # Both stores
 //!
-//! Tests run on the embedded store, and a second time with `CALLBOARD_TEST_STORE=nats` on NATS servers of their own. A test
-//! about the embedded store, its file or its locks, is in a module, or has a name, that begins with `embedded`. The
-//! second pass leaves these out with `-E 'not test(/(^|::)embedded/)'`, so that no test is reported as passed that does
-//! nothing.
+//! Tests run on the embedded store, and many a second time with `CALLBOARD_TEST_STORE=nats` on NATS servers of their
+//! own. A test about the embedded store, its file or its locks, is in a module, or has a name, that begins with
+//! `embedded_`. The nextest profile `nats` of the second pass leaves these out, so that no test is reported as passed
+//! that does nothing.
 
 pub mod harness;
 pub mod items;

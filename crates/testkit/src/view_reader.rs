@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use crate::wait::Watch;
 
-/// The longest time between two reads. An event says that the file has changed, and by then it may have changed again.
-const PACE: Duration = Duration::from_millis(1);
+/// The longest time between two reads. Reading only after events would miss versions: the file may change again
+/// meanwhile.
+const READ_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What a reader has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +22,7 @@ pub struct ReadStats {
     pub reads: u64,
     /// The number of different contents.
     pub versions: u64,
+    /// What was wrong with the content that was read.
     pub bad: Vec<String>,
 }
 
@@ -78,7 +80,7 @@ fn read(view: &PathBuf, watch: &Watch, stop: &AtomicBool) -> ReadStats {
         if stopped || stats.bad.len() > 10 {
             return stats;
         }
-        watch.wait(PACE);
+        watch.wait(READ_INTERVAL);
     }
 }
 

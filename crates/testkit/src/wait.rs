@@ -12,14 +12,14 @@ use rustix::io::Errno;
 /// How long a test waits for an event. It only keeps a broken test from hanging.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `look` returns something. Calls it again whenever `directory` changes.
+/// Waits until `find` returns something. Calls it again whenever `directory` changes.
 #[track_caller]
-pub fn until<T>(directory: &Path, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    // Watch first, so that a change before the first look is seen.
+pub fn until<T>(directory: &Path, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    // The watch comes first, so that a change during the first call is seen.
     let watch = Watch::new(directory).unwrap_or_else(|error| panic!("cannot watch {directory:?}: {error}"));
     let deadline = Instant::now() + DEADLINE;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         let left = deadline.saturating_duration_since(Instant::now());

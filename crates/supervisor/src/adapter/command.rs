@@ -19,7 +19,7 @@ pub enum TemplateError {
     Empty,
     #[error("a quote in `{0}` is not closed")]
     OpenQuote(String),
-    #[error("`{{{name}}}` in `{argument}` is not a placeholder; known are {}", known())]
+    #[error("`{{{name}}}` in `{argument}` is not a placeholder; known are {}", placeholder_names())]
     Unknown { name: String, argument: String },
     #[error("a brace in `{0}` is not paired; write `{{{{` or `}}}}` for a literal brace")]
     LoneBrace(String),
@@ -41,7 +41,7 @@ const PLACEHOLDERS: [(&str, Value); 9] = [
     ("manual_input", |assignment| assignment.manual_result().to_owned()),
 ];
 
-fn known() -> String {
+fn placeholder_names() -> String {
     PLACEHOLDERS.map(|(name, _)| format!("`{{{name}}}`")).join(", ")
 }
 
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn a_stored_command_line_is_checked_when_it_is_read() {
         let line = CommandLine::parse("run {prompt}").unwrap();
-        let frozen = serde_json::to_string(&line).unwrap();
-        assert_eq!(serde_json::from_str::<CommandLine>(&frozen).unwrap(), line);
+        let stored = serde_json::to_string(&line).unwrap();
+        assert_eq!(serde_json::from_str::<CommandLine>(&stored).unwrap(), line);
         assert!(serde_json::from_str::<CommandLine>(r#"["run","{nonsense}"]"#).is_err());
     }
 }

@@ -69,17 +69,17 @@ impl Pass {
 /// Returns the complete environment for an assignment. Inherited variables need not be UTF-8.
 pub fn environment(
     pass: &Pass,
-    caller: impl IntoIterator<Item = (OsString, OsString)>,
-    set: &[(String, String)],
+    engine_env: impl IntoIterator<Item = (OsString, OsString)>,
+    configured: &[(String, String)],
     assignment: &Assignment,
 ) -> Vec<(OsText, OsText)> {
-    let inherited = caller.into_iter().filter(|(name, _)| pass.allows(name));
+    let inherited = engine_env.into_iter().filter(|(name, _)| pass.allows(name));
     let inherited = inherited.map(|(name, value)| (OsText::from(name), OsText::from(value)));
     let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
     // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
-    let explicit = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
+    let explicit = configured.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
     let mut all: IndexMap<OsText, OsText> = inherited.chain(explicit).collect();
     let number =
         all.get(&OsText::from("ISSUE_NUMBER".to_owned())).and_then(|number| number.as_os_str().to_str());
@@ -90,7 +90,7 @@ pub fn environment(
     all.into_iter().collect()
 }
 
-/// Where the text of the issue is that the run works on: a step before may have fetched it, else this step writes it.
+/// The path of the issue's text: an artifact `gh_issue_*.md` of a needed step, or else the file that this step writes.
 fn issue(assignment: &Assignment, number: &str) -> [(&'static str, String); 3] {
     let file_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let is_issue = |path: &&String| {
@@ -98,8 +98,8 @@ fn issue(assignment: &Assignment, number: &str) -> [(&'static str, String); 3] {
         name.starts_with("gh_issue_") && name.ends_with(".md")
     };
     let mut artifacts = assignment.dependencies.iter().flat_map(|dependency| &dependency.artifacts);
-    let own = || format!("{}/gh_issue_{number}.md", assignment.artifacts_dir);
-    let path = artifacts.find(is_issue).cloned().unwrap_or_else(own);
+    let own_path = || format!("{}/gh_issue_{number}.md", assignment.artifacts_dir);
+    let path = artifacts.find(is_issue).cloned().unwrap_or_else(own_path);
     let (name, length) = (file_name(&path), path.len());
     let directory = path[..length - name.len()].trim_end_matches('/').to_owned();
     [("ISSUE_MARKDOWN_PATH", path), ("ISSUE_MARKDOWN_DIR", directory), ("ISSUE_MARKDOWN_FILENAME", name)]

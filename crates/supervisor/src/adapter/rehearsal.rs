@@ -1,8 +1,8 @@
 //! The built-in scripted agent: our own program runs a step, with or without a script. No agent is started and no token
 //! is spent.
 //!
-//! The script is frozen with the run. The attempt's data determine what the agent does, so a start that is repeated after
-//! a crash does the same.
+//! The script is stored with the run. The attempt's data determine what the agent does, so a start that is repeated
+//! after a crash does the same.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -20,9 +20,9 @@ use crate::checks::rehearsed;
 /// The program of the scripted agent. A child of the shim resolves the link between fork and exec, so it is the shim's
 /// own program even if it was replaced on disk.
 pub const AGENT_PROGRAM: &str = "/proc/self/exe";
-/// The argument that makes our program the scripted agent. The behaviour follows it, as JSON.
+/// The argument that makes our program the scripted agent. A [`ScriptedAttempt`] follows it, as JSON.
 pub const AGENT_ARGUMENT: &str = "__rehearse";
-/// The longest behaviour as an argument, in bytes. The kernel's limit for one argument is 128 KiB.
+/// The longest [`ScriptedAttempt`] as an argument, in bytes. The kernel's limit for one argument is 128 KiB.
 pub const MAX_SCRIPTED_ATTEMPT: usize = 120 * 1024;
 
 /// What the scripted agent does in each step. In a step that is not named, every attempt succeeds.
@@ -107,7 +107,7 @@ impl RehearsalScript {
     pub fn attempt(&self, step: &StepId, turn: Turn, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
         let attempts = match self.turns.get(step) {
             Some(turns) => nth_or_last(turns, turn.0).map_or(&[][..], Vec::as_slice),
-            None => self.steps.get(step).or_else(|| self.of_item(step)).map_or(&[][..], Vec::as_slice),
+            None => self.steps.get(step).or_else(|| self.script_of_item(step)).map_or(&[][..], Vec::as_slice),
         };
         let mut attempt = nth_or_last(attempts, step_attempt).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
@@ -131,7 +131,7 @@ impl RehearsalScript {
     }
 
     /// Returns the script of the step that an item belongs to: `code` for `code.2`.
-    fn of_item(&self, item: &StepId) -> Option<&Vec<ScriptedAttempt>> {
+    fn script_of_item(&self, item: &StepId) -> Option<&Vec<ScriptedAttempt>> {
         let (step, number) = item.as_str().rsplit_once('.')?;
         number.parse::<u32>().ok()?;
         self.steps.get(&StepId::new(step).ok()?)
@@ -230,11 +230,11 @@ mod tests {
     #[test]
     fn default_fields_of_a_step_apply_unless_the_script_sets_them() {
         let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
-        let silent = ScriptedAttempt {
+        let without_output = ScriptedAttempt {
             fields: fields(serde_json::json!({"output": null})),
             ..ScriptedAttempt::default()
         };
-        let mut rehearsal = rehearsal(vec![silent, fail("late")]);
+        let mut rehearsal = rehearsal(vec![without_output, fail("late")]);
         let by_default = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
         rehearsal.by_default.insert(step(), by_default.clone());
         let first = rehearsal.attempt(&step(), Turn(1), 1, 1).fields;

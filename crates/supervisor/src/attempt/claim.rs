@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_claimed_attempt_cannot_be_voided() {
         let (_root, dir) = dir();
-        let held = claim(&dir).unwrap();
-        assert!(held.is_some() && claim(&dir).unwrap().is_none());
+        let locked = claim(&dir).unwrap();
+        assert!(locked.is_some() && claim(&dir).unwrap().is_none());
         assert_eq!(void(&dir).unwrap(), Voided::ClaimedBy(Identity::of_self().unwrap()));
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Alive(_)));
     }
@@ -200,8 +200,8 @@ mod tests {
     fn the_lock_tells_whether_a_shim_in_another_container_is_alive() {
         let (_root, dir) = claimed_by(|identity| identity.pid_namespace = "pid:[1]".to_owned());
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Dead));
-        let held = File::open(dir.claim()).unwrap();
-        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let locked = File::open(dir.claim()).unwrap();
+        rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).unwrap();
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Remote(_)));
     }
 

@@ -1,8 +1,8 @@
 //! Private copies: files that an attempt finds in its worktree and may edit instead of reporting.
 //!
 //! [`write()`] puts them there before the attempt starts, and [`collect`] compares them when it has ended. Both can be repeated
-//! after a crash: `copies.json` and `copy-edits.json` are written last, and what they say is not written again. No path leads
-//! out of the worktree, also if an agent has put a symbolic link into it.
+//! after a crash: each ends by writing its record (`copies.json`, `copy-edits.json`), and does nothing if that exists.
+//! No path leads out of the worktree, even through a symbolic link that an agent has put there.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -44,35 +44,36 @@ pub fn write(dir: &AttemptDir, tree: &Path, copies: &[PrivateCopy]) -> Result<()
         let path = Path::new(path);
         write_copy(tree, path, body).map_err(CopyError::of(path))?;
     }
-    let given: BTreeMap<_, _> = copies.iter().map(|copy| (&copy.path, &copy.body)).collect();
-    let given = serde_json::to_vec(&given).expect("BUG: paths and texts are plain data");
-    replace_file(&record, &given).map_err(CopyError::of(&record))
+    let originals: BTreeMap<_, _> = copies.iter().map(|copy| (&copy.path, &copy.body)).collect();
+    let originals = serde_json::to_vec(&originals).expect("BUG: paths and texts are plain data");
+    replace_file(&record, &originals).map_err(CopyError::of(&record))
 }
 
-/// Compares the copies with what they were, and keeps what the agent left of them. They can be removed from the worktree then.
+/// Compares the copies with their original content, and saves the changed ones. After that they can be removed from the
+/// worktree.
 pub fn collect(dir: &AttemptDir, tree: &Path) -> Result<(), CopyError> {
     let record = dir.copies();
-    let given: BTreeMap<String, String> = match read_json(&record) {
-        Ok(given) => given.unwrap_or_default(),
+    let originals: BTreeMap<String, String> = match read_json(&record) {
+        Ok(originals) => originals.unwrap_or_default(),
         Err(error) => return Err(CopyError::of(&record)(error)),
     };
-    let found = dir.copy_edits();
-    if !given.is_empty() && !found.exists() {
+    let edits_record = dir.copy_edits();
+    if !originals.is_empty() && !edits_record.exists() {
         let mut edits = BTreeMap::new();
-        for (path, base) in &given {
-            let left = read_copy(tree, Path::new(path));
-            let bytes = left.as_ref().map(|left| left.as_deref()).map_err(Clone::clone);
+        for (path, base) in &originals {
+            let current = read_copy(tree, Path::new(path));
+            let bytes = current.as_ref().map(|current| current.as_deref()).map_err(Clone::clone);
             let Some(edit) = CopyEdit::between(base, bytes) else { continue };
-            keep(dir, tree, Path::new(path)).map_err(CopyError::of(Path::new(path)))?;
+            save_edited(dir, tree, Path::new(path)).map_err(CopyError::of(Path::new(path)))?;
             edits.insert(path, edit);
         }
         let edits = serde_json::to_vec(&edits).expect("BUG: an edit is plain data");
-        replace_file(&found, &edits).map_err(CopyError::of(&found))?;
+        replace_file(&edits_record, &edits).map_err(CopyError::of(&edits_record))?;
     }
     Ok(())
 }
 
-/// Returns how the copies of an ended attempt were changed, by path, as [`collect`] has found it.
+/// Returns how the copies of an ended attempt were changed, by path, as [`collect`] has recorded it.
 pub fn edits(dir: &AttemptDir) -> BTreeMap<String, CopyEdit> {
     read_json(&dir.copy_edits()).ok().flatten().unwrap_or_default()
 }
@@ -86,8 +87,8 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T
 }
 
 fn write_copy(tree: &Path, path: &Path, body: &str) -> io::Result<()> {
-    let (parent, name) = parent(tree, path, true)?;
-    // Never into what is there: it may be a link.
+    let (parent, name) = open_parent(tree, path, true)?;
+    // Replaces what is there instead of opening it: it may be a symbolic link.
     unlink(&parent, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644))?;
@@ -95,7 +96,7 @@ fn write_copy(tree: &Path, path: &Path, body: &str) -> io::Result<()> {
 }
 
 fn open_copy(tree: &Path, path: &Path) -> Result<Option<(File, u64)>, String> {
-    match parent(tree, path, false) {
+    match open_parent(tree, path, false) {
         Ok((parent, name)) => open_at(parent.as_fd(), Path::new(name)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
@@ -106,18 +107,18 @@ fn read_copy(tree: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     open_copy(tree, path)?.map(|(file, size)| read_whole(file, size)).transpose()
 }
 
-/// Keeps what the agent left: the whole file, or the beginning of one that is too large.
-fn keep(dir: &AttemptDir, tree: &Path, path: &Path) -> io::Result<()> {
+/// Saves what the agent left: the whole file, or the beginning of one that is too large.
+fn save_edited(dir: &AttemptDir, tree: &Path, path: &Path) -> io::Result<()> {
     let Ok(Some((file, _))) = open_copy(tree, path) else { return Ok(()) };
-    let kept = dir.copies_left().join(path);
-    fs::create_dir_all(kept.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
-    io::copy(&mut file.take(MAX_REPORT_SIZE), &mut File::create(kept)?)?;
+    let saved = dir.copies_left().join(path);
+    fs::create_dir_all(saved.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
+    io::copy(&mut file.take(MAX_REPORT_SIZE), &mut File::create(saved)?)?;
     Ok(())
 }
 
 /// Removes a copy from the worktree, if it is there.
 pub(crate) fn remove(tree: &Path, path: &str) -> io::Result<()> {
-    match parent(tree, Path::new(path), false) {
+    match open_parent(tree, Path::new(path), false) {
         Ok((parent, name)) => unlink(&parent, name),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -132,7 +133,7 @@ fn unlink(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
 }
 
 /// Opens the directory of a copy without following a symbolic link, and returns the name of the copy in it.
-fn parent<'p>(tree: &Path, path: &'p Path, create: bool) -> io::Result<(OwnedFd, &'p OsStr)> {
+fn open_parent<'p>(tree: &Path, path: &'p Path, create: bool) -> io::Result<(OwnedFd, &'p OsStr)> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
     let mut names = Vec::new();
     for component in path.components() {

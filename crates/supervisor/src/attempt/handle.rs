@@ -128,7 +128,8 @@ impl AttemptHandle {
 
     /// Starts the attempt. A second start is harmless: only one shim gets the claim.
     pub fn start(&mut self, shim: &ShimProgram, launch: &Launch) -> Result<(), SpawnError> {
-        // Without it, which is when the user has too many, earlier versions of the report file are not kept.
+        // Fails if the user's limit of inotify instances is reached. Then earlier versions of the report file are not
+        // kept.
         let watch = os::ReportWatch::new(self.dir.path()).ok();
         let for_shim = watch.as_ref().and_then(|watch| watch.share().ok());
         self.child = Some(launch::spawn(shim, &self.dir, launch, for_shim)?);
@@ -154,20 +155,20 @@ impl AttemptHandle {
                 return Ok(HandleEvent::ReportWritten);
             }
             let spawned = self.child.as_ref().and_then(pid);
-            let waiting = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
+            let wait_failed = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
             // `select!` drops the losers; each of the three reports its event again when polled later.
             tokio::select! {
                 biased;
-                ended = ended(&mut self.child) => {
-                    ended.map_err(waiting)?;
+                ended = wait_for_child(&mut self.child) => {
+                    ended.map_err(wait_failed)?;
                     self.child = None;
                     self.reaped = spawned;
                     if let Some(watch) = self.report_watch.take() {
                         watch.reuse();
                     }
                 }
-                ended = readable(self.shim.as_ref()) => {
-                    ended.map_err(waiting)?;
+                ended = wait_for_shim(self.shim.as_ref()) => {
+                    ended.map_err(wait_failed)?;
                     self.shim = None;
                 }
                 written = self.watch.written() => {
@@ -291,7 +292,7 @@ fn pid(child: &Child) -> Option<Pid> {
     child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()))
 }
 
-async fn ended(child: &mut Option<Child>) -> io::Result<()> {
+async fn wait_for_child(child: &mut Option<Child>) -> io::Result<()> {
     match child {
         Some(child) => match child.wait().await {
             // If the parent of this process has set SIGCHLD to be ignored, the kernel has reaped the child: it has ended.
@@ -302,7 +303,7 @@ async fn ended(child: &mut Option<Child>) -> io::Result<()> {
     }
 }
 
-async fn readable(shim: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+async fn wait_for_shim(shim: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     match shim {
         Some(shim) => shim.readable().await.map(|_| ()),
         None => std::future::pending().await,

@@ -50,13 +50,13 @@ pub(crate) fn keep_report_file(dir: &AttemptDir) -> io::Result<()> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let kept = kept(dir);
+    let kept = read_kept(dir);
     let is_last = kept.last().is_some_and(|last| last.source == Source::File && last.text == text);
     if is_last || kept.len() >= MAX_KEPT_FILES { Ok(()) } else { keep(dir, Source::File, text) }
 }
 
 /// Returns the kept reports in the order of time. Lines that were cut are left out.
-pub(super) fn kept(dir: &AttemptDir) -> Vec<KeptReport> {
+pub(super) fn read_kept(dir: &AttemptDir) -> Vec<KeptReport> {
     let Ok(Some((file, _))) = open(&dir.kept_reports()) else { return Vec::new() };
     let lines = io::BufReader::new(file.take(MAX_READ)).split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
@@ -70,12 +70,12 @@ mod tests {
     fn a_cut_line_does_not_damage_the_next_one() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
-        assert_eq!(kept(&dir), []);
+        assert_eq!(read_kept(&dir), []);
         fs::write(dir.kept_reports(), "{\"source\": \"fi").unwrap();
         fs::write(dir.stdout(), "said").unwrap();
         keep(&dir, Source::Submitted, "{}\n".to_owned()).unwrap();
         assert_eq!(
-            kept(&dir),
+            read_kept(&dir),
             [KeptReport { source: Source::Submitted, stdout: 4, text: "{}\n".to_owned() }]
         );
     }
@@ -89,13 +89,13 @@ mod tests {
             fs::write(dir.report(), text).unwrap();
             keep_report_file(&dir).unwrap();
         }
-        let texts: Vec<_> = kept(&dir).into_iter().map(|kept| kept.text).collect();
+        let texts: Vec<_> = read_kept(&dir).into_iter().map(|kept| kept.text).collect();
         assert_eq!(texts, ["{}", "{\"a\": 1}", "{}"]);
         for round in 0..2 * MAX_KEPT_FILES {
             fs::write(dir.report(), format!("{{\"round\": {round}}}")).unwrap();
             keep_report_file(&dir).unwrap();
         }
-        assert_eq!(kept(&dir).len(), MAX_KEPT_FILES);
+        assert_eq!(read_kept(&dir).len(), MAX_KEPT_FILES);
     }
 
     #[test]
@@ -105,6 +105,6 @@ mod tests {
         let path = dir.kept_reports();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert!(keep(&dir, Source::File, "{}".to_owned()).is_err());
-        assert_eq!(kept(&dir), []);
+        assert_eq!(read_kept(&dir), []);
     }
 }

@@ -77,7 +77,7 @@ pub fn collect_as_stated(dir: &AttemptDir, expected: &Expected) -> Option<Map<St
 
 /// Returns what the sources said, in the order of time.
 fn statements(dir: &AttemptDir) -> Vec<Statement> {
-    let kept = kept::kept(dir);
+    let kept = kept::read_kept(dir);
     // The shim may have missed the newest version, if it was written just before the agent ended.
     let newest = [(Source::Submitted, dir.submitted()), (Source::File, dir.report())];
     let newest = newest.into_iter().filter_map(|(source, path)| {
@@ -190,10 +190,10 @@ mod tests {
             "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z", "logs": ["a \"quoted\" word"],
             "gate_failure": true,
         });
-        let said = format!("{}\n{report:#}\n{}", content::MARKER_OPEN, content::MARKER_CLOSE);
-        let told = json!({"type": "user", "message": {"content": content::instructions(&expected, &content::Form::Plain, "/report.json")}});
-        let result = json!({"type": "result", "subtype": "success", "result": said});
-        std::fs::write(dir.stdout(), format!("{told}\n{result}\n")).unwrap();
+        let message = format!("{}\n{report:#}\n{}", content::MARKER_OPEN, content::MARKER_CLOSE);
+        let prompt_event = json!({"type": "user", "message": {"content": content::instructions(&expected, &content::Form::Plain, "/report.json")}});
+        let result = json!({"type": "result", "subtype": "success", "result": message});
+        std::fs::write(dir.stdout(), format!("{prompt_event}\n{result}\n")).unwrap();
         match collect(&dir, &expected) {
             Collected::Valid(report, sources) => assert!(report.gate_failure && sources == [Source::Markers]),
             other => panic!("{other:?}"),

@@ -147,6 +147,7 @@ mod tests {
     /// Contains a quote, a newline and a backslash, so that only a decoded report is equal to it.
     const REPORT: &str = "{\"logs\": [\"said \\\"no\\\"\"],\n\"gate_failure\": true}";
 
+    /// A message of the agent with its report between the markers.
     fn said() -> String {
         format!("Here it is.\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\nDone.")
     }
@@ -156,6 +157,7 @@ mod tests {
         format!("Print this:\n{MARKER_OPEN}\n{{\"example\": true}}\n{MARKER_CLOSE}")
     }
 
+    /// Returns the last report in these events.
     fn found(events: &[Value]) -> Option<String> {
         let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
         between_markers(&agent_messages(&lines.join("\n"))).last().map(|block| (*block).to_owned())

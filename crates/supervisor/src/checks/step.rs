@@ -1,6 +1,6 @@
 //! The attempt of a command step: our own program as `callboard __checks FILE`, under the shim.
 //!
-//! It is told what every agent is told, through the usual variables, and the checks in a file of the attempt's directory.
+//! It gets the same environment variables as every agent, and the checks in a file of the attempt's directory.
 
 use std::env;
 use std::fs;
@@ -35,7 +35,7 @@ pub fn main(specs: Option<&Path>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is the attempt's log. If it cannot be written, the exit code says the rest.
+            // Standard error is the attempt's log. If it cannot be written, the exit code still shows the failure.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -51,17 +51,17 @@ fn run(file: &Path) -> Result<(), String> {
     let specs: Vec<CheckSpec> =
         serde_json::from_slice(&specs).map_err(|error| cannot("read the checks", &error))?;
     let variable = |name: &str| env::var(name).map_err(|_| format!("the variable `{name}` is missing"));
-    let began = Timestamp::now();
+    let started_at = Timestamp::now();
     let tree = env::current_dir().map_err(|error| cannot("find the tree", &error))?;
     let stop = Stop::new().map_err(|error| cannot("run the checks", &error))?;
     let logs = file.parent().unwrap_or(Path::new("/"));
     // The shim stops an attempt by signals to this process, and then ends all that it has started.
     let runner = Runner { tree: &tree, logs, env: Vec::new(), stop };
-    let say = |result: &CheckResult| {
-        // The report has the same, so a log that cannot be written does not matter.
+    let print_result = |result: &CheckResult| {
+        // Standard output is the attempt's log. It may fail to be written: the report has the same results.
         let _ = writeln!(io::stdout(), "{}\n{}", result.summary(), result.output.trim_end());
     };
-    let results = runner.run(&specs, say).map_err(|error| cannot("run the checks", &error))?;
+    let results = runner.run(&specs, print_result).map_err(|error| cannot("run the checks", &error))?;
     let logs: Vec<_> = results.iter().map(CheckResult::summary).collect();
     let report = json!({
         "schema": SCHEMA,
@@ -69,7 +69,7 @@ fn run(file: &Path) -> Result<(), String> {
         "step_id": variable("STEP_ID")?,
         "agent": variable("AGENT_ID")?,
         "status": "COMPLETED",
-        "started_at": began.to_string(),
+        "started_at": started_at.to_string(),
         "ended_at": Timestamp::now().to_string(),
         "logs": logs,
         CHECKS_FIELD: results,

@@ -1,4 +1,4 @@
-//! With real commands.
+//! Tests that run real commands as checks.
 
 use std::fs;
 use std::path::Path;
@@ -128,12 +128,12 @@ fn a_command_that_cannot_be_started_or_dies_has_no_exit_code() {
 fn a_stop_ends_the_check_and_starts_no_other() {
     let scratch = Scratch::new();
     let stop = Stop::new().unwrap();
-    let (ready, from_check) = (scratch.tree().join("ready"), stop.clone());
+    let (ready, stop_from_thread) = (scratch.tree().join("ready"), stop.clone());
     assert!(Command::new("mkfifo").arg(&ready).status().unwrap().success());
     let requester = std::thread::spawn(move || {
         // Returns when the check writes.
         fs::read(&ready).unwrap();
-        from_check.request();
+        stop_from_thread.request();
     });
     let specs =
         [check("test", "echo $$ >child; echo >ready; exec sleep 600"), check("lint", "touch started")];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Why git could not do it.
+/// Why a call of git failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot run git in `{}`", dir.display())]
@@ -28,8 +28,8 @@ pub(crate) const LOCATION_VARIABLES: [&str; 8] = [
     "GIT_EDITOR",
 ];
 
-/// Settings for our calls only; nothing is written to a configuration file. Hooks are written for people, and background
-/// maintenance would keep the lock.
+/// Settings for our calls only; nothing is written to a configuration file. The user's hooks do not run. Background
+/// maintenance is off, because it would keep the lock.
 const SETTINGS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.editor=true",
@@ -57,7 +57,7 @@ impl Git {
         Self { dir: dir.to_owned(), lock: None, variables: Vec::new() }
     }
 
-    /// Returns git in a directory whose processes hold this lock.
+    /// Returns git in a directory. Its processes share this lock.
     pub(super) fn locked(dir: &Path, lock: &TreeLock) -> Self {
         Self { dir: dir.to_owned(), lock: Some(Arc::clone(&lock.0)), variables: Vec::new() }
     }
@@ -67,7 +67,7 @@ impl Git {
     }
 
     /// Returns git with an identity for commits: that of the user, or else one of ours.
-    pub(super) fn committing(&self) -> Result<Self, GitError> {
+    pub(super) fn with_identity(&self) -> Result<Self, GitError> {
         Ok(Self { variables: self.missing_identity()?, ..self.clone() })
     }
 

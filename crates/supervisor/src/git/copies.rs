@@ -17,7 +17,7 @@ use crate::attempt::copies;
 
 impl RunTrees {
     /// Records files of a worktree as private copies of an attempt. They are not committed until they are
-    /// [discarded](Self::discard_copies). Without a name, the worktree is that of the run.
+    /// [discarded](Self::discard_copies). `None` is the worktree of the integration branch.
     pub fn record_copies(
         &self,
         worktree: Option<&Worktree>,

@@ -1,4 +1,5 @@
-//! The merge queue: one branch after the other gets into the integration branch, and that at last into the base branch.
+//! The merge queue: merges one branch after the other into the integration branch. At the end of the run, the base
+//! branch is fast-forwarded to it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
 use crate::checks::CheckError;
 
 /// The trailer that names an effect in the commit that it made.
-pub(super) const EFFECT: &str = "Callboard-Effect";
+pub(super) const EFFECT_TRAILER: &str = "Callboard-Effect";
 
 /// How many lines of a conflict are shown.
 const SHOWN_LINES: usize = 200;
@@ -61,15 +62,16 @@ impl BranchChanges {
 impl RunTrees {
     /// Returns what the branch of a worktree changes.
     pub fn branch_changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
-        self.branch_work(&self.branch(worktree))
+        self.commits_and_files(&self.branch(worktree))
     }
 
     /// Returns what a branch changes, or `None` if it does not exist.
     pub fn changes_of(&self, branch: &str) -> Result<Option<BranchChanges>, TreeError> {
-        self.repo_git().has_branch(branch)?.then(|| self.branch_work(branch)).transpose()
+        self.repo_git().has_branch(branch)?.then(|| self.commits_and_files(branch)).transpose()
     }
 
-    fn branch_work(&self, branch: &str) -> Result<BranchChanges, TreeError> {
+    /// Returns what a branch has that the integration branch, or else the start commit, does not have.
+    fn commits_and_files(&self, branch: &str) -> Result<BranchChanges, TreeError> {
         let (repo, integration) = (self.repo_git(), self.integration_branch());
         let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
         let log =
@@ -95,7 +97,7 @@ impl RunTrees {
         if !repo.has_branch(&integration)? {
             return Ok(None);
         }
-        let format = format!("--format=%H %(trailers:key={EFFECT},valueonly,separator=%x2C)");
+        let format = format!("--format=%H %(trailers:key={EFFECT_TRAILER},valueonly,separator=%x2C)");
         let log = repo.run(["log", &format, &integration, "--not", &self.options.start])?;
         let found = log.lines().filter_map(|line| line.split_once(' '));
         Ok(found
@@ -122,23 +124,23 @@ impl RunTrees {
         }
         let old = repo.commit_id(&integration)?;
         let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), old.clone()]))?;
-        clean(&git)?;
-        let trailer = format!("{EFFECT}: {key}");
-        let git = git.committing()?;
+        clean_merge_tree(&git)?;
+        let trailer = format!("{EFFECT_TRAILER}: {key}");
+        let git = git.with_identity()?;
         let conflict = match self.options.strategy {
             MergeStrategy::Merge => {
                 git.run(["checkout", "--quiet", "--detach", &old])?;
                 let subject = format!("Merge `{}`", worktree.name);
                 let merge =
                     ["merge", "--no-ff", "--no-verify", "--quiet", "-m", &subject, "-m", &trailer, &branch];
-                conflict(&git, &merge)?
+                run_until_conflict(&git, &merge)?
             }
             MergeStrategy::Rebase => {
                 git.run(["checkout", "--quiet", "--detach", &branch])?;
                 // After a conflict the step has merged the integration branch itself. A rebase would drop that.
                 let conflict = match git.is_ancestor(&old, "HEAD")? {
                     true => None,
-                    false => conflict(&git, &["rebase", "--quiet", &old])?,
+                    false => run_until_conflict(&git, &["rebase", "--quiet", &old])?,
                 };
                 if conflict.is_none() && git.is_ancestor("HEAD", &old)? {
                     return Ok(Merged::Nothing);
@@ -158,7 +160,7 @@ impl RunTrees {
             }
         };
         if let Some(conflict) = conflict {
-            clean(&git)?;
+            clean_merge_tree(&git)?;
             return Ok(Merged::Conflict(conflict));
         }
         // Before the checks, which may run git.
@@ -178,7 +180,7 @@ impl RunTrees {
     ) -> Result<T, TreeError> {
         let lock = self.lock(Tree::Merge)?;
         let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), commit.to_owned()]))?;
-        clean(&git)?;
+        clean_merge_tree(&git)?;
         git.run(["checkout", "--quiet", "--detach", commit])?;
         Ok(check(git.dir())?)
     }
@@ -234,7 +236,7 @@ impl RunTrees {
         if !repo.is_ancestor(base, &integration)? {
             return Ok(FastForward::NotPossible(format!("branch `{base}` has new commits")));
         }
-        let done = match checked_out(&repo, base)? {
+        let done = match worktree_of_branch(&repo, base)? {
             Some(path) => Git::locked(&path, &lock).run(["merge", "--ff-only", "--quiet", &integration]),
             None => {
                 let (old, new) = (repo.commit_id(base)?, repo.commit_id(&integration)?);
@@ -243,14 +245,14 @@ impl RunTrees {
         };
         match done {
             Ok(_) => Ok(FastForward::Done),
-            Err(GitError::Failed { message, .. }) => Ok(FastForward::NotPossible(in_short(&message))),
+            Err(GitError::Failed { message, .. }) => Ok(FastForward::NotPossible(one_line_reason(&message))),
             Err(error @ GitError::Spawn { .. }) => Err(error.into()),
         }
     }
 }
 
 /// Returns git's reason in one line: what it refuses, and the files that it names.
-fn in_short(message: &str) -> String {
+fn one_line_reason(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
     let first = ["error: ", "fatal: "].iter().find_map(|prefix| first.strip_prefix(prefix)).unwrap_or(first);
@@ -262,7 +264,7 @@ fn in_short(message: &str) -> String {
 }
 
 /// Returns the worktree in which a branch is checked out.
-fn checked_out(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
+fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
     let list = repo.run(["worktree", "list", "--porcelain", "-z"])?;
     let wanted = format!("branch refs/heads/{branch}");
     let mut path = None;
@@ -277,7 +279,7 @@ fn checked_out(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
 }
 
 /// Undoes what an earlier merge has left in the merge worktree. Nothing else works there.
-fn clean(git: &Git) -> Result<(), TreeError> {
+fn clean_merge_tree(git: &Git) -> Result<(), TreeError> {
     let index_lock = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?).join("index.lock");
     match std::fs::remove_file(&index_lock) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -292,7 +294,7 @@ fn clean(git: &Git) -> Result<(), TreeError> {
 }
 
 /// Runs a merge or a rebase. Returns the conflict that stopped it.
-fn conflict(git: &Git, command: &[&str]) -> Result<Option<Conflict>, GitError> {
+fn run_until_conflict(git: &Git, command: &[&str]) -> Result<Option<Conflict>, GitError> {
     let failed = match git.run(command) {
         Ok(_) => return Ok(None),
         Err(failed) => failed,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::brief::TreeReset;
 
-use super::merge::EFFECT;
+use super::merge::EFFECT_TRAILER;
 use super::tree_hash::stored_tree;
 use super::trees::Tree;
 use super::{Git, GitError, RunTrees, TreeError};
@@ -34,8 +34,8 @@ pub enum Push {
 }
 
 impl RunTrees {
-    /// Compares the worktree of the integration branch with the commit that the run starts from, or that the branch has left
-    /// the base branch at. New files count.
+    /// Compares the worktree of the integration branch with the merge base of that branch and the commit that the run
+    /// starts from. New files count.
     pub fn work_changes(&self) -> Result<WorkChanges, TreeError> {
         self.ensure_integration()?;
         let lock = self.lock(Tree::Integration)?;
@@ -56,19 +56,21 @@ impl RunTrees {
         Ok(WorkChanges { changed, deleted, stat, tree: stored_tree(git.dir())? })
     }
 
-    /// Returns the files of the integration branch's worktree to a tree of [`Self::work_changes`]: what checks and other agents
-    /// have left since is gone. Happens once for each number, because later attempts keep the work of earlier ones.
+    /// Resets the files of the integration branch's worktree to a tree of [`Self::work_changes`]: what checks and other
+    /// agents have left since is gone. Happens once for each number, because later attempts keep the work of earlier
+    /// ones.
     pub fn reset_work(&self, TreeReset { tree, number }: &TreeReset) -> Result<(), TreeError> {
         let lock = self.lock(Tree::Integration)?;
-        let (done, number) = (self.state_file(Tree::Integration, "reset"), number.to_string());
-        if fs::read_to_string(&done).is_ok_and(|known| known == number) {
+        let (done_file, number) = (self.state_file(Tree::Integration, "reset"), number.to_string());
+        if fs::read_to_string(&done_file).is_ok_and(|last| last == number) {
             return Ok(());
         }
-        // A run that was imported from another repository has left it there.
+        // The tree is missing if the run was imported from another repository.
         if self.repo_git().run(["cat-file", "-e", tree]).is_ok() {
-            return_to(&Git::locked(&self.tree_path(Tree::Integration), &lock), tree)?;
+            restore_files(&Git::locked(&self.tree_path(Tree::Integration), &lock), tree)?;
         }
-        replace_synced_file(&done, number.as_bytes()).map_err(|source| TreeError::Io { path: done, source })
+        replace_synced_file(&done_file, number.as_bytes())
+            .map_err(|source| TreeError::Io { path: done_file, source })
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
@@ -86,10 +88,10 @@ impl RunTrees {
         if git.run(["write-tree"])? == git.run(["rev-parse", &format!("{from}^{{tree}}")])? {
             return Err(TreeError::NoChange { branch: self.integration_branch() });
         }
-        let trailer = format!("{EFFECT}: {key}");
+        let trailer = format!("{EFFECT_TRAILER}: {key}");
         let message = format!("{}\n\n{trailer}\n", message.trim_end());
         // An agent that has committed by itself leaves nothing to commit.
-        git.committing()?.run([
+        git.with_identity()?.run([
             "commit",
             "--quiet",
             "--no-verify",
@@ -127,8 +129,8 @@ impl RunTrees {
     }
 }
 
-/// Returns the files of a worktree to those of a tree. Ignored files stay.
-pub(super) fn return_to(git: &Git, tree: &str) -> Result<(), TreeError> {
+/// Resets the files of a worktree to those of a tree. Ignored files stay.
+pub(super) fn restore_files(git: &Git, tree: &str) -> Result<(), TreeError> {
     git.run(["add", "--all"])?;
     git.run(["read-tree", "--reset", "-u", tree])?;
     git.run(["reset", "--quiet"])?;
@@ -156,7 +158,7 @@ pub fn fetch_branch(repo: &Path, branch: &str) -> Result<(), GitError> {
     repo.run(["fetch", "--quiet", &remote, &format!("{reference}:{reference}")]).map(drop)
 }
 
-/// Returns the commit of a branch of this repository, or of its remotes.
+/// Returns the commit of a branch of this repository, or else of its remote as it was last fetched.
 pub fn find_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     let git = Git::new(repo);
     let remote = remote(&git)?.map(|remote| format!("refs/remotes/{remote}/{branch}"));

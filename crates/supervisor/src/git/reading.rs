@@ -1,4 +1,4 @@
-//! Attempts that only read: what they leave in a worktree is no work.
+//! Read-only attempts: what they change in a worktree is undone.
 
 use std::fs;
 use std::io;
@@ -6,23 +6,23 @@ use std::io;
 use protocol::brief::Worktree;
 use serde::{Deserialize, Serialize};
 
-use super::publish::return_to;
+use super::publish::restore_files;
 use super::tree_hash::stored_tree;
 use super::{Git, RunTrees, TreeError};
 use crate::atomic_file::replace_synced_file;
 
-/// A worktree before it was read.
+/// The state of a worktree before a read-only attempt.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct WorktreeSnapshot {
     /// Its files, committed or not.
     tree: String,
-    /// Without commits of the engine, the work is in the files, and commits are effects of the run.
+    /// `None` if the engine does not commit: then the work is in the files, and only effects of the run make commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    branch: Option<KeptBranch>,
+    branch: Option<BranchSnapshot>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct KeptBranch {
+struct BranchSnapshot {
     commit: String,
     /// The reference that is checked out, or the commit.
     head: String,
@@ -38,17 +38,17 @@ impl RunTrees {
             return Ok(());
         }
         let git = Git::locked(&self.tree_path(tree), &lock);
-        let kept = serde_json::to_vec(&self.found(&git, worktree)?).expect("BUG: it is plain data");
+        let kept = serde_json::to_vec(&self.snapshot(&git, worktree)?).expect("BUG: it is plain data");
         replace_synced_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
     }
 
-    /// Returns the worktree to what it was at the last [`Self::keep_work`]: what attempts have left since that only read is
-    /// gone. Returns a sentence if there was something.
+    /// Resets the worktree to its state at the last [`Self::keep_work`]: what read-only attempts have left since is
+    /// gone. Returns a sentence about what was removed, or `None` if there was nothing.
     pub fn restore_work(&self, worktree: Option<&Worktree>) -> Result<Option<String>, TreeError> {
         let tree = worktree.into();
         let file = self.state_file(tree, "kept");
         let failed = |source| TreeError::Io { path: file.clone(), source };
-        let kept: Kept = match fs::read(&file) {
+        let kept: WorktreeSnapshot = match fs::read(&file) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(error.into()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
@@ -56,7 +56,7 @@ impl RunTrees {
         let lock = self.lock(tree)?;
         let path = self.tree_path(tree);
         let mut dropped = None;
-        if let Some(KeptBranch { commit, .. }) = &kept.branch {
+        if let Some(BranchSnapshot { commit, .. }) = &kept.branch {
             // Its branch may have been moved or deleted, and the worktree, too.
             let (repo, branch) = (self.repo_git(), self.branch_of(worktree));
             let reference = format!("refs/heads/{branch}");
@@ -66,16 +66,16 @@ impl RunTrees {
             self.ensure(tree, &lock, &branch, commit)?;
         }
         let git = Git::locked(&path, &lock);
-        let found = self.found(&git, worktree)?;
+        let found = self.snapshot(&git, worktree)?;
         if found != kept {
-            if let Some(KeptBranch { head, .. }) = &kept.branch {
+            if let Some(BranchSnapshot { head, .. }) = &kept.branch {
                 git.check(["rebase", "--quit"])?;
                 match head.starts_with("refs/") {
                     true => git.run(["symbolic-ref", "HEAD", head])?,
                     false => git.run(["update-ref", "--no-deref", "HEAD", head])?,
                 };
             }
-            return_to(&git, &kept.tree)?;
+            restore_files(&git, &kept.tree)?;
         }
         fs::remove_file(&file).map_err(failed)?;
         if found == kept && dropped.is_none() {
@@ -87,21 +87,22 @@ impl RunTrees {
         Ok(Some(format!("its step only reads; what it left was removed: {files}{commits}")))
     }
 
-    /// Returns whether what attempts leave is committed, so that what others leave must be gone before.
+    /// Returns whether the engine commits what attempts leave. Then what a read-only attempt left must be removed
+    /// before.
     pub fn commits(&self) -> bool {
         !self.options.no_commit
     }
 
-    fn found(&self, git: &Git, worktree: Option<&Worktree>) -> Result<Kept, TreeError> {
+    fn snapshot(&self, git: &Git, worktree: Option<&Worktree>) -> Result<WorktreeSnapshot, TreeError> {
         let tree = stored_tree(git.dir())?;
         if self.options.no_commit {
-            return Ok(Kept { tree, branch: None });
+            return Ok(WorktreeSnapshot { tree, branch: None });
         }
         let commit = git.commit_id(&format!("refs/heads/{}", self.branch_of(worktree)))?;
         let head = match git.check(["symbolic-ref", "--quiet", "HEAD"])? {
             Some(reference) => reference,
             None => git.commit_id("HEAD")?,
         };
-        Ok(Kept { tree, branch: Some(KeptBranch { commit, head }) })
+        Ok(WorktreeSnapshot { tree, branch: Some(BranchSnapshot { commit, head }) })
     }
 }

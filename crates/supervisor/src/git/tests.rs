@@ -1,4 +1,4 @@
-//! On real repositories.
+//! Tests with real repositories.
 
 use std::fs;
 use std::io::Read as _;
@@ -78,7 +78,7 @@ fn attempt(id: &str) -> AttemptId {
     AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) }
 }
 
-/// A step writes `page.txt` in its worktree.
+/// Writes `page.txt` in the worktree of a step and commits it. Returns the worktree.
 fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
     let tree = trees.prepare(Some(&worktree(id))).unwrap();
     fs::write(tree.join("page.txt"), page).unwrap();
@@ -177,24 +177,24 @@ fn conflict_markers_are_found_in_files_with_any_name() {
 }
 
 #[test]
-fn commits_that_an_attempt_made_beside_its_branch_are_merged_if_they_are_based_on_it() {
+fn commits_that_an_attempt_made_off_its_branch_are_merged_if_they_are_based_on_it() {
     let commit = "echo new >new.txt && git add . && git commit -q -m new";
-    let ways = [
+    let scripts = [
         (format!("git checkout -q -b other && {commit}"), "instead of branch `other`, and has its commits"),
         (format!("git checkout -q --detach && {commit}"), "instead of a detached HEAD, and has its commits"),
         (format!("git branch -m renamed && {commit}"), "instead of branch `renamed`, and has its commits"),
         ("git checkout -q -b other && echo new >new.txt".to_owned(), "instead of branch `other`"),
     ];
-    for (way, noted) in ways {
+    for (script, expected) in scripts {
         let scratch = Scratch::new();
         let trees = scratch.trees(MergeStrategy::Merge, &[]);
         let tree = trees.prepare(Some(&worktree("a"))).unwrap();
-        sh(&tree, &way);
+        sh(&tree, &script);
         let note = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
-        assert!(note.as_ref().is_some_and(|note| note.contains(noted)), "{way}: {note:?}");
-        assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a", "{way}");
-        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "{way}");
-        assert_eq!(scratch.git(&["show", "callboard/trial:new.txt"]), "new", "{way}");
+        assert!(note.as_ref().is_some_and(|note| note.contains(expected)), "{script}: {note:?}");
+        assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a", "{script}");
+        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "{script}");
+        assert_eq!(scratch.git(&["show", "callboard/trial:new.txt"]), "new", "{script}");
         assert_eq!(trees.commit(Some(&worktree("a")), &attempt("a")).unwrap(), None, "once");
     }
 }
@@ -209,9 +209,9 @@ fn work_that_is_not_based_on_its_branch_or_is_deleted_fails_the_attempt() {
     assert!(refused.to_string().contains("is not based on its branch `callboard/trial@a`"), "{refused}");
     assert_eq!(git(&tree, &["branch", "--show-current"]), "other", "its work is left to the next attempt");
     sh(&tree, "git checkout -q --detach HEAD~1");
-    let looked = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+    let note = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
     assert_eq!(
-        looked.as_deref(),
+        note.as_deref(),
         Some("branch `callboard/trial@a` is checked out again instead of a detached HEAD")
     );
     assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
@@ -222,27 +222,27 @@ fn work_that_is_not_based_on_its_branch_or_is_deleted_fails_the_attempt() {
 
 #[test]
 fn what_a_step_that_only_reads_leaves_is_neither_committed_nor_merged() {
-    let ways = [
+    let scripts = [
         "echo x >left.txt; echo x >page.txt",
         "echo x >left.txt; git add .; git commit -q -m left",
         "git checkout -q -b other; echo x >left.txt; git add .; git commit -q -m left; git branch -D callboard/trial@a",
         "git checkout -q --detach HEAD~1; echo x >left.txt",
         "rm -rf \"$PWD\"",
     ];
-    for way in ways {
+    for script in scripts {
         let scratch = Scratch::new();
         let trees = scratch.trees(MergeStrategy::Merge, &[]);
         let tree = work(&trees, "a", "head\nbody of a\n");
         let before = git(&tree, &["rev-parse", "HEAD"]);
         trees.keep_work(Some(&worktree("a"))).unwrap();
-        sh(&tree, way);
+        sh(&tree, script);
         let note = trees.restore_work(Some(&worktree("a"))).unwrap();
-        assert_eq!(note.is_some(), !way.starts_with("rm"), "{way}: {note:?}");
-        assert_eq!(git(&tree, &["status", "--porcelain", "--branch"]), "## callboard/trial@a", "{way}");
-        assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "{way}");
+        assert_eq!(note.is_some(), !script.starts_with("rm"), "{script}: {note:?}");
+        assert_eq!(git(&tree, &["status", "--porcelain", "--branch"]), "## callboard/trial@a", "{script}");
+        assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "{script}");
         assert_eq!(trees.restore_work(Some(&worktree("a"))).unwrap(), None, "once");
         merge(&trees, "a");
-        assert_eq!(scratch.git(&["ls-tree", "--name-only", "callboard/trial"]), "page.txt", "{way}");
+        assert_eq!(scratch.git(&["ls-tree", "--name-only", "callboard/trial"]), "page.txt", "{script}");
     }
 }
 

@@ -23,7 +23,7 @@ pub fn tree_hash(dir: &Path) -> Result<String, GitError> {
     write_tree(dir, Objects::Discarded)
 }
 
-/// Returns the hash of the same tree, which the repository has then and which can be committed.
+/// Stores the tree of [`tree_hash`] in the repository, so that it can be committed. Returns its hash.
 pub(super) fn stored_tree(dir: &Path) -> Result<String, GitError> {
     write_tree(dir, Objects::Stored)
 }
@@ -35,37 +35,38 @@ enum Objects {
     Stored,
 }
 
-fn write_tree(dir: &Path, kept: Objects) -> Result<String, GitError> {
+fn write_tree(dir: &Path, storage: Objects) -> Result<String, GitError> {
     let git = Git::new(dir);
     let top = PathBuf::from(git.run(["rev-parse", "--show-toplevel"])?);
     let path_of = |name| git.run(["rev-parse", "--path-format=absolute", "--git-path", name]);
     let (index, objects) = (PathBuf::from(path_of("index")?), path_of("objects")?);
-    let own = OwnFiles::copy(&index).map_err(|source| GitError::Spawn { dir: dir.to_owned(), source })?;
-    let mut variables = own.variables(&objects);
-    variables.retain(|(name, _)| kept == Objects::Discarded || name == "GIT_INDEX_FILE");
+    let temporary =
+        TemporaryIndex::copy(&index).map_err(|source| GitError::Spawn { dir: dir.to_owned(), source })?;
+    let mut variables = temporary.variables(&objects);
+    variables.retain(|(name, _)| storage == Objects::Discarded || name == "GIT_INDEX_FILE");
     let git = Git::new(&top).with_variables(variables);
     git.run(["add", "--all"])?;
     git.run(["write-tree"])
 }
 
 /// An index and an object directory that are removed afterwards.
-struct OwnFiles(TempDir);
+struct TemporaryIndex(TempDir);
 
-impl OwnFiles {
+impl TemporaryIndex {
     /// Copies the index, which knows the files that have not changed, so that git need not read them.
     fn copy(index: &Path) -> io::Result<Self> {
-        let own = tempfile::Builder::new().prefix("callboard-index-").tempdir()?;
-        fs::create_dir(own.path().join("objects"))?;
+        let temporary = tempfile::Builder::new().prefix("callboard-index-").tempdir()?;
+        fs::create_dir(temporary.path().join("objects"))?;
         let mut original = match File::open(index) {
             Ok(original) => original,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(own)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(temporary)),
             Err(error) => return Err(error),
         };
-        let mut copy = File::create(own.path().join("index"))?;
+        let mut copy = File::create(temporary.path().join("index"))?;
         io::copy(&mut original, &mut copy)?;
         // git compares the time of the index with those of files, to find files that have changed right after it.
         copy.set_modified(original.metadata()?.modified()?)?;
-        Ok(Self(own))
+        Ok(Self(temporary))
     }
 
     fn variables(&self, objects: &str) -> Vec<(String, String)> {

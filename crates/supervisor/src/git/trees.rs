@@ -16,10 +16,10 @@ use crate::atomic_file::replace_synced_file;
 use crate::checks::{CheckError, Stop, Waited, wait_for_leader};
 
 /// The suffix of the file that remembers the branch of a worktree that is being removed, until the branch is removed, too.
-const BRANCH: &str = "branch";
+const BRANCH_SUFFIX: &str = "branch";
 
 /// The suffix of the file that says that the setup command of a worktree has succeeded.
-const SET_UP: &str = "setup.done";
+const SETUP_DONE_SUFFIX: &str = "setup.done";
 
 /// The reason of a worktree's lock, followed by the run.
 pub(super) const LOCK_REASON: &str = "callboard run ";
@@ -208,6 +208,7 @@ impl RunTrees {
         self.ensure(Tree::Integration, &lock, &self.integration_branch(), &self.options.start).map(drop)
     }
 
+    /// Makes the worktree and its branch, if they do not exist. A new branch starts at `start`.
     pub(super) fn ensure(
         &self,
         tree: Tree<'_>,
@@ -241,17 +242,17 @@ impl RunTrees {
             let repo = Git::locked(&self.repo, &lock);
             let mut checkout = checkout(&repo)?;
             if !path.join(".git").exists() {
-                let done = self.state_file(tree, SET_UP);
+                let done = self.state_file(tree, SETUP_DONE_SUFFIX);
                 if let Err(source) = fs::remove_file(&done)
                     && source.kind() != io::ErrorKind::NotFound
                 {
                     return Err(TreeError::Io { path: done, source });
                 }
-                // Twice: even if git has it registered as a locked worktree whose directory was deleted.
+                // `--force` twice: git then also replaces a locked worktree whose directory was deleted.
                 let mut add =
                     ["worktree", "add", "--quiet", "--force", "--force"].map(str::to_owned).to_vec();
-                let what = checkout.pop();
-                add.extend(checkout.into_iter().chain([text.to_string()]).chain(what));
+                let revision = checkout.pop();
+                add.extend(checkout.into_iter().chain([text.to_string()]).chain(revision));
                 repo.run(add)?;
             }
             if !git_dir()?.join("locked").exists() {
@@ -272,7 +273,7 @@ impl RunTrees {
     /// Runs the setup command until it has succeeded once. Its output is kept.
     fn set_up(&self, tree: Tree<'_>, path: &Path, lock: &TreeLock) -> Result<(), TreeError> {
         let [program, args @ ..] = self.options.setup.as_slice() else { return Ok(()) };
-        let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, SET_UP));
+        let (log, done) = (self.state_file(tree, "setup.log"), self.state_file(tree, SETUP_DONE_SUFFIX));
         if done.exists() {
             return Ok(());
         }
@@ -373,7 +374,7 @@ impl RunTrees {
         }
         let subject = format!("{}: what {attempt} left uncommitted", attempt.step);
         let trailer = format!("Callboard-Attempt: {}/{attempt}", self.run);
-        git.committing()?.run([
+        git.with_identity()?.run([
             "commit",
             "--quiet",
             "--no-verify",
@@ -419,7 +420,8 @@ impl RunTrees {
         let trees = names(&self.options.dir);
         // An engine that was killed here may have removed a worktree and not its branch.
         let state = names(&self.options.dir.join("state"));
-        let without_tree = state.iter().filter_map(|name| name.strip_suffix(BRANCH)?.strip_suffix('.'));
+        let without_tree =
+            state.iter().filter_map(|name| name.strip_suffix(BRANCH_SUFFIX)?.strip_suffix('.'));
         let steps = trees.iter().map(String::as_str).chain(without_tree);
         let steps: BTreeSet<_> =
             steps.filter_map(|name| StepId::new(name.strip_prefix("step-")?).ok()).collect();
@@ -445,7 +447,7 @@ impl RunTrees {
         let text = path.to_string_lossy();
         let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
         if let (Tree::Step(_), Some(branch)) = (tree, branch) {
-            let file = self.state_file(tree, BRANCH);
+            let file = self.state_file(tree, BRANCH_SUFFIX);
             replace_synced_file(&file, branch.as_bytes())
                 .map_err(|source| TreeError::Io { path: file, source })?;
         }
@@ -468,7 +470,7 @@ impl RunTrees {
 
     /// Removes the branch of a worktree that was removed, if the integration branch has its commits.
     fn remove_branch(&self, tree: Tree<'_>) -> Result<(), TreeError> {
-        let file = self.state_file(tree, BRANCH);
+        let file = self.state_file(tree, BRANCH_SUFFIX);
         let Ok(branch) = fs::read_to_string(&file) else { return Ok(()) };
         let lock = self.lock_repo()?;
         let repo = Git::locked(&self.repo, &lock);

@@ -14,7 +14,9 @@ pub use dir_watcher::{DirWatch, DirWatcher};
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub use process_end::ProcessEnd;
-pub(crate) use process_table::{ProcessTable, command_line, inherited, inherited_all, is_stopped};
+pub(crate) use process_table::{
+    ProcessTable, command_line, inherited_variable, inherited_variables, is_stopped,
+};
 pub(crate) use report_watch::ReportWatch;
 
 use std::io;

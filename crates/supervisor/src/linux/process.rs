@@ -43,20 +43,20 @@ impl Identity {
 
 /// Returns the boot id, which changes with every boot.
 pub fn boot_id() -> io::Result<String> {
-    static KNOWN: OnceLock<String> = OnceLock::new();
-    once(&KNOWN, || Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned()))
+    static CACHE: OnceLock<String> = OnceLock::new();
+    cached(&CACHE, || Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned()))
 }
 
 fn pid_namespace() -> io::Result<String> {
-    static KNOWN: OnceLock<String> = OnceLock::new();
-    once(&KNOWN, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
+    static CACHE: OnceLock<String> = OnceLock::new();
+    cached(&CACHE, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
 }
 
 /// Reads a value that does not change while this process runs. It is read again only if that failed.
-fn once(known: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
-    match known.get() {
+fn cached(cache: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
+    match cache.get() {
         Some(value) => Ok(value.clone()),
-        None => read().map(|value| known.get_or_init(|| value).clone()),
+        None => read().map(|value| cache.get_or_init(|| value).clone()),
     }
 }
 

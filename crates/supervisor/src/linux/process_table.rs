@@ -49,17 +49,17 @@ impl ProcessTable {
     }
 
     /// Returns the processes of this user whose environment has all the variables, with their values.
-    pub(crate) fn carriers<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
+    pub(crate) fn with_variables<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
         let ours = |row: &&Row| {
             let owner = fs::metadata(format!("/proc/{}", row.pid.as_raw_pid())).map(|process| process.uid());
             owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
         };
-        let carried = |row: &Row| {
+        let with_values = |row: &Row| {
             let environment = environment(row.pid);
-            let values = variables.map(|variable| value(&environment, variable));
+            let values = variables.map(|variable| variable_value(&environment, variable));
             values.iter().all(Option::is_some).then(|| (*row, values.map(Option::unwrap_or_default)))
         };
-        self.0.iter().filter(ours).filter_map(carried).collect()
+        self.0.iter().filter(ours).filter_map(with_values).collect()
     }
 
     /// Returns the descendants of this process.
@@ -74,17 +74,17 @@ impl ProcessTable {
         rows
     }
 
-    fn descendants(&self, mut above: HashSet<Pid>) -> Vec<Row> {
+    fn descendants(&self, mut parents: HashSet<Pid>) -> Vec<Row> {
         let mut found = Vec::new();
         loop {
-            let below = |row: &&Row| {
-                !above.contains(&row.pid) && row.parent.is_some_and(|parent| above.contains(&parent))
+            let is_child = |row: &&Row| {
+                !parents.contains(&row.pid) && row.parent.is_some_and(|parent| parents.contains(&parent))
             };
-            let next: Vec<Row> = self.0.iter().filter(below).copied().collect();
+            let next: Vec<Row> = self.0.iter().filter(is_child).copied().collect();
             if next.is_empty() {
                 return found;
             }
-            above.extend(next.iter().map(|row| row.pid));
+            parents.extend(next.iter().map(|row| row.pid));
             found.extend(next);
         }
     }
@@ -94,8 +94,8 @@ impl ProcessTable {
     pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
         let carries = |row: &&Row| {
             let environment = environment(row.pid);
-            let held: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
-            lines.iter().all(|line| held.contains(line.as_slice()))
+            let entries: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
+            lines.iter().all(|line| entries.contains(line.as_slice()))
         };
         self.0.iter().filter(carries).copied().collect()
     }
@@ -140,16 +140,17 @@ fn has_no_environment(pid: Pid) -> bool {
 
 /// Returns the value of a variable in the environment of this process, or of its nearest ancestor that has it, because a
 /// process may have cleared its environment.
-pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
-    Ok(inherited_all([variable])?.map(|[value]| value))
+pub(crate) fn inherited_variable(variable: &str) -> io::Result<Option<String>> {
+    Ok(inherited_variables([variable])?.map(|[value]| value))
 }
 
 /// Returns the values of several variables, from the nearest process that has all of them.
-pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
+pub(crate) fn inherited_variables<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
         let environment = environment(this);
-        let values: Vec<_> = variables.iter().filter_map(|variable| value(&environment, variable)).collect();
+        let values: Vec<_> =
+            variables.iter().filter_map(|variable| variable_value(&environment, variable)).collect();
         if let Ok(values) = values.try_into() {
             return Ok(Some(values));
         }
@@ -160,7 +161,7 @@ pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<
 }
 
 /// Returns the value of a variable in an environment.
-fn value(environment: &[u8], variable: &str) -> Option<String> {
+fn variable_value(environment: &[u8], variable: &str) -> Option<String> {
     let mut lines = environment.split(|byte| *byte == 0);
     let value = lines.find_map(|line| line.strip_prefix(variable.as_bytes())?.strip_prefix(b"="))?;
     Some(String::from_utf8_lossy(value).into_owned())

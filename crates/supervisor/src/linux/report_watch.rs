@@ -15,9 +15,11 @@ use rustix::fs::FileType;
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Instances without watches and events. There are never more than there were shims at once.
+/// inotify instances to reuse, without watches and pending events. At most as many as there were shims at the same
+/// time.
 static FREE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
+/// An inotify instance that watches the directory of one attempt.
 #[derive(Debug)]
 pub(crate) struct ReportWatch {
     instance: OwnedFd,
@@ -62,7 +64,7 @@ impl ReportWatch {
     }
 
     /// Reads all events. Returns whether one is about this file, or some are missing.
-    pub(crate) fn has_written(&self, path: &Path) -> io::Result<bool> {
+    pub(crate) fn take_written(&self, path: &Path) -> io::Result<bool> {
         let mut written = false;
         self.read_events(|event| {
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
@@ -71,12 +73,12 @@ impl ReportWatch {
         Ok(written)
     }
 
-    fn read_events(&self, mut see: impl FnMut(&Event<'_>)) -> io::Result<()> {
+    fn read_events(&self, mut on_event: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(self, &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => see(&event),
+                Ok(event) => on_event(&event),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -105,8 +107,8 @@ mod tests {
 
         let watch = ReportWatch::new(dirs[1].path()).unwrap();
         std::fs::write(&reports[0], "{}").unwrap();
-        assert!(!watch.has_written(&reports[1]).unwrap());
+        assert!(!watch.take_written(&reports[1]).unwrap());
         std::fs::write(&reports[1], "{}").unwrap();
-        assert!(watch.has_written(&reports[1]).unwrap());
+        assert!(watch.take_written(&reports[1]).unwrap());
     }
 }

@@ -35,13 +35,13 @@ impl Mark {
 /// Returns the id of the attempt that this process belongs to, from its own environment or that of its ancestors. This
 /// prevents mistakes, not attacks: a process can hide its origin.
 pub fn enclosing_attempt() -> io::Result<Option<String>> {
-    os::inherited("CALLBOARD_ATTEMPT")
+    os::inherited_variable("CALLBOARD_ATTEMPT")
 }
 
 /// Returns the mark of the attempt that this process belongs to. The nearest ancestor that carries the whole mark
 /// counts.
 pub fn enclosing_mark() -> io::Result<Option<Mark>> {
-    let found = os::inherited_all(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?;
+    let found = os::inherited_variables(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?;
     let Some([attempt, run, store]) = found else { return Ok(None) };
     let (Ok(attempt), Ok(run)) = (attempt.parse(), RunId::new(run)) else { return Ok(None) };
     Ok(Some(Mark { store: store.into(), run, attempt }))
@@ -65,7 +65,7 @@ pub fn kill_marked(mark: &Mark) -> io::Result<u32> {
 /// many there were.
 ///
 /// A slow shim may be about to claim the attempt. Its agent carries the mark only after the claim exists, so the order
-/// matters: a process that is found first, and has no claim when that is checked second, has lost it.
+/// matters: if a marked process is found first, and the claim is missing afterwards, the claim was deleted.
 pub fn kill_marked_unclaimed(dir: &AttemptDir, mark: &Mark) -> io::Result<u32> {
     if ProcessTable::read()?.marked(&mark.lines()).is_empty() || dir.claim().try_exists()? {
         return Ok(0);

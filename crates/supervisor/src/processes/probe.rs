@@ -34,16 +34,16 @@ pub enum ProbeError {
 /// that it started has ended, even one in its own session.
 pub fn probe(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, ProbeError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let probe_id = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(program);
-    command.args(arguments).env(VARIABLE, &name).stdin(Stdio::null());
+    command.args(arguments).env(VARIABLE, &probe_id).stdin(Stdio::null());
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().map_err(ProbeError::Start)?;
     // The command holds copies of the pipe's write end, which would keep the pipe open.
     drop(command);
     let output = read_output(&child, reader, Instant::now() + limit);
-    let killed = kill_all(&child, &name);
+    let killed = kill_all(&child, &probe_id);
     let status = child.wait()?;
     killed?;
     match output? {
@@ -89,8 +89,8 @@ fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Re
 }
 
 /// Kills the program and every process that it started.
-fn kill_all(child: &Child, name: &str) -> io::Result<()> {
-    let line = format!("{VARIABLE}={name}").into_bytes();
+fn kill_all(child: &Child, probe_id: &str) -> io::Result<()> {
+    let line = format!("{VARIABLE}={probe_id}").into_bytes();
     let pid = Pid::from_child(child);
     os::kill_until_none(|| {
         let table = ProcessTable::read()?;

@@ -12,7 +12,7 @@ pub struct MarkedProcess {
     pub pid: i32,
     /// In clock ticks since boot; together with the pid it identifies the process within this boot.
     pub start_time: u64,
-    /// Store, run and attempt as the mark names them. The agent controls its environment, so this is only a claim.
+    /// Store, run and attempt as the mark names them. The agent controls its environment, so it may have forged them.
     pub store: PathBuf,
     pub run: String,
     pub attempt: String,
@@ -25,9 +25,9 @@ pub struct MarkedProcess {
 /// Returns every process that carries the mark of an attempt, of any store.
 pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
     let table = ProcessTable::read()?;
-    let carriers = table.carriers(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"]);
-    let known: Vec<_> = carriers.iter().map(|(row, _)| row.pid).collect();
-    let marked = carriers.into_iter().map(|(row, [store, run, attempt])| {
+    let marked_rows = table.with_variables(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"]);
+    let known: Vec<_> = marked_rows.iter().map(|(row, _)| row.pid).collect();
+    let marked = marked_rows.into_iter().map(|(row, [store, run, attempt])| {
         let below = table.with_descendants(vec![row]).into_iter().map(|row| row.pid);
         let below = below.filter(|pid| !known.contains(pid)).map(|pid| pid.as_raw_pid()).collect();
         MarkedProcess {

@@ -44,7 +44,7 @@ impl Agent {
             file.map_err(|error| format!("log file `{}`: {error}", path.display()))
         };
         let logs = [log(&dir.stdout())?, log(&dir.stderr())?];
-        let handle = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| error.to_string());
+        let stdio = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| error.to_string());
         let mut command = Command::new(program);
         command
             .args(args)
@@ -53,8 +53,8 @@ impl Agent {
             .envs(launch.mark().variables())
             .current_dir(&launch.cwd)
             .stdin(Stdio::null())
-            .stdout(handle(&logs[0])?)
-            .stderr(handle(&logs[1])?)
+            .stdout(stdio(&logs[0])?)
+            .stderr(stdio(&logs[1])?)
             .process_group(0);
         os::die_with_parent(&mut command);
         let failed = |error: io::Error| format!("program `{program}`: {error}");

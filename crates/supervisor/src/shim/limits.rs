@@ -11,8 +11,8 @@ pub(super) struct Limits {
     silence: Option<Silence>,
 }
 
-/// The sizes are compared only at the deadline; if they have changed, the deadline moves on. So an active agent costs one
-/// check per limit, and a silent one is detected after one to two times the limit.
+/// The silence limit. The sizes of the logs are compared only at the deadline; if they have changed, the deadline moves
+/// on. So an active agent costs one check per limit, and a silent one is detected after one to two times the limit.
 #[derive(Debug)]
 struct Silence {
     limit: Duration,

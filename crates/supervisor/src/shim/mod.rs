@@ -109,7 +109,7 @@ fn wait(
         if woken.agent {
             return Ok(EndReason::Finished);
         }
-        if woken.term || signals.stop_now()? {
+        if woken.term || signals.int_received()? {
             return Ok(EndReason::Stopped);
         }
         if woken.child {
@@ -123,7 +123,7 @@ fn wait(
 
 /// Keeps the report file if it was written.
 fn keep_report(dir: &AttemptDir, watch: Option<&ReportWatch>) -> io::Result<()> {
-    if watch.map(|watch| watch.has_written(&dir.report())).transpose()? == Some(true) {
+    if watch.map(|watch| watch.take_written(&dir.report())).transpose()? == Some(true) {
         attempt::keep_report_file(dir)?;
     }
     Ok(())

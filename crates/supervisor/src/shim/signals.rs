@@ -19,7 +19,7 @@ pub(super) struct Signals {
     child: UnixStream,
 }
 
-/// What has happened.
+/// The events that ended a wait.
 #[derive(Debug)]
 pub(super) struct Woken {
     pub(super) agent: bool,
@@ -53,12 +53,12 @@ impl Signals {
     }
 
     /// Whether SIGINT has arrived, so that the attempt stops without a grace period.
-    pub(super) fn stop_now(&self) -> io::Result<bool> {
+    pub(super) fn int_received(&self) -> io::Result<bool> {
         Ok(os::poll_until(&[self.int.as_fd()], Some(Instant::now()))?[0])
     }
 
     /// Readable once SIGINT has arrived.
-    pub(super) fn stop_now_fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn int_fd(&self) -> BorrowedFd<'_> {
         self.int.as_fd()
     }
 }

@@ -41,9 +41,9 @@ pub(super) fn stop(
 }
 
 fn stop_agent(agent: &Agent, grace: Duration, signals: &Signals) -> io::Result<()> {
-    if !signals.stop_now()? {
+    if !signals.int_received()? {
         agent.signal_group(Signal::TERM)?;
-        let fds = [agent.process.as_fd(), signals.stop_now_fd()];
+        let fds = [agent.process.as_fd(), signals.int_fd()];
         os::poll_until(&fds, Instant::now().checked_add(grace))?;
     }
     if !agent.process.has_ended()? {
@@ -70,7 +70,7 @@ fn stop_leftovers(launch: &Launch, signals: &Signals) -> io::Result<u32> {
         }
     }
     let deadline = Instant::now() + launch.grace.min(LEFTOVER_GRACE);
-    os::wait_for_all(&terminated, deadline, signals.stop_now_fd())?;
+    os::wait_for_all(&terminated, deadline, signals.int_fd())?;
     found.extend(os::kill_until_none(find)?);
     reap_all()?;
     Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))

@@ -51,10 +51,10 @@ impl Fixture {
     }
 
     pub(crate) fn launch(&self) -> AttemptHandle {
-        self.launch_under(&DirWatcher::new().unwrap())
+        self.launch_with_watcher(&DirWatcher::new().unwrap())
     }
 
-    pub(crate) fn launch_under(&self, dir_watcher: &DirWatcher) -> AttemptHandle {
+    pub(crate) fn launch_with_watcher(&self, dir_watcher: &DirWatcher) -> AttemptHandle {
         let mut handle = AttemptHandle::attach(dir_watcher, self.dir.clone(), self.launch.mark()).unwrap();
         handle.start(&this_binary_as_shim(), &self.launch).unwrap();
         handle
@@ -66,7 +66,7 @@ impl Fixture {
 
     /// Runs the attempt to its end.
     pub(crate) async fn run_to_end(&self) -> ExitRecord {
-        exit(&mut self.launch()).await
+        wait_for_exit(&mut self.launch()).await
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -78,14 +78,14 @@ impl Fixture {
     }
 
     /// Opens the process whose pid a script wrote into this file.
-    pub(crate) fn process(&self, name: &str) -> Held {
-        Held::new(self.text(name).trim().parse().unwrap())
+    pub(crate) fn process(&self, name: &str) -> OpenProcess {
+        OpenProcess::new(self.text(name).trim().parse().unwrap())
     }
 
     /// Opens the shim that holds the claim.
-    pub(crate) fn shim(&self) -> Held {
+    pub(crate) fn shim(&self) -> OpenProcess {
         let claim: serde_json::Value = serde_json::from_str(&self.text("claim")).unwrap();
-        Held::new(claim["pid"].as_i64().unwrap().try_into().unwrap())
+        OpenProcess::new(claim["pid"].as_i64().unwrap().try_into().unwrap())
     }
 
     pub(crate) fn expected(&self) -> Expected {
@@ -116,18 +116,18 @@ impl Drop for Fixture {
 }
 
 /// A process that was running when the test opened it.
-pub(crate) struct Held {
+pub(crate) struct OpenProcess {
     pub(crate) pid: Pid,
     fd: std::os::fd::OwnedFd,
 }
 
-impl Held {
+impl OpenProcess {
     fn new(pid: i32) -> Self {
         let pid = Pid::from_raw(pid).unwrap();
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
-        let held = Self { pid, fd };
-        assert!(!held.has_ended(), "process {} ended too early", pid.as_raw_pid());
-        held
+        let process = Self { pid, fd };
+        assert!(!process.has_ended(), "process {} ended too early", pid.as_raw_pid());
+        process
     }
 
     fn poll(&self, limit: Duration) -> bool {
@@ -148,11 +148,11 @@ impl Held {
     }
 }
 
-pub(crate) async fn report_written(handle: &mut AttemptHandle) {
+pub(crate) async fn wait_for_report(handle: &mut AttemptHandle) {
     assert_eq!(handle.next().await.unwrap(), HandleEvent::ReportWritten);
 }
 
-pub(crate) async fn end(handle: &mut AttemptHandle) -> AttemptEnd {
+pub(crate) async fn wait_for_end(handle: &mut AttemptHandle) -> AttemptEnd {
     loop {
         if let HandleEvent::Ended(end) = handle.next().await.unwrap() {
             return end;
@@ -160,8 +160,8 @@ pub(crate) async fn end(handle: &mut AttemptHandle) -> AttemptEnd {
     }
 }
 
-pub(crate) async fn exit(handle: &mut AttemptHandle) -> ExitRecord {
-    match end(handle).await {
+pub(crate) async fn wait_for_exit(handle: &mut AttemptHandle) -> ExitRecord {
+    match wait_for_end(handle).await {
         AttemptEnd::Exit(record) => record,
         other => panic!("expected an exit record, got {other:?}"),
     }

@@ -28,13 +28,13 @@ fn a_probe_returns_both_output_streams() {
 #[test]
 fn a_program_that_hangs_is_killed_with_its_descendants_in_other_sessions() {
     let directory = tempfile::tempdir().unwrap();
-    let note = directory.path().join("pids");
+    let pid_file = directory.path().join("pids");
     let script =
-        format!("setsid sh -c 'echo $$ >>{0}; exec sleep 1000' & echo $$ >>{0}; wait", note.display());
+        format!("setsid sh -c 'echo $$ >>{0}; exec sleep 1000' & echo $$ >>{0}; wait", pid_file.display());
     let agent = program(&directory, &script);
     let probed = probe(&agent, &[], Duration::from_secs(3));
     assert!(matches!(probed, Err(ProbeError::TimedOut(_))), "{probed:?}");
-    let pids = fs::read_to_string(note).unwrap();
+    let pids = fs::read_to_string(pid_file).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
         let state = fs::read_to_string(format!("/proc/{pid}/stat"));

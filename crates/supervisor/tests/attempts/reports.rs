@@ -16,7 +16,7 @@ fn report(status: &str) -> Value {
     })
 }
 
-fn with(field: &str, value: Value) -> String {
+fn report_with(field: &str, value: Value) -> String {
     let mut report = report("COMPLETED");
     report[field] = value;
     report.to_string()
@@ -34,14 +34,14 @@ fn collected(files: &[(&str, &str)]) -> Collected {
     collect(&fixture.dir, &fixture.expected())
 }
 
-fn reason(collected: Collected) -> String {
+fn refusal(collected: Collected) -> String {
     match collected {
         Collected::Unfit(reason) => reason,
         other => panic!("accepted: {other:?}"),
     }
 }
 
-fn found(collected: Collected) -> (Status, Vec<Source>) {
+fn accepted(collected: Collected) -> (Status, Vec<Source>) {
     match collected {
         Collected::Valid(report, sources) => (report.status, sources),
         other => panic!("not valid: {other:?}"),
@@ -52,33 +52,33 @@ fn found(collected: Collected) -> (Status, Vec<Source>) {
 fn every_source_is_found() {
     let (done, ok) = (report("DONE").to_string(), marked(&report("ok").to_string()));
     assert_eq!(collected(&[]), Collected::Missing);
-    assert_eq!(found(collected(&[("stdout.log", &ok)])), (Status::Completed, vec![Source::Markers]));
-    let two = found(collected(&[("stdout.log", &ok), ("report.json", &done)])).1;
+    assert_eq!(accepted(collected(&[("stdout.log", &ok)])), (Status::Completed, vec![Source::Markers]));
+    let two = accepted(collected(&[("stdout.log", &ok), ("report.json", &done)])).1;
     assert_eq!(two, [Source::File, Source::Markers]);
     let all = [("stdout.log", ok.as_str()), ("report.json", &done), ("submitted.json", &done)];
-    assert_eq!(found(collected(&all)).1, Source::ALL);
+    assert_eq!(accepted(collected(&all)).1, Source::ALL);
 }
 
 #[test]
 fn sources_that_differ_in_their_status_are_contradictory() {
     let (done, failed) = (report("DONE").to_string(), report("FAILED").to_string());
-    let text = reason(collected(&[("report.json", &done), ("submitted.json", &failed)]));
+    let text = refusal(collected(&[("report.json", &done), ("submitted.json", &failed)]));
     assert_eq!(text, "contradictory: the submitted report says FAILED, the report file says COMPLETED");
 }
 
 #[test]
 fn an_invalid_report_is_not_replaced_by_a_less_trusted_one() {
     let done = report("DONE").to_string();
-    let text = reason(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
+    let text = refusal(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
     assert!(text.starts_with("the report file: it is not JSON"), "{text}");
-    reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
+    refusal(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
     // An invalid less trusted one is ignored: agents print their instructions, and with them our example.
-    let example = with("logs", json!([PLACEHOLDERS[3]]));
+    let example = report_with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
-        found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
+        accepted(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
         [Source::File]
     );
-    let broken = found(collected(&[("submitted.json", &done), ("report.json", "{")])).1;
+    let broken = accepted(collected(&[("submitted.json", &done), ("report.json", "{")])).1;
     assert_eq!(broken, [Source::Submitted]);
 }
 
@@ -89,25 +89,25 @@ fn every_kind_of_invalid_content_is_refused_with_its_reason() {
         ("{ \"schema\": ".to_owned(), "it is not JSON: EOF while parsing a value at line 1, column 12"),
         ("[]".to_owned(), "it is a list, not a JSON object"),
         ("{}".to_owned(), "the field `schema` is missing"),
-        (with("ended_at", Value::Null), "the field `ended_at` is missing"),
-        (with("ended_at", json!("")), "the field `ended_at` is empty"),
-        (with("artifacts", json!("a.md")), "the field `artifacts` is a string, expected a list"),
-        (with("run_id", json!("other")), "the field `run_id` is `other`, expected `f8c1a491`"),
-        (with("schema", json!("v9")), "the schema is `v9`, expected `run_report@v0`"),
-        (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
+        (report_with("ended_at", Value::Null), "the field `ended_at` is missing"),
+        (report_with("ended_at", json!("")), "the field `ended_at` is empty"),
+        (report_with("artifacts", json!("a.md")), "the field `artifacts` is a string, expected a list"),
+        (report_with("run_id", json!("other")), "the field `run_id` is `other`, expected `f8c1a491`"),
+        (report_with("schema", json!("v9")), "the schema is `v9`, expected `run_report@v0`"),
+        (report_with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
         (
-            with("logs", json!([PLACEHOLDERS[3]])),
+            report_with("logs", json!([PLACEHOLDERS[3]])),
             "the field `logs` still contains `<one sentence about what you did>` from the instructions",
         ),
     ] {
-        assert_eq!(reason(collected(&[("report.json", &text)])), format!("the report file: {expected}"));
+        assert_eq!(refusal(collected(&[("report.json", &text)])), format!("the report file: {expected}"));
     }
 }
 
 #[test]
 fn only_a_regular_file_of_bounded_size_is_a_report() {
     let fixture = Fixture::script("");
-    let refused = || reason(collect(&fixture.dir, &fixture.expected()));
+    let refused = || refusal(collect(&fixture.dir, &fixture.expected()));
     let path = fixture.dir.report();
 
     fs::write(fixture.file("target.json"), report("DONE").to_string()).unwrap();
@@ -131,7 +131,7 @@ fn only_a_regular_file_of_bounded_size_is_a_report() {
 fn markers_are_found_at_the_end_of_a_long_output() {
     let mut text = "x".repeat(9 * 1024 * 1024);
     text.push_str(&marked(&report("FAIL").to_string()));
-    assert_eq!(found(collected(&[("stdout.log", &text)])), (Status::Failed, vec![Source::Markers]));
+    assert_eq!(accepted(collected(&[("stdout.log", &text)])), (Status::Failed, vec![Source::Markers]));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_what_it_states() {
     let fixture = Fixture::script("");
     let expected = fixture.expected();
     let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
-    assert!(matches!(hand_in(&with("agent", json!("other"))), Err(SubmitError::Unfit(_))));
+    assert!(matches!(hand_in(&report_with("agent", json!("other"))), Err(SubmitError::Unfit(_))));
     assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
     assert!(!fixture.dir.submitted().exists());
     let mut first = report("FAILED");
@@ -151,14 +151,14 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_what_it_states() {
         (report.status, report.gate_failure, sources),
         (Status::Completed, true, vec![Source::Submitted])
     );
-    hand_in(&with("gate_failure", json!(false))).unwrap();
+    hand_in(&report_with("gate_failure", json!(false))).unwrap();
     assert!(matches!(collect(&fixture.dir, &expected), Collected::Valid(report, _) if !report.gate_failure));
 }
 
-/// What is printed before a submission is earlier, and what is printed after it is later.
+/// A report that is printed before a submission is older than it; one that is printed after it is newer.
 #[test]
 fn markers_and_submissions_are_merged_in_the_order_of_time() {
-    let gate = |failed: bool| with("gate_failure", json!(failed));
+    let gate = |failed: bool| report_with("gate_failure", json!(failed));
     for (first, second) in [(true, false), (false, true)] {
         let fixture = Fixture::script("");
         let expected = fixture.expected();

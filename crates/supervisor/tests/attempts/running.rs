@@ -6,7 +6,7 @@ use std::time::Duration;
 use supervisor::report::{Collected, Source, collect};
 use supervisor::{DirWatcher, EndReason, ExitStatus, Shutdown};
 
-use crate::fixture::{Fixture, exit, report_written};
+use crate::fixture::{Fixture, wait_for_exit, wait_for_report};
 
 const REPORT: &str = r#"cat > report.json <<END
 { "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "review", "agent": "reviewer", "status": "DONE",
@@ -34,11 +34,11 @@ async fn an_agent_that_exits_before_reporting_has_no_report() {
 async fn a_report_counts_although_its_agent_never_exits() {
     let fixture = Fixture::script(&format!("{REPORT} exec sleep 3600"));
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let valid = |collected| matches!(collected, Collected::Valid(_, sources) if sources == [Source::File]);
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
     handle.request_stop(Shutdown::Once).unwrap();
-    assert_eq!(exit(&mut handle).await.reason, EndReason::Stopped);
+    assert_eq!(wait_for_exit(&mut handle).await.reason, EndReason::Stopped);
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
 }
 
@@ -48,13 +48,13 @@ async fn a_report_that_is_renamed_into_place_or_rewritten_is_an_event() {
         "mkfifo one two; echo 1 > new; mv new report.json; read x < one; echo 2 > report.json; read x < two",
     );
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     assert_eq!(fixture.text("report.json"), "1\n");
     fs::write(fixture.file("one"), "on\n").unwrap();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     assert_eq!(fixture.text("report.json"), "2\n");
     fs::write(fixture.file("two"), "on\n").unwrap();
-    exit(&mut handle).await;
+    wait_for_exit(&mut handle).await;
 }
 
 #[tokio::test]
@@ -74,16 +74,16 @@ async fn one_watcher_serves_several_attempts_each_with_its_own_events() {
     let script = "mkfifo go; echo > report.json; read x < go; echo > submitted.json; exec sleep 3600";
     let fixtures = [Fixture::script(script), Fixture::script(script)];
     let [mut first, mut second] =
-        [&fixtures[0], &fixtures[1]].map(|fixture| fixture.launch_under(&dir_watcher));
-    report_written(&mut first).await;
-    report_written(&mut second).await;
+        [&fixtures[0], &fixtures[1]].map(|fixture| fixture.launch_with_watcher(&dir_watcher));
+    wait_for_report(&mut first).await;
+    wait_for_report(&mut second).await;
     // Dropping a second watch on the same directory does not affect the first one.
     drop(
         supervisor::AttemptHandle::attach(&dir_watcher, fixtures[0].dir.clone(), fixtures[0].launch.mark())
             .unwrap(),
     );
     fs::write(fixtures[0].file("go"), "on\n").unwrap();
-    report_written(&mut first).await;
+    wait_for_report(&mut first).await;
     // The first one reads the events for both, so an event for the second would have arrived by now.
     assert!(
         tokio::time::timeout(Duration::ZERO, second.next()).await.is_err(),
@@ -91,5 +91,5 @@ async fn one_watcher_serves_several_attempts_each_with_its_own_events() {
     );
     first.request_stop(Shutdown::Twice).unwrap();
     second.request_stop(Shutdown::Twice).unwrap();
-    tokio::join!(exit(&mut first), exit(&mut second));
+    tokio::join!(wait_for_exit(&mut first), wait_for_exit(&mut second));
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use supervisor::adapter::CommandLine;
 use supervisor::{AttemptEnd, EndReason, ExitStatus, HandleEvent, Shutdown, StopOutcome, Voided, void};
 
-use crate::fixture::{Fixture, end, report_written};
+use crate::fixture::{Fixture, wait_for_end, wait_for_report};
 
 #[tokio::test]
 async fn an_agent_writes_its_own_logs_and_its_exit_code_is_recorded() {
@@ -85,7 +85,7 @@ async fn a_program_that_cannot_be_started_is_recorded_with_the_reason() {
 async fn a_shim_of_a_void_attempt_starts_nothing() {
     let fixture = Fixture::script("echo ran > ran");
     assert_eq!(void(&fixture.dir).unwrap(), Voided::Now);
-    assert_eq!(end(&mut fixture.launch()).await, AttemptEnd::Voided);
+    assert_eq!(wait_for_end(&mut fixture.launch()).await, AttemptEnd::Voided);
     assert!(
         !fixture.file("ran").exists()
             && !fixture.file("stdout.log").exists()
@@ -99,7 +99,7 @@ async fn exactly_one_of_two_shims_runs_the_agent() {
     for _ in 0..10 {
         let fixture = Fixture::script("echo ran >> ran");
         let (mut one, mut two) = (fixture.launch(), fixture.launch());
-        let (one, two) = tokio::join!(end(&mut one), end(&mut two));
+        let (one, two) = tokio::join!(wait_for_end(&mut one), wait_for_end(&mut two));
         assert_eq!(one, two);
         assert_eq!(fixture.text("ran"), "ran\n");
     }
@@ -112,7 +112,7 @@ async fn an_unclaimed_attempt_can_be_voided() {
     assert_eq!(handle.next().await.unwrap(), HandleEvent::NotStarted);
     assert_eq!(handle.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
     assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Voided));
-    assert_eq!(end(&mut fixture.launch()).await, AttemptEnd::Voided);
+    assert_eq!(wait_for_end(&mut fixture.launch()).await, AttemptEnd::Voided);
 }
 
 #[tokio::test]
@@ -124,23 +124,26 @@ async fn a_shim_that_dies_before_its_claim_has_started_nothing() {
     let mut handle = supervisor::AttemptHandle::attach(&dir_watcher, fixture.dir.clone(), mark).unwrap();
     handle.start(&program, &fixture.launch).unwrap();
     assert_eq!(handle.next().await.unwrap(), HandleEvent::NotStarted);
-    assert!(matches!(end(&mut fixture.launch()).await, AttemptEnd::Exit(_)), "it can be launched again");
+    assert!(
+        matches!(wait_for_end(&mut fixture.launch()).await, AttemptEnd::Exit(_)),
+        "it can be launched again"
+    );
 }
 
 #[tokio::test]
 async fn a_launched_attempt_can_be_adopted() {
     let fixture = Fixture::script("echo 1 > report.json; exec sleep 3600");
     let mut first = fixture.launch();
-    report_written(&mut first).await;
+    wait_for_report(&mut first).await;
     drop(first);
     let mut second = fixture.adopt();
-    report_written(&mut second).await;
+    wait_for_report(&mut second).await;
     // A cancelled wait loses nothing.
     assert!(tokio::time::timeout(std::time::Duration::ZERO, second.next()).await.is_err());
     assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Signalled);
-    let AttemptEnd::Exit(record) = end(&mut second).await else { panic!("no record") };
+    let AttemptEnd::Exit(record) = wait_for_end(&mut second).await else { panic!("no record") };
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
     assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Ended);
     // It can also be adopted after its end.
-    assert!(matches!(end(&mut fixture.adopt()).await, AttemptEnd::Exit(_)));
+    assert!(matches!(wait_for_end(&mut fixture.adopt()).await, AttemptEnd::Exit(_)));
 }

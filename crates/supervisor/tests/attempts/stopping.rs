@@ -6,7 +6,7 @@ use supervisor::{
     AttemptEnd, EndReason, ExitStatus, Shutdown, StopOutcome, kill_marked, kill_marked_unclaimed,
 };
 
-use crate::fixture::{Fixture, LONG, end, exit, report_written};
+use crate::fixture::{Fixture, LONG, wait_for_end, wait_for_exit, wait_for_report};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -23,9 +23,9 @@ async fn an_agent_that_handles_term_ends_by_itself() {
     let fixture =
         Fixture::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     handle.request_stop(Shutdown::Once).unwrap();
-    let record = exit(&mut handle).await;
+    let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Exited { code: 3 }, EndReason::Stopped));
 }
 
@@ -35,10 +35,10 @@ async fn an_agent_that_ignores_term_is_killed_after_its_grace_period() {
         Fixture::script("trap '' TERM; echo $$ > pid; echo > report.json; while :; do sleep 3600; done");
     fixture.launch.grace = SHORT;
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let agent = fixture.process("pid");
     handle.request_stop(Shutdown::Once).unwrap();
-    let record = exit(&mut handle).await;
+    let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
     assert!(agent.has_ended());
 }
@@ -48,10 +48,10 @@ async fn a_second_stop_kills_at_once() {
     let fixture = Fixture::script("trap '' TERM; echo > report.json; while :; do sleep 3600; done");
     assert_eq!(fixture.launch.grace, LONG);
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     handle.request_stop(Shutdown::Once).unwrap();
     handle.request_stop(Shutdown::Twice).unwrap();
-    let record = exit(&mut handle).await;
+    let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
 }
 
@@ -59,10 +59,10 @@ async fn a_second_stop_kills_at_once() {
 async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
     let fixture = with_grandchild("echo $$ > up; exec sleep 3600", "echo > report.json; read x < go; exit 0");
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let grandchild = fixture.process("grandchild");
     std::fs::write(fixture.file("go"), "on\n").unwrap();
-    let record = exit(&mut handle).await;
+    let record = wait_for_exit(&mut handle).await;
     assert_eq!(
         (record.status, record.reason, record.leftover_processes),
         (ExitStatus::Exited { code: 0 }, EndReason::Finished, 1)
@@ -77,10 +77,10 @@ async fn a_grandchild_that_ignores_term_and_has_no_mark_is_killed() {
     fixture.launch.env.push(("CLEAN".into(), "env -i".into()));
     fixture.launch.grace = SHORT;
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let grandchild = fixture.process("grandchild");
     handle.request_stop(Shutdown::Once).unwrap();
-    let record = exit(&mut handle).await;
+    let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
     assert!(record.leftover_processes >= 1 && grandchild.has_ended());
 }
@@ -107,16 +107,20 @@ async fn an_agent_dies_with_its_shim_and_its_descendants_are_killed() {
     let agent = "echo $$ > agent; echo > report.json; exec sleep 3600";
     let fixture = with_grandchild("echo $$ > up; exec sleep 3600", agent);
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let (shim, agent, grandchild) = (fixture.shim(), fixture.process("agent"), fixture.process("grandchild"));
     shim.kill();
     // The kernel kills the agent; the engine has not done anything yet.
     agent.wait();
     assert!(!grandchild.has_ended());
-    assert_eq!(end(&mut handle).await, AttemptEnd::Vanished);
+    assert_eq!(wait_for_end(&mut handle).await, AttemptEnd::Vanished);
     assert!(grandchild.has_ended());
     assert_eq!(kill_marked(&fixture.launch.mark()).unwrap(), 0);
-    assert_eq!(end(&mut fixture.adopt()).await, AttemptEnd::Vanished, "a later engine gets the same end");
+    assert_eq!(
+        wait_for_end(&mut fixture.adopt()).await,
+        AttemptEnd::Vanished,
+        "a later engine gets the same end"
+    );
 }
 
 #[tokio::test]
@@ -126,43 +130,43 @@ async fn kill_marked_spares_attempts_of_other_stores() {
         Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600"),
     );
     let (mut our, mut their) = (ours.launch(), theirs.launch());
-    report_written(&mut our).await;
-    report_written(&mut their).await;
+    wait_for_report(&mut our).await;
+    wait_for_report(&mut their).await;
     // The same run and attempt, in another store.
     assert_eq!((&ours.launch.run, &ours.launch.attempt), (&theirs.launch.run, &theirs.launch.attempt));
     assert_eq!(kill_marked(&ours.launch.mark()).unwrap(), 1);
-    assert_eq!(exit(&mut our).await.status, ExitStatus::Signalled { signal: 9 });
+    assert_eq!(wait_for_exit(&mut our).await.status, ExitStatus::Signalled { signal: 9 });
     assert!(!theirs.process("pid").has_ended());
     their.request_stop(Shutdown::Twice).unwrap();
-    exit(&mut their).await;
+    wait_for_exit(&mut their).await;
 }
 
 #[tokio::test]
 async fn kill_marked_unclaimed_spares_a_claimed_attempt() {
     let fixture = Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600");
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let mark = fixture.launch.mark();
     assert_eq!(kill_marked_unclaimed(&fixture.dir, &mark).unwrap(), 0);
     assert!(!fixture.process("pid").has_ended());
     // Without its claim it is killed.
     std::fs::remove_file(fixture.dir.claim()).unwrap();
     assert_eq!(kill_marked_unclaimed(&fixture.dir, &mark).unwrap(), 1);
-    exit(&mut handle).await;
+    wait_for_exit(&mut handle).await;
 }
 
-/// A stop that comes before the first look at an attempt voids it, because it finds no claim.
+/// A stop before the first event of an adopted attempt voids it, because it finds no claim.
 #[tokio::test]
 async fn stopping_an_attempt_whose_claim_was_deleted_kills_its_agent() {
     let fixture = Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600");
     let mut first = fixture.launch();
-    report_written(&mut first).await;
+    wait_for_report(&mut first).await;
     let agent = fixture.process("pid");
     drop(first);
     std::fs::remove_file(fixture.dir.claim()).unwrap();
     let mut second = fixture.adopt();
     assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
-    assert_eq!(end(&mut second).await, AttemptEnd::Vanished);
+    assert_eq!(wait_for_end(&mut second).await, AttemptEnd::Vanished);
     assert!(agent.has_ended());
 }
 
@@ -170,9 +174,9 @@ async fn stopping_an_attempt_whose_claim_was_deleted_kills_its_agent() {
 async fn an_ended_shim_is_reaped() {
     let fixture = Fixture::script("echo > report.json; exec sleep 3600");
     let mut handle = fixture.launch();
-    report_written(&mut handle).await;
+    wait_for_report(&mut handle).await;
     let shim = fixture.shim();
     handle.request_stop(Shutdown::Once).unwrap();
-    exit(&mut handle).await;
+    wait_for_exit(&mut handle).await;
     assert!(!std::path::Path::new(&format!("/proc/{}", shim.pid.as_raw_pid())).exists(), "a zombie is left");
 }

@@ -6,7 +6,7 @@ use protocol::report::{Report, Status};
 use serde_json::json;
 use supervisor::report::{Collected, collect};
 
-use crate::fixture::{Fixture, exit, report_written};
+use crate::fixture::{Fixture, wait_for_exit, wait_for_report};
 
 /// Functions for the scripts. `report STATUS [FIELDS]` prints a report.
 const FUNCTIONS: &str = r#"
@@ -23,8 +23,8 @@ submit() {
 kept() { until grep -q '"file"' reports.jsonl 2>/dev/null; do :; done; }
 "#;
 
-/// What the agent does with its report `$said`.
-const WAYS: [(&str, &str); 4] = [
+/// How the agent hands in its report, which is in `$said`: a name, and the script.
+const REPORT_METHODS: [(&str, &str); 4] = [
     ("callboard report", r#"submit "$said"; echo done"#),
     ("REPORT_PATH", r#"printf '%s' "$said" >report.json; kept; echo done"#),
     ("REPORT_PATH by rename", r#"printf '%s' "$said" >new.json; mv new.json report.json; kept; echo done"#),
@@ -72,8 +72,8 @@ async fn report_of(agent: &str, wrapper: &str, context: &str) -> Report {
 #[tokio::test]
 async fn a_wrapper_does_not_lose_its_agents_report() {
     for (name, wrapper) in [("claude", CLAUDE_WRAPPER), ("codex", CODEX_WRAPPER)] {
-        for (way, hand_in) in WAYS {
-            let context = format!("{name} wrapper, {way}");
+        for (method, hand_in) in REPORT_METHODS {
+            let context = format!("{name} wrapper, {method}");
             let fields = r#", "gate_failure": true, "artifacts": ["a.md"], "logs": ["no tests"]"#;
             let failed = format!("said=$(report COMPLETED '{fields}'); {hand_in}");
             let report = report_of(&failed, wrapper, &context).await;
@@ -89,29 +89,29 @@ async fn a_wrapper_does_not_lose_its_agents_report() {
 
 #[tokio::test]
 async fn a_wrapper_does_not_turn_its_agents_failure_into_a_success() {
-    for (way, hand_in) in WAYS {
+    for (method, hand_in) in REPORT_METHODS {
         match result_of(&format!("said=$(report FAILED); {hand_in}"), CLAUDE_WRAPPER).await {
             Collected::Unfit(reason) => {
-                assert!(reason.contains("COMPLETED") && reason.contains("FAILED"), "{way}: {reason}");
+                assert!(reason.contains("COMPLETED") && reason.contains("FAILED"), "{method}: {reason}");
             }
-            other => panic!("{way}: {other:?}"),
+            other => panic!("{method}: {other:?}"),
         }
         // Nor the other way round: the CLI crashed after the report.
         let crashed = format!("said=$(report COMPLETED); {hand_in}; return 1");
-        assert!(matches!(result_of(&crashed, CLAUDE_WRAPPER).await, Collected::Unfit(_)), "{way}");
+        assert!(matches!(result_of(&crashed, CLAUDE_WRAPPER).await, Collected::Unfit(_)), "{method}");
     }
 }
 
 #[tokio::test]
 async fn an_agent_can_take_back_a_gate_failure_but_not_with_a_file() {
-    for (way, hand_in) in WAYS {
-        let say =
+    for (method, hand_in) in REPORT_METHODS {
+        let report_gate =
             |gate: bool, hand_in| format!("said=$(report COMPLETED ', \"gate_failure\": {gate}'); {hand_in}");
         for (later, takes_back) in [("callboard report", true), ("markers", true), ("REPORT_PATH", false)] {
-            let (_, then) = WAYS.into_iter().find(|(name, _)| *name == later).unwrap();
-            let agent = format!("{}\n{}", say(true, hand_in), say(false, then));
-            let report = report_of(&agent, "agent", &format!("{way}, then {later}")).await;
-            assert_eq!(report.gate_failure, !takes_back, "{way}, then {later}");
+            let (_, then) = REPORT_METHODS.into_iter().find(|(name, _)| *name == later).unwrap();
+            let agent = format!("{}\n{}", report_gate(true, hand_in), report_gate(false, then));
+            let report = report_of(&agent, "agent", &format!("{method}, then {later}")).await;
+            assert_eq!(report.gate_failure, !takes_back, "{method}, then {later}");
         }
     }
 }
@@ -122,10 +122,10 @@ async fn versions_of_the_report_are_kept_while_no_engine_runs() {
         said=$(report COMPLETED ', "gate_failure": true'); printf '%s' "$said" >report.json; kept"#;
     let fixture = fixture(agent, CODEX_WRAPPER);
     let mut engine = fixture.launch();
-    report_written(&mut engine).await;
+    wait_for_report(&mut engine).await;
     drop(engine);
     fs::write(fixture.file("go"), "on\n").unwrap();
-    let record = exit(&mut fixture.adopt()).await;
+    let record = wait_for_exit(&mut fixture.adopt()).await;
     assert_eq!(json!(record.status), json!({"exited": {"code": 0}}));
     match collect(&fixture.dir, &fixture.expected()) {
         Collected::Valid(report, _) => assert!(report.gate_failure),

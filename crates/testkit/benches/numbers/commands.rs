@@ -11,7 +11,7 @@ use store::{AnyStore, Location, SqliteStore};
 
 use crate::Bench;
 use crate::figure::{Figure, median};
-use crate::floor::spawn;
+use crate::floor::time_process;
 use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
@@ -24,19 +24,19 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (mut show, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..bench.sizes.processes {
         show.push(repo.time(&["show", "small", "--json"])?);
-        bare.push(spawn(&mut Command::new("/bin/true"))?);
+        bare.push(time_process(&mut Command::new("/bin/true"))?);
     }
     open_runs(&repo, bench.sizes.runs)?;
-    let (mut ls, mut ls_json, mut among) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ls, mut ls_json, mut show_among) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.sizes.rounds * 2 {
         ls.push(repo.time(&["ls"])?);
         ls_json.push(repo.time(&["ls", "--json"])?);
-        among.push(repo.time(&["show", "small", "--json"])?);
+        show_among.push(repo.time(&["show", "small", "--json"])?);
     }
     let (runs, bare) = (bench.sizes.runs, median(bare));
     Ok(vec![
         Row::new("`show --json`, 5 steps", median(show)).against("`/bin/true`", bare),
-        Row::new(format!("the same among {runs} runs"), median(among)).against("`/bin/true`", bare),
+        Row::new(format!("the same among {runs} runs"), median(show_among)).against("`/bin/true`", bare),
         Row::new(format!("`ls`, {runs} runs"), median(ls)).bar(Bar::AtMost(LS_BAR)),
         Row::new(format!("`ls --json`, {runs} runs"), median(ls_json)).bar(Bar::AtMost(LS_BAR)),
     ])
@@ -49,12 +49,11 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
     let workflow = protocol::steps::load::examine(&source).workflow.expect("we wrote it ourselves");
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
-    let tries = std::num::NonZeroU32::MIN;
     let definition: Definition = DefinitionSource {
         workflow,
         source,
         prompts,
-        max_attempts: tries,
+        max_attempts: std::num::NonZeroU32::MIN,
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::default(),
         gate_state_file: None,

@@ -24,7 +24,8 @@ use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 use crate::{floor, runtime};
 
-const AT_ONCE: [usize; 2] = [1, 8];
+/// How many writers commit at the same time.
+const WRITER_COUNTS: [usize; 2] = [1, 8];
 
 /// A commit does more than one row of bare SQLite: five tables with their indices.
 const SQLITE_BAR: f64 = 0.5;
@@ -38,26 +39,28 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let texts = CommitTexts::of_step(&location.database())?;
     let shared = repo.test_env().shared_dir();
     let mut rows = Vec::new();
-    for writers in AT_ONCE {
-        let ours = each(writers, |writer| {
-            let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
+    for writers in WRITER_COUNTS {
+        let ours = per_writer(writers, |writer| {
+            let runs =
+                runs_of_writer(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
             let store = Arc::new(SqliteStore::open(&location)?);
-            Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
+            Ok(StoreWriter { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let path = shared.join("bare.db");
-        let theirs = each(writers, |writer| {
-            let runs = share(bench, writers, writer, |number| Ok((number, 0)))?;
+        let theirs = per_writer(writers, |writer| {
+            let runs = runs_of_writer(bench, writers, writer, |number| Ok((number, 0)))?;
             Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.concatenated(), runs })
         })?;
         rows.push(compare(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
     }
     let server = Server::start(&shared)?;
     let settings = NatsSettings { replicas: 1, ..server.address.parse()? };
-    for writers in AT_ONCE {
-        let mut ours = each(writers, |writer| {
-            let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
+    for writers in WRITER_COUNTS {
+        let mut ours = per_writer(writers, |writer| {
+            let runs =
+                runs_of_writer(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
             let store = Arc::new(NatsStore::new(settings.clone()));
-            Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
+            Ok(StoreWriter { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let first = &mut ours[0];
         first.write(first.runs.runs.len() * 2)?;
@@ -67,10 +70,11 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             nats::create_stream(&client).await?;
             nats::payload(&client, &name).await
         })?;
-        let theirs = each(writers, |writer| {
+        let theirs = per_writer(writers, |writer| {
             let runtime = runtime()?;
             let client = runtime.block_on(nats::connect(&server.address))?;
-            let runs = share(bench, writers, writer, |number| Ok((format!("bare.{}", run(number)?), 0)))?;
+            let runs =
+                runs_of_writer(bench, writers, writer, |number| Ok((format!("bare.{}", run(number)?), 0)))?;
             Ok(BareNats { runtime, client, payload: payload.clone(), runs })
         })?;
         rows.push(compare(bench, "NATS", "bare NATS", ours, theirs)?.bar(Bar::Share(NATS_BAR)));
@@ -78,7 +82,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn each<T>(writers: usize, make: impl FnMut(usize) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+/// Makes a value for each writer.
+fn per_writer<T>(writers: usize, make: impl FnMut(usize) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
     (0..writers).map(make).collect()
 }
 
@@ -97,7 +102,7 @@ impl<T> RoundRobin<T> {
 }
 
 /// Returns the runs of one writer. No other comparison uses the same ones.
-fn share<T>(
+fn runs_of_writer<T>(
     bench: &Bench,
     writers: usize,
     writer: usize,
@@ -208,14 +213,15 @@ impl CommitTexts {
     }
 }
 
-struct Ours {
+/// Commits to one of our stores.
+struct StoreWriter {
     runtime: Runtime,
     store: Arc<dyn Store>,
     texts: CommitTexts,
     runs: RoundRobin<(RunId, Position)>,
 }
 
-impl Writer for Ours {
+impl Writer for StoreWriter {
     fn write(&mut self, commits: usize) -> anyhow::Result<()> {
         self.runtime.block_on(async {
             for _ in 0..commits {

@@ -22,11 +22,11 @@ pub(crate) fn memory(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let jobs = agents.to_string();
     let engine = repo.engine(&["run", "wf.yaml", "--run-id", "wide", "--jobs", &jobs], &steps)?;
     std::thread::sleep(SETTLE_TIME);
-    let peak = kilobytes(engine.pid(), "status", "VmHWM:")?;
-    let share = kilobytes(engine.pid(), "smaps_rollup", "Pss:")?;
+    let peak = bytes_of(engine.pid(), "status", "VmHWM:")?;
+    let share = bytes_of(engine.pid(), "smaps_rollup", "Pss:")?;
     let shims = children(engine.pid())?;
     let shim_shares: Result<Vec<_>, _> =
-        shims.iter().map(|shim| kilobytes(*shim, "smaps_rollup", "Pss:")).collect();
+        shims.iter().map(|shim| bytes_of(*shim, "smaps_rollup", "Pss:")).collect();
     let shim = shim_shares?.iter().sum::<f64>() / shims.len().max(1) as f64;
     engine.end()?;
     let bar = Bar::AtMost(Figure::mib(50.0));
@@ -49,12 +49,12 @@ pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     engine.end()?;
     let seconds = bench.sizes.idle.as_secs();
     let mut rows = Vec::new();
-    for (who, (before, after)) in ["engine", "shim"].iter().zip(before.iter().zip(&after)) {
+    for (process, (before, after)) in ["engine", "shim"].iter().zip(before.iter().zip(&after)) {
         let none = Bar::AtMost(Figure::Times(0.0));
         let wakes = Figure::Times(before.wakes_until(after) as f64);
         let writes = Figure::Times((after.writes - before.writes) as f64);
-        rows.push(Row::new(format!("idle for {seconds} s: wake-ups of the {who}"), wakes).bar(none));
-        rows.push(Row::new(format!("idle for {seconds} s: writes of the {who}"), writes).bar(none));
+        rows.push(Row::new(format!("idle for {seconds} s: wake-ups of the {process}"), wakes).bar(none));
+        rows.push(Row::new(format!("idle for {seconds} s: writes of the {process}"), writes).bar(none));
     }
     Ok(rows)
 }
@@ -87,8 +87,9 @@ impl Activity {
             Some(after) => after - before,
             None => 1,
         };
-        let born = later.switches.iter().filter(|(thread, _)| !self.switches.contains_key(*thread));
-        self.switches.iter().map(of_thread).sum::<u64>() + born.map(|(_, count)| count + 1).sum::<u64>()
+        let new_threads = later.switches.iter().filter(|(thread, _)| !self.switches.contains_key(*thread));
+        self.switches.iter().map(of_thread).sum::<u64>()
+            + new_threads.map(|(_, count)| count + 1).sum::<u64>()
     }
 }
 
@@ -97,7 +98,8 @@ fn field(text: &str, name: &str) -> u64 {
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-fn kilobytes(pid: u32, file: &str, name: &str) -> anyhow::Result<f64> {
+/// Returns a field of `/proc/PID/FILE`, which is in kilobytes, in bytes.
+fn bytes_of(pid: u32, file: &str, name: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/{file}");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
     Ok(field(&text, name) as f64 * 1024.0)

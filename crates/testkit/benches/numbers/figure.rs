@@ -12,23 +12,23 @@ pub(crate) enum Figure {
     Seconds(f64),
     Bytes(f64),
     Instructions(f64),
-    /// Events: wake-ups, writes.
+    /// A number of events, such as wake-ups or writes.
     Times(f64),
     /// More is better.
     PerSecond(f64),
 }
 
 impl Figure {
-    pub(crate) fn per(total: Duration, many: usize) -> Self {
-        Self::Seconds(total.as_secs_f64() / many as f64)
+    pub(crate) fn per(total: Duration, count: usize) -> Self {
+        Self::Seconds(total.as_secs_f64() / count as f64)
     }
 
-    pub(crate) fn rate(many: usize, total: Duration) -> Self {
-        Self::PerSecond(many as f64 / total.as_secs_f64())
+    pub(crate) fn rate(count: usize, total: Duration) -> Self {
+        Self::PerSecond(count as f64 / total.as_secs_f64())
     }
 
-    pub(crate) fn mib(many: f64) -> Self {
-        Self::Bytes(many * 1024.0 * 1024.0)
+    pub(crate) fn mib(count: f64) -> Self {
+        Self::Bytes(count * 1024.0 * 1024.0)
     }
 
     pub(crate) fn value(self) -> f64 {

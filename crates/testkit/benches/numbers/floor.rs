@@ -48,10 +48,12 @@ pub(crate) fn payload(database: &Path, steps: usize) -> anyhow::Result<String> {
 pub(crate) struct Floor<'p> {
     program: &'p Path,
     connection: Connection,
+    /// What one of the two commits of a step writes: half of the payload.
     half: String,
     written: usize,
-    nothing: Vec<Duration>,
-    agent: Vec<Duration>,
+    /// The times of our binary doing nothing, of `/bin/true`, and of two commits, one per round.
+    our_exec: Vec<Duration>,
+    bin_true: Vec<Duration>,
     commits: Vec<Duration>,
 }
 
@@ -62,8 +64,8 @@ impl<'p> Floor<'p> {
             connection: connect(database)?,
             half: payload[..payload.len() / 2].to_owned(),
             written: 0,
-            nothing: Vec::new(),
-            agent: Vec::new(),
+            our_exec: Vec::new(),
+            bin_true: Vec::new(),
             commits: Vec::new(),
         })
     }
@@ -71,8 +73,8 @@ impl<'p> Floor<'p> {
     pub(crate) fn measure(&mut self, rounds: usize) -> anyhow::Result<()> {
         for _ in 0..rounds {
             // Without its directory `__shim` exits at once, so this times the loading of our binary.
-            self.nothing.push(spawn(Command::new(self.program).arg("__shim"))?);
-            self.agent.push(spawn(&mut Command::new("/bin/true"))?);
+            self.our_exec.push(time_process(Command::new(self.program).arg("__shim"))?);
+            self.bin_true.push(time_process(&mut Command::new("/bin/true"))?);
             let begun = Instant::now();
             for _ in 0..2 {
                 self.written += 1;
@@ -85,24 +87,24 @@ impl<'p> Floor<'p> {
 
     /// `/bin/true` and two commits.
     pub(crate) fn bare(&self) -> Duration {
-        median(self.agent.clone()) + median(self.commits.clone())
+        median(self.bin_true.clone()) + median(self.commits.clone())
     }
 
     /// The bare floor and the binary doing nothing.
     pub(crate) fn with_our_exec(&self) -> Duration {
-        median(self.nothing.clone()) + self.bare()
+        median(self.our_exec.clone()) + self.bare()
     }
 
     /// The parts of the floor, in words.
     pub(crate) fn parts(&self) -> String {
-        let [nothing, agent, commits] = [&self.nothing, &self.agent, &self.commits]
+        let [our_exec, bin_true, commits] = [&self.our_exec, &self.bin_true, &self.commits]
             .map(|part| crate::figure::Figure::from(median(part.clone())));
-        format!("our exec {nothing} + true {agent} + two commits {commits}")
+        format!("our exec {our_exec} + true {bin_true} + two commits {commits}")
     }
 }
 
 /// Returns the time from the spawn of a process to its end, whatever its exit code.
-pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Duration> {
+pub(crate) fn time_process(command: &mut Command) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear().status()?;
     Ok(begun.elapsed())

@@ -10,7 +10,8 @@ use crate::figure::Figure;
 use crate::repo::{BenchRepo, Shape};
 use crate::table::Row;
 
-/// The lengths of two lines. The difference is the cost of the steps between.
+/// The number of steps in two workflows whose steps run one after the other. The difference of their costs is that of
+/// the additional steps.
 const LINES: [usize; 2] = [20, 60];
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {

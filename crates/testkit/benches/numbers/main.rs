@@ -64,20 +64,30 @@ struct Bench {
 struct Sizes {
     /// How often short measurements are repeated; medians are shown.
     rounds: usize,
+    /// Steps of the short and the long workflow whose steps run one after the other.
     short_line: usize,
     long_line: usize,
+    /// Steps of the workflow whose steps run in parallel.
     at_once: usize,
+    /// Reads of the store.
     reads: usize,
-    /// The number of runs written to, the commits of a writer in a turn, and the turns of a single writer.
+    /// Runs that are written to.
     written: usize,
+    /// Commits of a writer before the other side takes its turn.
     commits: usize,
+    /// Turns of each side, if it has a single writer.
     turns: usize,
+    /// Calls of a short command.
     processes: usize,
     /// For each of the processes that write one document.
     patches: usize,
+    /// Runs in the store when they are listed.
     runs: usize,
+    /// Steps of the run that is resumed.
     resumed: usize,
+    /// Agents that one engine runs at the same time.
     agents: usize,
+    /// How long an idle engine is observed.
     idle: Duration,
 }
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 /// The variable in which `scripts/bench` names the server.
 const PROGRAM: &str = "NATS_SERVER";
 
-/// Killed on drop.
+/// A server process, killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
@@ -42,8 +42,8 @@ impl Server {
             }
         }
         // Its log must be read, or it would block.
-        let mut rest = File::create(directory.join("log"))?;
-        std::thread::spawn(move || std::io::copy(&mut log, &mut rest).is_ok());
+        let mut log_file = File::create(directory.join("log"))?;
+        std::thread::spawn(move || std::io::copy(&mut log, &mut log_file).is_ok());
         Ok(server)
     }
 }
@@ -63,8 +63,8 @@ pub(crate) async fn connect(address: &str) -> anyhow::Result<Context> {
 /// Returns what a commit sends: the last message on the run's subject.
 pub(crate) async fn payload(client: &Context, run: &str) -> anyhow::Result<Bytes> {
     let journal = client.get_stream("callboard-journal").await?;
-    let question = journal.raw_message_builder().last_by_subject(format!("callboard.run.{run}"));
-    Ok(question.send().await?.payload)
+    let request = journal.raw_message_builder().last_by_subject(format!("callboard.run.{run}"));
+    Ok(request.send().await?.payload)
 }
 
 /// Creates a stream like the journal.
@@ -84,11 +84,11 @@ pub(crate) async fn create_stream(client: &Context) -> anyhow::Result<()> {
 pub(crate) async fn publish(
     client: &Context,
     subject: String,
-    after: u64,
+    last_sequence: u64,
     payload: Bytes,
 ) -> anyhow::Result<u64> {
     let mut headers = HeaderMap::new();
-    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(after));
+    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(last_sequence));
     let answer = client.publish_with_headers(subject, headers, payload).await?;
     Ok(answer.await?.sequence)
 }

@@ -25,6 +25,7 @@ pub(crate) fn stamp(file: Option<OsString>) -> ExitCode {
     }
 }
 
+/// A temporary repository in which `callboard` is measured.
 pub(crate) struct BenchRepo<'p> {
     program: &'p Path,
     test_env: TestEnv,

@@ -13,7 +13,7 @@ use testkit::harness;
 
 use crate::Bench;
 use crate::figure::{Figure, median};
-use crate::floor::spawn;
+use crate::floor::time_process;
 use crate::repo::{BenchRepo, STAMP};
 use crate::table::{Bar, Row};
 
@@ -33,8 +33,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     for _ in 0..bench.sizes.processes {
         get.push(repo.time(&["state", "get", CYCLE])?);
         part.push(repo.time(&["state", "get", CYCLE, "--path", "/phases/plan/status"])?);
-        nothing.push(spawn(Command::new(&bench.program).arg("__shim"))?);
-        bare.push(spawn(&mut Command::new("/bin/true"))?);
+        nothing.push(time_process(Command::new(&bench.program).arg("__shim"))?);
+        bare.push(time_process(&mut Command::new("/bin/true"))?);
     }
     let begun = Instant::now();
     let before = sequence(&repo)?;
@@ -80,15 +80,18 @@ fn write(repo: &BenchRepo<'_>, each: usize) -> anyhow::Result<usize> {
 }
 
 fn write_as(repo: &BenchRepo<'_>, writer: usize, each: usize) -> anyhow::Result<usize> {
-    let mut known = sequence(repo)?;
+    let mut known_sequence = sequence(repo)?;
     let mut calls = 0;
     for number in 0..each {
         loop {
             calls += 1;
             let set = format!("/phases/plan/output/writer-{writer}={number}");
-            let (applied, answer) =
-                ask(repo, &["patch", CYCLE, "--json", "--expect", &known.to_string(), "--set", &set])?;
-            known = answer["sequence"].as_u64().or(answer["found"].as_u64()).context("it says neither")?;
+            let (applied, answer) = run_state_command(
+                repo,
+                &["patch", CYCLE, "--json", "--expect", &known_sequence.to_string(), "--set", &set],
+            )?;
+            known_sequence =
+                answer["sequence"].as_u64().or(answer["found"].as_u64()).context("it says neither")?;
             if applied {
                 break;
             }
@@ -99,12 +102,12 @@ fn write_as(repo: &BenchRepo<'_>, writer: usize, each: usize) -> anyhow::Result<
 }
 
 fn sequence(repo: &BenchRepo<'_>) -> anyhow::Result<u64> {
-    let (_, answer) = ask(repo, &["get", CYCLE, "--json"])?;
+    let (_, answer) = run_state_command(repo, &["get", CYCLE, "--json"])?;
     answer["sequence"].as_u64().with_context(|| format!("it has no sequence: {answer}"))
 }
 
 /// Returns whether a `state` command succeeded, and its answer.
-fn ask(repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<(bool, Value)> {
+fn run_state_command(repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<(bool, Value)> {
     let mut command = repo.callboard(&[&["state"], arguments].concat())?;
     let output = command.stdout(Stdio::piped()).output()?;
     let answer = serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?}"))?;

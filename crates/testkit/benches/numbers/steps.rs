@@ -11,7 +11,7 @@ use crate::table::{Bar, Row};
 /// The limit for a step relative to the floor, and for a step of a long line relative to one of a short line.
 const BAR: f64 = 1.5;
 /// How often the floor is measured between two runs.
-const FLOORS: usize = 20;
+const FLOOR_ROUNDS: usize = 20;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let sizes = &bench.sizes;
@@ -21,37 +21,37 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     repo.time_run("first", 1)?;
     let payload = floor::payload(&repo.test_env().store().join("callboard.db"), sizes.short_line)?;
     let mut floor = Floor::new(&bench.program, &repo.test_env().shared_dir().join("floor.db"), &payload)?;
-    floor.measure(FLOORS)?;
+    floor.measure(FLOOR_ROUNDS)?;
 
     let (mut short, mut wide) = (Vec::new(), Vec::new());
     for round in 0..sizes.rounds {
         repo.workflow(Shape::Line, sizes.short_line, "trivial");
         short.push(repo.time_run(&format!("line-{round}"), 1)?);
-        floor.measure(FLOORS)?;
+        floor.measure(FLOOR_ROUNDS)?;
         repo.workflow(Shape::Wide, sizes.at_once, "trivial");
         wide.push(repo.time_run(&format!("wide-{round}"), sizes.at_once)?);
-        floor.measure(FLOORS)?;
+        floor.measure(FLOOR_ROUNDS)?;
     }
     repo.workflow(Shape::Line, sizes.long_line, "trivial");
     let long = repo.time_run("long", 1)?;
-    floor.measure(FLOORS)?;
+    floor.measure(FLOOR_ROUNDS)?;
 
     let short = Figure::per(median(short), sizes.short_line);
     let wide = Figure::per(median(wide), sizes.at_once);
     let long = Figure::per(long, sizes.long_line);
-    let over =
+    let against_floor =
         |name: String, step: Figure, floor: Duration, what: &str| Row::new(name, step).against(what, floor);
     let in_line = format!("a step, {} in line", sizes.short_line);
     Ok(vec![
-        over(in_line.clone(), short, floor.with_our_exec(), &format!("floor: {}", floor.parts()))
+        against_floor(in_line.clone(), short, floor.with_our_exec(), &format!("floor: {}", floor.parts()))
             .bar(Bar::Times(BAR)),
-        over(in_line, short, floor.bare(), "bare floor: without our exec"),
-        over(format!("a step, {} in line", sizes.long_line), long, floor.with_our_exec(), "floor")
+        against_floor(in_line, short, floor.bare(), "bare floor: without our exec"),
+        against_floor(format!("a step, {} in line", sizes.long_line), long, floor.with_our_exec(), "floor")
             .bar(Bar::Times(BAR)),
         Row::new("growth", long)
             .against(format!("a step of {}", sizes.short_line), short)
             .bar(Bar::Times(BAR)),
-        over(format!("a step, {} at once", sizes.at_once), wide, floor.with_our_exec(), "floor")
+        against_floor(format!("a step, {} at once", sizes.at_once), wide, floor.with_our_exec(), "floor")
             .bar(Bar::Times(BAR)),
     ])
 }

@@ -13,6 +13,7 @@ use store::Store;
 use super::{commit_decision, new_cycle, person, run_of, spec};
 use crate::test_env::TempStore;
 
+/// The journal of a run of the protocol `peer`.
 pub type Cycle = Journal;
 
 /// Opens a cycle and starts its planner.

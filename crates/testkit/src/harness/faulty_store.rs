@@ -37,6 +37,7 @@ pub enum Answer {
 /// Returns the answer to the commit of an entry, if it is a wrong one.
 type Choose = Box<dyn FnMut(&Entry) -> Option<Answer> + Send>;
 
+/// A store that can answer commits wrongly. All other calls are forwarded.
 pub struct FaultyStore {
     pub store: AnyStore,
     /// For the next commits; later ones are forwarded.

@@ -173,9 +173,9 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
     }
     let evidence = entry.input.evidence();
     for change in &entry.changes {
-        let touched = match change {
+        let changed_part = match change {
             Change::Status { status } => {
-                word(*status).clone_into(&mut document.plan.status);
+                status_word(*status).clone_into(&mut document.plan.status);
                 None
             }
             Change::Waiting { step, .. } => document.step_mut(step).map(|(step, part)| {
@@ -214,7 +214,7 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
             }
             Change::Queued { .. } | Change::BackoffElapsed { .. } | Change::StopRequested { .. } => None,
         };
-        parts.extend(touched);
+        parts.extend(changed_part);
     }
     parts.sort();
     parts.dedup();
@@ -262,27 +262,27 @@ fn record_transition(
         | ItemChange::Reopened(item) => item,
     };
     let path = document.copy_path(item);
-    let shown = document.items.get_mut(item).expect("BUG: the document has every item");
+    let item_document = document.items.get_mut(item).expect("BUG: the document has every item");
     match transition {
         ItemChange::Rejected(_) => {
             let answer = evidence.and_then(|evidence| evidence.answer.as_ref());
-            shown.rejections.extend(answer.and_then(|answer| answer.text()).map(str::to_owned));
-            (shown.make.status, shown.approve.status) = (Status::Pending, Status::Pending);
+            item_document.rejections.extend(answer.and_then(|answer| answer.text()).map(str::to_owned));
+            (item_document.make.status, item_document.approve.status) = (Status::Pending, Status::Pending);
         }
         ItemChange::Reopened(_) => {
-            for step in [&mut shown.make, &mut shown.approve, &mut shown.record] {
+            for step in [&mut item_document.make, &mut item_document.approve, &mut item_document.record] {
                 *step = StepDocument::default();
             }
         }
         ItemChange::Recorded(_) => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
-            shown.recorded.extend(report.map(|report| Value::Object(report.others.clone())));
+            item_document.recorded.extend(report.map(|report| Value::Object(report.others.clone())));
         }
         ItemChange::Made(_) => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
             let edit = report.and_then(|report| report.copy_edits.get(&path));
-            if let Some(Ok(edited)) = edit.map(|edit| shown.edited(edit)) {
-                *shown = edited;
+            if let Some(Ok(edited)) = edit.map(|edit| item_document.edited(edit)) {
+                *item_document = edited;
             }
         }
         ItemChange::Planned(_) | ItemChange::Approved(_) | ItemChange::Failed(_) | ItemChange::Retried(_) => {
@@ -291,7 +291,7 @@ fn record_transition(
     vec![item.to_string()]
 }
 
-fn word(status: RunStatus) -> &'static str {
+fn status_word(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Running => "running",
         RunStatus::Paused => "paused",

@@ -1,4 +1,4 @@
-//! `items`, explored: its notation and its rules.
+//! What the explorer needs to visit every state of `items`: notation and rules.
 
 use protocol::report::{Expected, Report};
 use protocol::rules::StepStatus;

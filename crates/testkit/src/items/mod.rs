@@ -1,8 +1,8 @@
 //! `items`: a small protocol for tests, and the example of `docs/adding-a-protocol.md`.
 //!
 //! A planner names items. Each item is made by an agent, approved by a person and recorded by an effect, or by the commands
-//! that the run was started with; a rejected item is made again. The run has succeeded when all items are recorded. The request [`Reopen`] makes a recorded item again, also in
-//! a finished run.
+//! that the run was started with; a rejected item is made again. The run has succeeded when all items are recorded. The
+//! request [`Reopen`] makes a recorded item again, also in a finished run.
 //!
 //! It has everything that a protocol can have: steps that appear during the run, people, effects, commands, a request of its
 //! own, and a document of several files.
@@ -33,7 +33,7 @@ pub use document::{Document, ItemDocument, StepDocument};
 pub use ledger::Ledger;
 pub use step::{Step, Verdict};
 
-/// The protocol.
+/// The protocol `items`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Items {}
 

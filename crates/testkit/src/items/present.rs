@@ -111,16 +111,16 @@ impl Present for Items {
     }
 
     fn concerns(change: &Change, step: &StepId) -> bool {
-        let about = Step::parse(step);
-        let item = about.as_ref().and_then(Step::item);
+        let parsed = Step::parse(step);
+        let item = parsed.as_ref().and_then(Step::item);
         match change {
-            Change::Planned(_) => about == Some(Step::Plan),
-            Change::Made(of)
-            | Change::Approved(of)
-            | Change::Rejected(of)
-            | Change::Recorded(of)
-            | Change::Reopened(of) => item == Some(of),
-            Change::Failed(of) | Change::Retried(of) => about.as_ref() == Some(of),
+            Change::Planned(_) => parsed == Some(Step::Plan),
+            Change::Made(changed)
+            | Change::Approved(changed)
+            | Change::Rejected(changed)
+            | Change::Recorded(changed)
+            | Change::Reopened(changed) => item == Some(changed),
+            Change::Failed(changed) | Change::Retried(changed) => parsed.as_ref() == Some(changed),
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Server {
     /// Additional configuration.
     extra: String,
     /// What precedes the host in the address: nothing, or `user:password@`.
-    access: String,
+    credentials: String,
 }
 
 impl Server {
@@ -42,14 +42,14 @@ impl Server {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let port = Port::take();
         let child = launch(directory.path(), port.number, extra);
-        Self { child, directory, port, _route: None, extra: extra.to_owned(), access: String::new() }
+        Self { child, directory, port, _route: None, extra: extra.to_owned(), credentials: String::new() }
     }
 
     /// Starts a server that requires a password.
     pub fn start_for(user: &str, password: &str) -> Self {
         let mut server =
             Self::start_with(&format!("authorization {{ user: \"{user}\", password: \"{password}\" }}"));
-        server.access = format!("{user}:{password}@");
+        server.credentials = format!("{user}:{password}@");
         server
     }
 
@@ -78,7 +78,7 @@ impl Server {
 
     /// The URL with credentials.
     pub fn url(&self) -> String {
-        format!("nats://{}{}", self.access, self.address())
+        format!("nats://{}{}", self.credentials, self.address())
     }
 
     /// The directory of a stream.

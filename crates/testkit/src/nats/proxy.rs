@@ -23,27 +23,32 @@ pub struct Proxy {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether requests are delayed from now on.
-    holding: bool,
-    /// Whether they are from the next bucket write on, or from the next request that contains these bytes.
-    holding_writes: bool,
-    holding_at: Option<&'static str>,
-    /// Whether answers are dropped from the next bucket write on, or the next run write, and whether they are now.
-    losing_after_write: bool,
-    losing_after_run_write: bool,
-    answers_lost: bool,
+    /// Whether requests are delayed.
+    delays: bool,
+    /// Whether requests are delayed from the next write to a bucket on.
+    delays_from_bucket_write: bool,
+    /// Delay requests from the next one on that contains this text.
+    delays_from: Option<&'static str>,
+    /// Whether answers are dropped.
+    drops_answers: bool,
+    /// Whether answers are dropped from the next write to a bucket on.
+    drops_after_bucket_write: bool,
+    /// Whether answers are dropped from the next write to a run on.
+    drops_after_run_write: bool,
     /// How many writes to runs and to buckets the proxy refuses itself.
     refusals: u32,
     bucket_refusals: u32,
     lines: Vec<Line>,
 }
 
-/// One connection: its two directions, the delayed requests, and the server's answers.
+/// One connection of a client.
 #[derive(Debug)]
 pub struct Line {
-    pumps: [JoinHandle<()>; 2],
-    held: Arc<AsyncMutex<(OwnedWriteHalf, Vec<u8>)>>,
-    said: Arc<AsyncMutex<OwnedReadHalf>>,
+    /// The tasks that forward requests and answers.
+    forwarders: [JoinHandle<()>; 2],
+    /// The connection to the server, and the delayed requests.
+    requests: Arc<AsyncMutex<(OwnedWriteHalf, Vec<u8>)>>,
+    answers: Arc<AsyncMutex<OwnedReadHalf>>,
 }
 
 impl Proxy {
@@ -58,21 +63,21 @@ impl Proxy {
                 let (from_server, to_server) =
                     TcpStream::connect(&target).await.expect("the server listens").into_split();
                 let (from_client, to_client) = client.into_split();
-                let held = Arc::new(AsyncMutex::new((to_server, Vec::new())));
-                let (said, to_client) =
+                let requests = Arc::new(AsyncMutex::new((to_server, Vec::new())));
+                let (answers, to_client) =
                     (Arc::new(AsyncMutex::new(from_server)), Arc::new(AsyncMutex::new(to_client)));
                 let up = upstream(
                     from_client,
-                    Arc::clone(&held),
+                    Arc::clone(&requests),
                     Arc::clone(&to_client),
                     Arc::clone(&shared),
                     Arc::clone(&notify),
                 );
-                let pumps = [
+                let forwarders = [
                     tokio::spawn(up),
-                    tokio::spawn(downstream(Arc::clone(&said), to_client, Arc::clone(&shared))),
+                    tokio::spawn(downstream(Arc::clone(&answers), to_client, Arc::clone(&shared))),
                 ];
-                lock(&shared).lines.push(Line { pumps, held, said });
+                lock(&shared).lines.push(Line { forwarders, requests, answers });
             }
         });
         Self { address, state, delayed }
@@ -89,26 +94,27 @@ impl Proxy {
         lock(&self.state)
     }
 
+    /// Delays all requests from now on.
     pub fn hold(&self) {
-        self.state().holding = true;
+        self.state().delays = true;
     }
 
     /// Delays the next write to a bucket, and everything after it.
     pub fn hold_writes(&self) {
-        self.state().holding_writes = true;
+        self.state().delays_from_bucket_write = true;
     }
 
-    /// Delays the next request that contains `words`, and everything after it.
-    pub fn hold_at(&self, words: &'static str) {
-        self.state().holding_at = Some(words);
+    /// Delays the next request that contains `text`, and everything after it.
+    pub fn hold_at(&self, text: &'static str) {
+        self.state().delays_from = Some(text);
     }
 
     /// Sends the delayed requests to the server, and stops delaying.
     pub async fn let_go(&self) {
         let lines: Vec<_> = {
             let mut state = self.state();
-            (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
-            state.lines.iter().map(|line| Arc::clone(&line.held)).collect()
+            (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
+            state.lines.iter().map(|line| Arc::clone(&line.requests)).collect()
         };
         for line in lines {
             let (server, bytes) = &mut *line.lock().await;
@@ -120,12 +126,12 @@ impl Proxy {
 
     /// Forwards the next write to a bucket, and drops all answers from then on.
     pub fn lose_answers_after_write(&self) {
-        self.state().losing_after_write = true;
+        self.state().drops_after_bucket_write = true;
     }
 
     /// Forwards the next write to a run, and drops all answers from then on.
     pub fn lose_answers_after_write_to_run(&self) {
-        self.state().losing_after_run_write = true;
+        self.state().drops_after_run_write = true;
     }
 
     /// Refuses the next writes to runs, as a server does while another write to the subject is in progress.
@@ -149,7 +155,7 @@ impl Proxy {
         loop {
             // Created before the check, so that a notification in between is not lost.
             let delayed = self.delayed.notified();
-            let lines: Vec<_> = self.state().lines.iter().map(|line| Arc::clone(&line.held)).collect();
+            let lines: Vec<_> = self.state().lines.iter().map(|line| Arc::clone(&line.requests)).collect();
             for line in lines {
                 if !line.lock().await.1.is_empty() {
                     return;
@@ -162,31 +168,33 @@ impl Proxy {
     /// Cuts all connections without telling the server. New connections are forwarded.
     pub fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
-        (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
-        (state.losing_after_write, state.losing_after_run_write, state.answers_lost) = (false, false, false);
+        (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
+        (state.drops_after_bucket_write, state.drops_after_run_write, state.drops_answers) =
+            (false, false, false);
         let lines = std::mem::take(&mut state.lines);
-        lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
+        lines.iter().flat_map(|line| &line.forwarders).for_each(JoinHandle::abort);
         lines
     }
 }
 
+/// Forwards, delays or refuses the requests of one client.
 async fn upstream(
     mut client: OwnedReadHalf,
-    held: Arc<AsyncMutex<(OwnedWriteHalf, Vec<u8>)>>,
+    requests: Arc<AsyncMutex<(OwnedWriteHalf, Vec<u8>)>>,
     to_client: Arc<AsyncMutex<OwnedWriteHalf>>,
     state: Arc<Mutex<State>>,
     delayed: Arc<Notify>,
 ) {
     // Large enough for everything that a client sends at once, so that a write is read as a whole.
-    let mut words = Vec::with_capacity(1 << 20);
-    while let Ok(1..) = client.read_buf(&mut words).await {
-        while let Some((write, is_run)) = refused(&words, &state) {
-            if words.len() < write.end {
+    let mut data = Vec::with_capacity(1 << 20);
+    while let Ok(1..) = client.read_buf(&mut data).await {
+        while let Some((write, is_run)) = refused(&data, &state) {
+            if data.len() < write.end {
                 // The rest of the write is on its way.
-                client.read_buf(&mut words).await.expect("a client says all of a write");
+                client.read_buf(&mut data).await.expect("a client says all of a write");
                 continue;
             }
-            words.drain(write.start..write.end);
+            data.drain(write.start..write.end);
             {
                 let mut state = lock(&state);
                 let left = if is_run { &mut state.refusals } else { &mut state.bucket_refusals };
@@ -201,23 +209,23 @@ async fn upstream(
                 .await
                 .expect("a client waits for its answer");
         }
-        let (server, bytes) = &mut *held.lock().await;
-        let is_held = {
+        let (server, bytes) = &mut *requests.lock().await;
+        let is_delayed = {
             let mut state = lock(&state);
-            let writes = find_write(&words, TO_BUCKET).is_some();
-            state.holding |= state.holding_writes && writes;
-            state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
-            state.answers_lost |= state.losing_after_write && writes;
-            state.answers_lost |= state.losing_after_run_write && find_write(&words, TO_RUN).is_some();
-            state.holding
+            let writes = find_write(&data, TO_BUCKET).is_some();
+            state.delays |= state.delays_from_bucket_write && writes;
+            state.delays |= state.delays_from.is_some_and(|text| contains(&data, text.as_bytes()));
+            state.drops_answers |= state.drops_after_bucket_write && writes;
+            state.drops_answers |= state.drops_after_run_write && find_write(&data, TO_RUN).is_some();
+            state.delays
         };
-        if is_held {
-            bytes.append(&mut words);
+        if is_delayed {
+            bytes.append(&mut data);
             delayed.notify_waiters();
-        } else if server.write_all(&words).await.is_err() {
+        } else if server.write_all(&data).await.is_err() {
             break;
         }
-        words.clear();
+        data.clear();
     }
 }
 
@@ -226,14 +234,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn contains(words: &[u8], part: &[u8]) -> bool {
-    words.windows(part.len()).any(|window| window == part)
+fn contains(data: &[u8], part: &[u8]) -> bool {
+    data.windows(part.len()).any(|window| window == part)
 }
 
 /// Returns the next write to refuse, and whether it is to a run.
-fn refused(words: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
+fn refused(data: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
     let state = lock(state);
-    let of = |times: u32, verb| if times > 0 { find_write(words, verb) } else { None };
+    let of = |times: u32, prefix| if times > 0 { find_write(data, prefix) } else { None };
     let run = of(state.refusals, TO_RUN).map(|write| (write, true));
     run.or_else(|| Some((of(state.bucket_refusals, TO_BUCKET)?, false)))
 }
@@ -253,17 +261,19 @@ const NO_RUN: &[u8] = b"=bucket-";
 
 const PLAIN: &str = "the protocol of NATS is plain text";
 
-/// Parses `HPUB subject inbox header-length length`, then that many bytes, each followed by an end of line.
-fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
-    let begins = |(start, window)| window == verb && !words[start + verb.len()..].starts_with(NO_RUN);
-    let start = words.windows(verb.len()).enumerate().position(begins)?;
-    let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
-    let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
+/// Finds the first write with this prefix: `HPUB subject inbox header-length length`, then that many bytes, each
+/// followed by an end of line.
+fn find_write(data: &[u8], prefix: &[u8]) -> Option<Write> {
+    let begins = |(start, window)| window == prefix && !data[start + prefix.len()..].starts_with(NO_RUN);
+    let start = data.windows(prefix.len()).enumerate().position(begins)?;
+    let length = data[start..].windows(2).position(|window| window == b"\r\n")?;
+    let line = std::str::from_utf8(&data[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
     let end = start + length + 2 + size.parse::<usize>().expect(PLAIN) + 2;
     Some(Write { start, end, inbox: inbox.to_owned() })
 }
 
+/// Forwards or drops the answers to one client.
 async fn downstream(
     server: Arc<AsyncMutex<OwnedReadHalf>>,
     client: Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -271,8 +281,8 @@ async fn downstream(
 ) {
     let (mut server, mut buffer) = (server.lock().await, [0; 65536]);
     while let Ok(length @ 1..) = server.read(&mut buffer).await {
-        let answers_lost = lock(&state).answers_lost;
-        if !answers_lost && client.lock().await.write_all(&buffer[..length]).await.is_err() {
+        let drops_answers = lock(&state).drops_answers;
+        if !drops_answers && client.lock().await.write_all(&buffer[..length]).await.is_err() {
             break;
         }
     }
@@ -280,14 +290,14 @@ async fn downstream(
 
 /// Sends the delayed requests of cut connections to the server. Returns its answer to the write among them.
 pub async fn deliver(lines: Vec<Line>) -> String {
-    for Line { held, said, .. } in lines {
-        let (server, bytes) = &mut *held.lock().await;
+    for Line { requests, answers: from_server, .. } in lines {
+        let (server, bytes) = &mut *requests.lock().await;
         let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
         let Some(Write { inbox, .. }) = write else { continue };
         server.write_all(bytes).await.expect("the server listens");
         let (mut answers, mut buffer) = (String::new(), [0; 65536]);
         loop {
-            let length = said.lock().await.read(&mut buffer).await.expect("the server answers");
+            let length = from_server.lock().await.read(&mut buffer).await.expect("the server answers");
             assert!(length > 0, "the server hung up: {answers}");
             answers.push_str(std::str::from_utf8(&buffer[..length]).expect(PLAIN));
             if let Some((_, answer)) = answers.split_once(&inbox)

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::wait::{DEADLINE, readable};
 
-/// A process held by its pidfd, so that its pid cannot be reused unnoticed.
+/// A process with its open pidfd, so that its pid cannot be reused unnoticed.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pid: i32,
@@ -27,7 +27,7 @@ impl ProcessHandle {
     /// Opens a process, if it is alive.
     pub fn of(pid: i32) -> Option<Self> {
         let fd = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        Some(Self { pid, fd }).filter(|held| !held.has_ended())
+        Some(Self { pid, fd }).filter(|process| !process.has_ended())
     }
 
     /// Opens a child of this process, alive or not: only this process can reap it.
@@ -63,7 +63,7 @@ impl ProcessHandle {
     /// Blocks until one of the two has ended. Returns its index.
     #[track_caller]
     pub(crate) fn first_to_end(both: [&Self; 2]) -> usize {
-        let mut fds = both.map(|held| PollFd::new(&held.fd, PollFlags::IN));
+        let mut fds = both.map(|process| PollFd::new(&process.fd, PollFlags::IN));
         let limit = Timespec::try_from(DEADLINE).expect("a deadline is a length of time");
         rustix::event::poll(&mut fds, Some(&limit)).expect("pidfds can be polled");
         let ended = fds.iter().position(|fd| !fd.revents().is_empty());
@@ -95,18 +95,18 @@ impl ProcessHandle {
         if claim["by"] != "shim" {
             return None;
         }
-        let held = Self::of(i32::try_from(claim["pid"].as_i64()?).ok()?)?;
-        let arguments = held.arguments();
+        let process = Self::of(i32::try_from(claim["pid"].as_i64()?).ok()?)?;
+        let arguments = process.arguments();
         let is_ours = arguments.iter().any(|argument| argument == b"__shim")
             && arguments.iter().any(|argument| argument == attempt_dir.as_os_str().as_bytes());
-        is_ours.then_some(held)
+        is_ours.then_some(process)
     }
 }
 
 /// A process that should have ended.
 #[derive(Debug)]
 pub struct Orphan {
-    held: ProcessHandle,
+    process: ProcessHandle,
     kind: Kind,
     arguments: String,
 }
@@ -120,13 +120,13 @@ enum Kind {
 
 impl Orphan {
     pub fn kill(&self) {
-        self.held.kill();
+        self.process.kill();
     }
 }
 
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {} `{}`", self.kind, self.held.pid, self.arguments)
+        write!(f, "{:?} {} `{}`", self.kind, self.process.pid, self.arguments)
     }
 }
 
@@ -139,8 +139,8 @@ pub fn orphans(store: &Path) -> Vec<Orphan> {
     for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let environment = environment(&entry.path());
-        let Some(held) = ProcessHandle::of(pid) else { continue };
-        let arguments = held.arguments();
+        let Some(process) = ProcessHandle::of(pid) else { continue };
+        let arguments = process.arguments();
         let is_shim = arguments.iter().any(|argument| argument == b"__shim")
             && arguments
                 .iter()
@@ -153,7 +153,7 @@ pub fn orphans(store: &Path) -> Vec<Orphan> {
             continue;
         };
         let arguments = String::from_utf8_lossy(&arguments.join(&b' ')).into_owned();
-        found.push(Orphan { held, kind, arguments });
+        found.push(Orphan { process, kind, arguments });
     }
     found
 }
@@ -195,7 +195,7 @@ pub fn expect_no_orphans(store: &Path) {
     for orphan in orphans(store) {
         assert!(orphan.kind == Kind::Shim, "left behind: {orphan}");
         let left = deadline.saturating_duration_since(Instant::now());
-        assert!(readable(&orphan.held.fd, left), "left behind: {orphan}");
+        assert!(readable(&orphan.process.fd, left), "left behind: {orphan}");
     }
 }
 

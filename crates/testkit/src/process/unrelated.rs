@@ -49,9 +49,9 @@ impl UnrelatedProcess {
     /// Fails if it was killed.
     #[track_caller]
     pub fn expect_alive(mut self) {
-        let held = ProcessHandle::child(self.pid());
+        let process = ProcessHandle::child(self.pid());
         assert!(
-            !held.ends_within(Duration::ZERO),
+            !process.ends_within(Duration::ZERO),
             "process {} was ended by signal {:?}",
             self.pid(),
             self.kill()

@@ -14,10 +14,10 @@ pub struct Disk {
 impl Disk {
     /// Creates the directory and mounts an empty tmpfs there, with options such as `size=2m` or `nr_inodes=40`.
     #[track_caller]
-    pub fn mount(root: impl AsRef<Path>, size: &str) -> Self {
+    pub fn mount(root: impl AsRef<Path>, options: &str) -> Self {
         let root = root.as_ref().to_owned();
         fs::create_dir_all(&root).expect("a directory can be made");
-        mount(&["-t", "tmpfs", "-o", &format!("{size},mode=0700"), "tmpfs"], &root);
+        mount(&["-t", "tmpfs", "-o", &format!("{options},mode=0700"), "tmpfs"], &root);
         Self { root }
     }
 

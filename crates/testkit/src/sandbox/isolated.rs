@@ -14,7 +14,7 @@ pub enum Isolation {
     PlainUser,
 }
 
-/// Set inside.
+/// The variable that is set in the namespaces.
 const INSIDE: &str = "CALLBOARD_TEST_APART";
 
 /// Runs the rest of a test in namespaces of its own. Must be the whole body of the test: the closure's type name is
@@ -47,7 +47,7 @@ pub fn isolated<T: FnOnce()>(isolation: Isolation, test: T) {
 /// Returns the first set of `unshare` flags that the kernel allows.
 #[track_caller]
 fn flags(isolation: Isolation) -> &'static [&'static str] {
-    let ways: &[&[&str]] = match isolation {
+    let candidates: &[&[&str]] = match isolation {
         Isolation::Mounts => &[&["--mount"], &["--user", "--map-root-user", "--mount"]],
         Isolation::Processes => &[
             &["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"],
@@ -55,16 +55,16 @@ fn flags(isolation: Isolation) -> &'static [&'static str] {
         ],
         Isolation::PlainUser => &[&["--user", "--map-user=1000", "--map-group=1000"]],
     };
-    let allowed = |way: &&&[&str]| {
-        let tried = Command::new("unshare").args(**way).arg("true").output();
+    let allowed = |flags: &&&[&str]| {
+        let tried = Command::new("unshare").args(**flags).arg("true").output();
         tried.expect("`unshare` of util-linux is needed").status.success()
     };
-    ways.iter().find(allowed).unwrap_or_else(|| {
+    candidates.iter().find(allowed).unwrap_or_else(|| {
         panic!(
             "this test needs kernel namespaces ({isolation:?}), and `unshare {}` is refused: run the tests as root, or \
              allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
              kernel.apparmor_restrict_unprivileged_userns=0; in a container, CAP_SYS_ADMIN)",
-            ways[ways.len() - 1].join(" "),
+            candidates[candidates.len() - 1].join(" "),
         )
     })
 }

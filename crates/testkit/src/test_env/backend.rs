@@ -25,7 +25,8 @@ pub fn on_nats() -> bool {
 pub enum Backend {
     /// In the repository.
     Embedded,
-    /// On a server of the test environment's own, which ends with it. A test may kill it while others use the test environment.
+    /// On a server of the test environment's own, which ends with it. A test may kill it while other threads use the
+    /// test environment.
     Nats { address: String, server: Mutex<Server> },
 }
 

@@ -95,8 +95,8 @@ impl<'s> Callboard<'s> {
     #[track_caller]
     pub fn start(mut self) -> Running<'s> {
         let mut child = self.command.spawn().expect("callboard can be started");
-        let stdout = Collected::from(child.stdout.take().expect("it is piped"));
-        let stderr = Collected::from(child.stderr.take().expect("it is piped"));
+        let stdout = PipeOutput::from(child.stdout.take().expect("it is piped"));
+        let stderr = PipeOutput::from(child.stderr.take().expect("it is piped"));
         let pid = i32::try_from(child.id()).expect("a pid is small");
         Running {
             test_env: self.test_env,
@@ -111,12 +111,12 @@ impl<'s> Callboard<'s> {
 
 /// The output of a pipe so far. A thread reads it, so that the process never blocks.
 #[derive(Debug)]
-struct Collected {
+struct PipeOutput {
     text: Arc<(Mutex<Vec<u8>>, Condvar)>,
     thread: JoinHandle<()>,
 }
 
-impl Collected {
+impl PipeOutput {
     fn from(mut pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
         let shared = text.clone();
@@ -158,8 +158,8 @@ pub struct Running<'s> {
     arguments: Vec<String>,
     child: Child,
     process: KillOnDrop,
-    stdout: Collected,
-    stderr: Collected,
+    stdout: PipeOutput,
+    stderr: PipeOutput,
 }
 
 impl Running<'_> {

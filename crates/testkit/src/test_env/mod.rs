@@ -67,8 +67,8 @@ impl TestEnv {
             program: program.as_ref().to_owned(),
             backend,
         };
-        for made in [test_env.repo(), &test_env.home(), &test_env.shared_dir()] {
-            fs::create_dir_all(made).expect("a directory can be made");
+        for directory in [test_env.repo(), &test_env.home(), &test_env.shared_dir()] {
+            fs::create_dir_all(directory).expect("a directory can be made");
         }
         test_env.write_program(test_env.agent(), AGENT);
         symlink(&test_env.program, test_env.shared_dir().join("callboard")).expect("a link can be made");
@@ -138,15 +138,15 @@ impl TestEnv {
         serde_json::from_str(&text).expect("a view is always whole")
     }
 
-    /// Waits until the view satisfies `look`.
+    /// Waits until the view satisfies `predicate`.
     #[track_caller]
-    pub fn wait_for_view(&self, run: &str, what: &str, look: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_view(&self, run: &str, what: &str, predicate: impl Fn(&Value) -> bool) -> Value {
         let view = self.view(run);
         fs::create_dir_all(view.parent().expect("a view lies in a directory")).expect("it can be made");
         crate::until(view.parent().expect("as above"), what, || {
             let text = fs::read_to_string(&view).ok()?;
             let document = serde_json::from_str(&text).expect("a view is always whole");
-            look(&document).then_some(document)
+            predicate(&document).then_some(document)
         })
     }
 
@@ -163,9 +163,9 @@ impl TestEnv {
     pub fn engine(&self, run: &str) -> Option<i32> {
         match self.backend {
             Backend::Embedded => {
-                let signature = fs::read_to_string(self.store.join("engines").join(format!("{run}.lock")));
-                let signature = signature.expect("an engine has signed its lock");
-                let pid = signature.split(' ').next().and_then(|pid| pid.parse().ok());
+                let lock_text = fs::read_to_string(self.store.join("engines").join(format!("{run}.lock")));
+                let lock_text = lock_text.expect("an engine has signed its lock");
+                let pid = lock_text.split(' ').next().and_then(|pid| pid.parse().ok());
                 Some(pid.expect("it begins with its pid"))
             }
             Backend::Nats { .. } => {
@@ -212,7 +212,7 @@ impl TestEnv {
         self.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()))
     }
 
-    /// Sets the agent's behaviour; `agent.sh` lists the words.
+    /// Sets the behaviour of the scripted agent, one line per step and attempt; `agent.sh` describes the lines.
     pub fn plan(&self, lines: &[&str]) {
         fs::write(self.shared_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
     }
@@ -332,7 +332,7 @@ impl Drop for TestEnv {
     }
 }
 
-/// Where agents wait until a test lets them continue.
+/// A named pipe at which scripted agents wait until a test lets them continue. Not a gate of a workflow.
 #[derive(Debug)]
 pub struct Gate {
     path: PathBuf,

@@ -1,7 +1,7 @@
 //! Removes from a transcript what differs from run to run.
 
-/// Replaces times by `[WHEN]`, durations by `[TIME]`, long hexadecimal names by `[HEX]`, `pid 12` and `engine 12` by
-/// `[PID]`, and the host's name by `[HOST]`.
+/// Replaces times by `[WHEN]`, durations by `[TIME]`, long hexadecimal names by `[HEX]`, the number in `pid 12`,
+/// `engine 12` and `process 12` by `[PID]`, and the host's name by `[HOST]`.
 pub fn redact(text: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut out = String::with_capacity(text.len());

@@ -15,19 +15,21 @@ use crate::test_env::{Running, Session};
 /// An engine gives up after five interruptions of a turn. The torture stays well below.
 const SHIM_KILLS_PER_STEP: u32 = 3;
 
+/// Kills, pauses and stops at random, and counts what it did.
 pub(super) struct Chaos<'s> {
     pub(super) test_env: &'s TestEnv,
     pub(super) random: Rng,
-    pub(super) left: u32,
+    /// How many kills are still to come.
+    pub(super) kills_left: u32,
     /// The longest time, in seconds, that an engine runs undisturbed.
-    pub(super) longest: f64,
+    pub(super) longest_delay: f64,
     /// How many runs may still be stopped for good.
-    pub(super) may_stop: u32,
-    pub(super) engines: u32,
+    pub(super) stops_left: u32,
+    pub(super) engine_kills: u32,
     /// Kills of the NATS server, if there is one.
-    pub(super) servers: u32,
+    pub(super) server_kills: u32,
     /// By run and step.
-    pub(super) shims: BTreeMap<(String, String), u32>,
+    pub(super) shim_kills: BTreeMap<(String, String), u32>,
     /// Runs that were stopped.
     pub(super) stopped: Vec<String>,
     pub(super) pauses: u32,
@@ -38,12 +40,12 @@ impl<'s> Chaos<'s> {
         Self {
             test_env,
             random,
-            left: kills,
-            longest: 0.15,
-            may_stop: 0,
-            engines: 0,
-            servers: 0,
-            shims: BTreeMap::new(),
+            kills_left: kills,
+            longest_delay: 0.15,
+            stops_left: 0,
+            engine_kills: 0,
+            server_kills: 0,
+            shim_kills: BTreeMap::new(),
             stopped: Vec::new(),
             pauses: 0,
         }
@@ -52,12 +54,12 @@ impl<'s> Chaos<'s> {
     /// Disturbs an engine until it is killed (`true`) or has exited by itself (`false`).
     pub(super) fn disturb(&mut self, engine: &Running<'_>) -> bool {
         loop {
-            if self.left == 0 {
+            if self.kills_left == 0 {
                 return false;
             }
             // Random by design: any instruction must be hit. Short times are more likely, because much happens after
             // a start.
-            let delay = Duration::from_secs_f64(self.longest * self.random.f64() * self.random.f64());
+            let delay = Duration::from_secs_f64(self.longest_delay * self.random.f64() * self.random.f64());
             if engine.ends_within(delay) {
                 return false;
             }
@@ -70,19 +72,19 @@ impl<'s> Chaos<'s> {
             if self.random.u8(..6) == 0 && self.pause(engine) {
                 continue;
             }
-            if self.may_stop > 0 && self.random.u8(..6) == 0 {
+            if self.stops_left > 0 && self.random.u8(..6) == 0 {
                 match self.stop() {
-                    Stop::Granted => continue,
+                    StopResult::Granted => continue,
                     // Sometimes the engine is killed together with the client.
-                    Stop::Killed if self.random.bool() => continue,
-                    Stop::Killed | Stop::Refused => {}
+                    StopResult::Killed if self.random.bool() => continue,
+                    StopResult::Killed | StopResult::Refused => {}
                 }
             }
             engine.kill();
             // If the engine has just exited by itself, nothing was killed.
             if engine.was_killed() {
-                self.left -= 1;
-                self.engines += 1;
+                self.kills_left -= 1;
+                self.engine_kills += 1;
                 return true;
             }
             return false;
@@ -97,10 +99,10 @@ impl<'s> Chaos<'s> {
         let mut server = self.test_env.backend().server();
         server.kill();
         // A random outage.
-        std::thread::sleep(Duration::from_secs_f64(self.longest * self.random.f64()));
+        std::thread::sleep(Duration::from_secs_f64(self.longest_delay * self.random.f64()));
         server.restart();
-        self.left -= 1;
-        self.servers += 1;
+        self.kills_left -= 1;
+        self.server_kills += 1;
         true
     }
 
@@ -120,21 +122,21 @@ impl<'s> Chaos<'s> {
 
     /// Kills a live shim. Returns `false` if there is none that may be killed.
     pub(super) fn kill_shim(&mut self) -> bool {
-        if self.left == 0 {
+        if self.kills_left == 0 {
             return false;
         }
         let Some(run) = self.newest_run() else { return false };
         let mut dirs = attempt_dirs(&self.test_env.store(), &run);
         self.random.shuffle(&mut dirs);
         for (step, dir) in dirs {
-            let kills = self.shims.entry((run.clone(), step)).or_default();
+            let kills = self.shim_kills.entry((run.clone(), step)).or_default();
             if *kills < SHIM_KILLS_PER_STEP
                 && let Some(shim) = live_shim(&dir)
             {
                 shim.kill();
                 shim.wait();
                 *kills += 1;
-                self.left -= 1;
+                self.kills_left -= 1;
                 return true;
             }
         }
@@ -142,12 +144,12 @@ impl<'s> Chaos<'s> {
     }
 
     /// Stops the newest run for good. The client that asks for it may be killed meanwhile.
-    fn stop(&mut self) -> Stop {
+    fn stop(&mut self) -> StopResult {
         let Some(run) = self.newest_run().filter(|run| !self.stopped.contains(run)) else {
-            return Stop::Refused;
+            return StopResult::Refused;
         };
         let client = self.test_env.callboard(&["stop", &run]).start();
-        let delay = Duration::from_secs_f64(self.longest * self.random.f64());
+        let delay = Duration::from_secs_f64(self.longest_delay * self.random.f64());
         let killed = self.random.bool() && !client.ends_within(delay) && {
             client.kill();
             client.was_killed()
@@ -155,11 +157,11 @@ impl<'s> Chaos<'s> {
         let session = client.wait();
         assert!(killed || matches!(session.code, 0 | 3), "{}", session.transcript());
         if !killed && session.code == 3 {
-            return Stop::Refused;
+            return StopResult::Refused;
         }
-        self.may_stop -= 1;
+        self.stops_left -= 1;
         self.stopped.push(run);
-        if killed { Stop::Killed } else { Stop::Granted }
+        if killed { StopResult::Killed } else { StopResult::Granted }
     }
 
     /// Waits for an engine that was killed. Sometimes kills a shim before the next engine starts.
@@ -190,8 +192,8 @@ impl<'s> Chaos<'s> {
     }
 }
 
-/// The result of a stop.
-enum Stop {
+/// The result of `callboard stop`.
+enum StopResult {
     Granted,
     /// The client was killed, before or after the stop was granted.
     Killed,

@@ -60,11 +60,12 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     tally.resumes += resumes;
 }
 
-/// Starts and kills engines until one exits by itself. `first` is repeated until the store has what it asks for.
+/// Starts and kills engines until one exits by itself. The command `first` is repeated until the store has what it asks
+/// for.
 pub(super) fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, first: &[&str], seed: u64) -> u32 {
-    let (mut engines, mut is_begun) = (0, false);
+    let (mut engines, mut is_in_store) = (0, false);
     loop {
-        let engine = if is_begun {
+        let engine = if is_in_store {
             test_env.callboard(&["resume", "trial", "--jobs", "2"]).start()
         } else {
             test_env.with_agent(first).start()
@@ -75,17 +76,21 @@ pub(super) fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, first: &
         } else {
             let session = engine.wait();
             let is_over = session.code == 3 && chaos.newest_status(seed).as_deref() == Some("succeeded");
-            if session.code == 0 || is_begun && is_over {
+            if session.code == 0 || is_in_store && is_over {
                 return engines;
             }
-            assert!(server_was_down(&session) || !is_begun, "seed {seed}: failed:\n{}", session.transcript());
+            assert!(
+                server_was_down(&session) || !is_in_store,
+                "seed {seed}: failed:\n{}",
+                session.transcript()
+            );
         }
-        is_begun = begun(chaos, first, seed);
+        is_in_store = store_has(chaos, first, seed);
     }
 }
 
-/// Returns whether the run is opened, or its extension is accepted.
-fn begun(chaos: &Chaos<'_>, first: &[&str], seed: u64) -> bool {
+/// Returns whether the store has what the command `first` asks for: the run, or its extension.
+fn store_has(chaos: &Chaos<'_>, first: &[&str], seed: u64) -> bool {
     match first.first() {
         Some(&"extend") => {
             let entries = chaos.test_env.journal("trial");

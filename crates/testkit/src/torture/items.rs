@@ -106,16 +106,16 @@ fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, run: &RunId, seed: 
 fn answer_all(test_env: &TestEnv, run: &RunId, done: &AtomicBool) {
     let (clock, ada) = (Clock::system(), Author::Person { name: "ada".to_owned(), host: String::new() });
     while !done.load(Ordering::Relaxed) {
-        // A person needs a moment.
+        // Some time between two answers, as with a person.
         std::thread::sleep(std::time::Duration::from_millis(15));
         let answered: Result<(), AnswerError> = wait(async {
             let store = open_store(test_env.repo(), test_env.backend().address().as_deref()).await;
             let Ok(Some(mut journal)) = Journal::load(&store, &clock, KINDS, run).await else {
                 return Ok(());
             };
-            let open: Vec<_> =
+            let questions: Vec<_> =
                 journal.state.run.waiting_steps().map(|(step, turn)| (step.clone(), turn)).collect();
-            for (step, turn) in open {
+            for (step, turn) in questions {
                 let rejects = step.as_str() == "b.approve" && turn.0 == 1;
                 let answer = if rejects {
                     Answer::Reject { reason: "because".to_owned() }

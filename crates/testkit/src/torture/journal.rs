@@ -37,7 +37,7 @@ impl StepHistory {
 /// The attempts of all steps.
 pub(super) struct RunHistory {
     pub(super) steps: BTreeMap<String, StepHistory>,
-    /// Attempts that another engine than their first one saw end.
+    /// Attempts whose end another engine recorded than their start.
     pub(super) adopted: usize,
     /// Loop-backs.
     pub(super) loop_backs: usize,
@@ -46,26 +46,26 @@ pub(super) struct RunHistory {
 impl RunHistory {
     pub(super) fn read(lines: &[Value]) -> Self {
         let mut journal = Self { steps: BTreeMap::new(), adopted: 0, loop_backs: 0 };
-        let mut began_by = BTreeMap::new();
+        let mut started_by = BTreeMap::new();
         for line in lines {
             let by = line["entry"]["by"]["pid"].as_u64();
             for change in line["entry"]["changes"].as_array().into_iter().flatten() {
-                journal.add(change, by, &mut began_by);
+                journal.add(change, by, &mut started_by);
             }
         }
         journal
     }
 
-    fn add(&mut self, change: &Value, by: Option<u64>, began_by: &mut BTreeMap<String, Option<u64>>) {
+    fn add(&mut self, change: &Value, by: Option<u64>, started_by: &mut BTreeMap<String, Option<u64>>) {
         for step in change["transition"]["reset"]["steps"].as_array().into_iter().flatten() {
             let history = self.steps.entry(step.as_str().unwrap_or_default().to_owned()).or_default();
             history.loop_backs += 1;
             history.done = false;
         }
         let transition = &change["transition"];
-        // The step is in its next phase, or its agent works again.
-        let goes_on = [&transition["entered"]["step"], &transition["checks_failed"]];
-        for step in goes_on.into_iter().filter_map(Value::as_str) {
+        // A step that starts again without a reset: it enters its next phase, or its checks have failed.
+        let continuing = [&transition["entered"]["step"], &transition["checks_failed"]];
+        for step in continuing.into_iter().filter_map(Value::as_str) {
             self.steps.entry(step.to_owned()).or_default().done = false;
         }
         self.loop_backs += usize::from(!change["transition"]["reset"].is_null());
@@ -79,10 +79,10 @@ impl RunHistory {
                     history.restarted_without_reason.push(id.clone());
                 }
                 history.started.push(id.clone());
-                began_by.insert(id, by);
+                started_by.insert(id, by);
             }
             Some("ended") => {
-                self.adopted += usize::from(began_by.get(&id) != Some(&by));
+                self.adopted += usize::from(started_by.get(&id) != Some(&by));
                 history.ended.push(id.clone());
                 let exit = &change["exit"];
                 match exit.as_str() {

@@ -49,7 +49,8 @@ pub struct Torture {
 }
 
 impl Torture {
-    /// Runs trials until the number of kills is reached and every run is done. Panics at the first broken promise.
+    /// Runs trials until the number of kills is reached and every run is done. Panics at the first guarantee that does
+    /// not hold.
     pub fn run(&self) -> Tally {
         let start = Instant::now();
         let mut tally = Tally { seed: self.seed, ..Tally::default() };

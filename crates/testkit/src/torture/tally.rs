@@ -20,7 +20,7 @@ pub struct Tally {
     pub features: u32,
     /// Workflows with data loops, checks, conditions and approvals.
     pub phases_of_steps: u32,
-    /// A trial of cycles runs as many as it takes to complete one.
+    /// Peer cycles. A trial runs as many as it needs to complete one.
     pub cycles: usize,
     /// Phases that were completed by agents, and phases that were reused.
     pub phases: usize,
@@ -98,9 +98,9 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, chaos: &Chaos<'_>) {
-        self.engine_kills += chaos.engines;
-        self.shim_kills += chaos.shims.values().sum::<u32>();
-        self.server_kills += chaos.servers;
+        self.engine_kills += chaos.engine_kills;
+        self.shim_kills += chaos.shim_kills.values().sum::<u32>();
+        self.server_kills += chaos.server_kills;
         self.pauses += chaos.pauses;
         self.stops += chaos.stopped.len();
     }

@@ -6,21 +6,25 @@ use std::path::Path;
 use testkit::nats::Port;
 use testkit::{ViewReader, redact};
 
-fn saw(before: &[u8], after: impl FnOnce(&Path)) -> Vec<String> {
+/// Returns the problems that a reader sees in a view with this content, which `change` may replace.
+fn problems_seen(content: &[u8], change: impl FnOnce(&Path)) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let view = directory.path().join("run_state.json");
-    fs::write(&view, before).unwrap();
+    fs::write(&view, content).unwrap();
     let reader = ViewReader::start(&view);
-    after(&view);
+    change(&view);
     reader.finish().bad
 }
 
 #[test]
 fn a_torn_view_and_one_without_fields_are_detected() {
-    assert_eq!(saw(b"{\"run_id\": ", |_| {}), ["11 bytes: EOF while parsing a value at line 1 column 11"]);
-    assert_eq!(saw(b"", |_| {}), ["0 bytes: EOF while parsing a value at line 1 column 0"]);
-    assert_eq!(saw(b"{}\n", |_| {}), ["`steps` is no object, or empty"]);
-    let incomplete = saw(b"{\"steps\": {\"a\": {\"status\": \"DONE\"}}}\n", |_| {});
+    assert_eq!(
+        problems_seen(b"{\"run_id\": ", |_| {}),
+        ["11 bytes: EOF while parsing a value at line 1 column 11"]
+    );
+    assert_eq!(problems_seen(b"", |_| {}), ["0 bytes: EOF while parsing a value at line 1 column 0"]);
+    assert_eq!(problems_seen(b"{}\n", |_| {}), ["`steps` is no object, or empty"]);
+    let incomplete = problems_seen(b"{\"steps\": {\"a\": {\"status\": \"DONE\"}}}\n", |_| {});
     assert!(incomplete.len() == 1 && incomplete[0].contains("run_id"), "{incomplete:?}");
 }
 

@@ -15,7 +15,7 @@ use super::random::{Behaviour, RandomCycle};
 use crate::harness;
 use crate::test_env::TestEnv;
 
-/// Panics at the first promise that does not hold.
+/// Panics at the first guarantee that does not hold.
 pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomCycle, seed: u64, tally: &mut Tally) {
     let mut completed: BTreeMap<Phase, usize> = BTreeMap::new();
     let runs = chaos.runs(seed);
@@ -98,7 +98,7 @@ fn check_phases(
         history.check_attempts(&about);
         assert!(shown.reused_from.is_none() || history.started.is_empty(), "it ran again: {about}");
         assert!(history.restarted_without_reason.is_empty(), "it was done and started again: {about}");
-        let kills = chaos.shims.get(&(run.to_owned(), phase.to_string())).copied().unwrap_or_default();
+        let kills = chaos.shim_kills.get(&(run.to_owned(), phase.to_string())).copied().unwrap_or_default();
         assert!(
             history.interrupted <= kills,
             "interrupted more often than its shim was killed ({kills}): {about}"

@@ -21,7 +21,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let test_env = TestEnv::new(&torture.program);
     cycle.write(&test_env);
     // Phases run one after the other, so earlier kills would never reach the later ones.
-    let chaos = Chaos { longest: 0.5, may_stop: STOPS, ..Chaos::new(&test_env, random, kills) };
+    let chaos = Chaos { longest_delay: 0.5, stops_left: STOPS, ..Chaos::new(&test_env, random, kills) };
     let mut trial = Trial { chaos, seed, resumes: 0 };
     trial.run_to_completion();
     check::check(&trial.chaos, &cycle, seed, tally);

@@ -13,6 +13,7 @@ const FAILURES: [&str; 4] = [
     "more=; hand_in COMPLETED \"did $STEP_ID, and has nothing to show for it\"",
 ];
 
+/// The agents of one trial. They also work on the cycles that continue a failed one.
 #[derive(Debug)]
 pub(super) struct RandomCycle {
     /// In the order of the phases.
@@ -59,10 +60,10 @@ impl RandomCycle {
 
     pub(super) fn write(&self, test_env: &TestEnv) {
         let lines: Vec<_> = Phase::ALL.into_iter().zip(self.behaviours).flat_map(|(phase, behaviour)| {
-            let fault = if self.review_fails && phase == Phase::Review { FAULT } else { "" };
-            plan(phase, behaviour).into_iter().map(move |(attempt, line)| {
+            let low_score = if self.review_fails && phase == Phase::Review { LOW_SCORE } else { "" };
+            plan_lines(phase, behaviour).into_iter().map(move |(attempt, line)| {
                 // With the run, because attempts of different cycles have the same ids.
-                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$shared/started\"; {fault}{line}")
+                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$shared/started\"; {low_score}{line}")
             })
         }).collect();
         test_env.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());
@@ -73,14 +74,16 @@ impl RandomCycle {
     }
 }
 
-const FAULT: &str = "more=', \"output\": {\"quality_score\": 40}'; ";
+/// Makes the agent report a low score, so that the review is unsuccessful.
+const LOW_SCORE: &str = "more=', \"output\": {\"quality_score\": 40}'; ";
+/// Makes the agent report success.
 const WORK: &str = "hand_in COMPLETED \"did $STEP_ID\"";
 
 /// Returns lines of shell, each with the attempt it is for.
-fn plan(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
+fn plan_lines(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
     match behaviour {
         Behaviour::Works { milliseconds, progress } => {
-            let progress = tell(phase, progress);
+            let progress = progress_commands(phase, progress);
             vec![("*", format!("{progress}sleep 0.{milliseconds:03}; {WORK}"))]
         }
         Behaviour::FailsFirst { how } => {
@@ -97,7 +100,7 @@ fn plan(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the shell commands that report progress. Their failure is ignored.
-fn tell(phase: Phase, progress: Progress) -> String {
+fn progress_commands(phase: Phase, progress: Progress) -> String {
     let so_far = format!("{{\"progress\": \"{phase}, half\"}}");
     match progress {
         Progress::Nothing => String::new(),

@@ -7,7 +7,7 @@ use super::random::{Behaviour, RandomWorkflow, Step};
 use crate::test_env::TestEnv;
 use crate::view_reader::ReadStats;
 
-/// Panics at the first promise that does not hold. Returns the history of the run.
+/// Panics at the first guarantee that does not hold. Returns the history of the run.
 pub(super) fn check(
     test_env: &TestEnv,
     workflow: &RandomWorkflow,

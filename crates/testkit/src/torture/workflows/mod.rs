@@ -24,7 +24,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
         Trial { chaos: Chaos::new(&test_env, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
     let reads = reader.finish();
-    let journal = check::check(&test_env, &workflow, &trial.chaos.shims, &reads, seed);
+    let journal = check::check(&test_env, &workflow, &trial.chaos.shim_kills, &reads, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
     tally.workflows += 1;

@@ -43,8 +43,8 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                act(&test_env);
-                // A person needs a moment.
+                act_as_person(&test_env);
+                // Some time between two actions, as with a person.
                 std::thread::sleep(Duration::from_millis(15));
             }
         });
@@ -73,22 +73,22 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// What the person does: the condition holds when the review is done, and the release is approved.
-fn act(test_env: &TestEnv) {
+fn act_as_person(test_env: &TestEnv) {
     let Ok(text) = std::fs::read(test_env.view("trial")) else { return };
     let Ok(view) = serde_json::from_slice::<Value>(&text) else { return };
     if view["steps"]["review"]["status"] == "COMPLETED" {
-        replace(&test_env.repo().join("gates.json"), r#"{"ci": true}"#);
+        create_file(&test_env.repo().join("gates.json"), r#"{"ci": true}"#);
     }
     let release = &view["steps"]["release"];
     if let (Some("WAITING_ON_HUMAN"), Some(path)) =
         (release["status"].as_str(), release["manual_input_path"].as_str())
     {
-        replace(Path::new(path), r#"{"approved": true}"#);
+        create_file(Path::new(path), r#"{"approved": true}"#);
     }
 }
 
-/// Writes a file that exists as a whole or not at all, unless it is there.
-fn replace(path: &Path, text: &str) {
+/// Creates a file with its complete content, unless it exists.
+fn create_file(path: &Path, text: &str) {
     let new = path.with_extension("new");
     if !path.exists() && std::fs::write(&new, text).is_ok() {
         // The directory of a run that has ended since may be gone.

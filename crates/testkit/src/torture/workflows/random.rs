@@ -24,7 +24,7 @@ pub(super) struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behaviour {
     /// Works for this time, and may leave a process behind.
-    Works { milliseconds: u32, leaves: bool },
+    Works { milliseconds: u32, leaves_process: bool },
     /// Fails the first attempt of every turn in this way, then works.
     FailsFirst { how: &'static str },
     /// Exhausts its attempts once; after that it works.
@@ -49,7 +49,9 @@ impl RandomWorkflow {
                 }
                 4..7 => Behaviour::FailsFirst { how: FAILURES[random.usize(..FAILURES.len())] },
                 7 => Behaviour::ExhaustsOnce,
-                _ => Behaviour::Works { milliseconds: random.u32(1..80), leaves: random.u8(..4) == 0 },
+                _ => {
+                    Behaviour::Works { milliseconds: random.u32(1..80), leaves_process: random.u8(..4) == 0 }
+                }
             };
             steps.push(Step { id: format!("s{i}"), needs, behaviour });
         }
@@ -60,13 +62,13 @@ impl RandomWorkflow {
     pub(super) fn write(&self, test_env: &TestEnv) {
         let step = |step: &Step| {
             let needs: Vec<_> = step.needs.iter().map(|need| self.steps[*need].id.as_str()).collect();
-            let back = match step.behaviour {
+            let loop_back = match step.behaviour {
                 Behaviour::Gate { back_to, .. } => format!(", loop_back_to: {}", self.steps[back_to].id),
                 Behaviour::Works { .. } | Behaviour::FailsFirst { .. } | Behaviour::ExhaustsOnce => {
                     String::new()
                 }
             };
-            format!("id: {}, needs: [{}]{back}", step.id, needs.join(", "))
+            format!("id: {}, needs: [{}]{loop_back}", step.id, needs.join(", "))
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
         test_env.workflow_of(&steps.iter().map(String::as_str).collect::<Vec<_>>());
@@ -94,8 +96,8 @@ fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
 fn plan_lines(step: &Step) -> String {
     let id = &step.id;
     match step.behaviour {
-        Behaviour::Works { milliseconds, leaves } => {
-            let leaving = if leaves { " leaving" } else { "" };
+        Behaviour::Works { milliseconds, leaves_process } => {
+            let leaving = if leaves_process { " leaving" } else { "" };
             format!("{id} * work 0.{milliseconds:03}{leaving}")
         }
         Behaviour::FailsFirst { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
