@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
     /// The answer, if the question has fixed ones
     #[arg(value_name = "ANSWER", required_unless_present = "text")]
-    form: Option<Form>,
+    form: Option<AnswerKind>,
 
     /// What to choose
     #[arg(value_name = "OPTION")]
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
+enum AnswerKind {
     /// Accept what was done
     Approve,
     /// Refuse what was done: a gate loops back with the reason, any other step fails
@@ -68,21 +68,21 @@ impl Arguments {
         let given = (self.form, self.option.clone(), self.reason.clone(), self.text.clone());
         match given {
             (None, None, None, Some(text)) => Ok(Answer::Text { text }),
-            (Some(Form::Approve), None, None, text) => Ok(Answer::Approve { text }),
-            (Some(Form::Reject), None, Some(reason), None) if !reason.trim().is_empty() => {
+            (Some(AnswerKind::Approve), None, None, text) => Ok(Answer::Approve { text }),
+            (Some(AnswerKind::Reject), None, Some(reason), None) if !reason.trim().is_empty() => {
                 Ok(Answer::Reject { reason })
             }
-            (Some(Form::Choose), Some(option), reason, None) => Ok(Answer::Choose { option, reason }),
-            (Some(Form::Resolve), None, None, text) => Ok(Answer::Resolve { text }),
-            (Some(Form::Workaround), None, None, Some(text)) => Ok(Answer::Workaround { text }),
-            (form, ..) => {
-                let usage = match form {
+            (Some(AnswerKind::Choose), Some(option), reason, None) => Ok(Answer::Choose { option, reason }),
+            (Some(AnswerKind::Resolve), None, None, text) => Ok(Answer::Resolve { text }),
+            (Some(AnswerKind::Workaround), None, None, Some(text)) => Ok(Answer::Workaround { text }),
+            (kind, ..) => {
+                let usage = match kind {
                     None => "--text TEXT",
-                    Some(Form::Approve) => "approve [--text REMARK]",
-                    Some(Form::Reject) => "reject --reason WHY",
-                    Some(Form::Choose) => "choose OPTION [--reason WHY]",
-                    Some(Form::Resolve) => "resolve [--text HOW]",
-                    Some(Form::Workaround) => "workaround --text HOW",
+                    Some(AnswerKind::Approve) => "approve [--text REMARK]",
+                    Some(AnswerKind::Reject) => "reject --reason WHY",
+                    Some(AnswerKind::Choose) => "choose OPTION [--reason WHY]",
+                    Some(AnswerKind::Resolve) => "resolve [--text HOW]",
+                    Some(AnswerKind::Workaround) => "workaround --text HOW",
                 };
                 let hint = format!("type `callboard answer {} {usage}`", self.id);
                 Err(Failure::usage("the parts of the answer do not fit together").hint(hint))

@@ -70,7 +70,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Prints the findings to stdout, and the number of errors to stderr.
-fn show(checked: &Checked, several: bool) {
+fn show(checked: &Checked, with_file_name: bool) {
     let file = checked.file.display();
     for finding in &checked.findings {
         output::data(format_args!(
@@ -78,15 +78,15 @@ fn show(checked: &Checked, several: bool) {
             output::excerpt(&checked.file, &checked.source, &finding.diagnostic())
         ));
     }
-    let whole = match (&checked.steps, &checked.cycle, &checked.summary) {
+    let ok_text = match (&checked.steps, &checked.cycle, &checked.summary) {
         (Some(steps), ..) => Some(output::count(*steps, "step", "steps")),
         (None, Some(cycle), _) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
         (None, None, Some(summary)) => Some(summary.clone()),
         (None, None, None) => None,
     };
-    if let Some(whole) = whole {
-        let name = if several { format!("{file}: ") } else { String::new() };
-        output::data(format_args!("{name}{} {whole}", styled(GREEN, "ok:")));
+    if let Some(ok_text) = ok_text {
+        let name = if with_file_name { format!("{file}: ") } else { String::new() };
+        output::data(format_args!("{name}{} {ok_text}", styled(GREEN, "ok:")));
     } else {
         output::failure(&Failure::usage(format!(
             "`{file}` has {}",

@@ -68,8 +68,8 @@ fn record_signal(run: &RunId, action: &str) -> Result<(), Failure> {
     if own_run != run.as_str() || !dir.claim().exists() {
         return Ok(());
     }
-    let told = dir.told();
-    std::fs::write(&told, json!({ "action": action }).to_string()).map_err(|error| {
-        Failure::new(Exit::Store, format!("cannot write `{}`", told.display())).because(Some(&error))
+    let file = dir.told();
+    std::fs::write(&file, json!({ "action": action }).to_string()).map_err(|error| {
+        Failure::new(Exit::Store, format!("cannot write `{}`", file.display())).because(Some(&error))
     })
 }

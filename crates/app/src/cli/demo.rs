@@ -72,7 +72,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 Ok(Exit::Interrupted)
             }
             Err(failure) => {
-                // The first failure is the one to tell.
+                // A second failure, to stop the run, would hide the first one.
                 let _ = sandbox.stop_run().await;
                 let folder = sandbox.keep();
                 Err(failure.hint(format!("the files are in `{}`", folder.display())))

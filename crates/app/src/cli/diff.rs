@@ -51,13 +51,13 @@ struct Side {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
-        let old = side(&handle, Some(arguments.from)).await?;
-        let new = side(&handle, arguments.to).await?;
+        let old = load_side(&handle, Some(arguments.from)).await?;
+        let new = load_side(&handle, arguments.to).await?;
         let found = difference::between(&compared(&old.run_at), &compared(&new.run_at));
         if arguments.json {
             output::json_pretty(&found);
         } else {
-            head(&handle.run, &old, &new);
+            print_header(&handle.run, &old, &new);
             if found.is_empty() {
                 output::note("the revisions do not differ");
             }
@@ -67,32 +67,33 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Prints the differences, grouped by step.
+/// Prints the differences, grouped by step. `steps_at` is the field of the document that has the steps.
 pub(super) fn print(found: &[Difference], steps_at: &str) {
     let mut group = Vec::new();
     for difference in found {
-        let (about, field) = step_and_field(difference, steps_at);
-        if about != group {
-            output::data(styled(BOLD, about.join(" ")));
-            group = about;
+        let (step_path, field) = step_and_field(difference, steps_at);
+        if step_path != group {
+            output::data(styled(BOLD, step_path.join(" ")));
+            group = step_path;
         }
         output::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
     }
 }
 
-async fn side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Failure> {
+async fn load_side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Failure> {
     let run_at = handle.run_at(revision.map(Revision)).await?;
     let stored = handle.store.entry(&handle.run, run_at.revision).await?;
     let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
     Ok(Side { run_at, entry })
 }
 
-/// Returns the compared value: two fields of `show --json`, whose status also tells whether an engine is alive.
+/// Returns the status and the document, under their names in `show --json`. There the status also depends on whether an
+/// engine is alive; here it does not.
 fn compared(run_at: &RunAtRevision) -> Value {
     json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.machine().document().to_value() })
 }
 
-fn head(run: &RunId, old: &Side, new: &Side) {
+fn print_header(run: &RunId, old: &Side, new: &Side) {
     output::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),
@@ -112,10 +113,11 @@ fn head(run: &RunId, old: &Side, new: &Side) {
     }
 }
 
-/// Splits the path of a difference into the step, if it is in one, and the field. A whole step is a field of the document.
+/// Splits the path of a difference into the step, if it is inside one, and the field. The step path is empty
+/// otherwise: a whole step that was added or removed is a field of the document.
 fn step_and_field<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
-    let (about, field) = match path.as_slice() {
+    let (step_path, field) = match path.as_slice() {
         ["document", steps, step, field @ ..] if *steps == steps_at && !field.is_empty() => {
             (vec![*step], field)
         }
@@ -130,7 +132,7 @@ fn step_and_field<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d st
             Err(_) => text.push_str(&format!(".{key}")),
         }
     }
-    (about, text)
+    (step_path, text)
 }
 
 fn line(difference: &Difference, field: &str, indent: &str) -> String {

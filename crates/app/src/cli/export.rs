@@ -51,7 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         // Refuse a run of an unknown protocol: this version could not import the archive.
         workspace.kind(&store, &run).await?;
         if let Some(directory) = &arguments.documents {
-            return documents(&workspace, &store, &run, directory).await;
+            return write_documents(&workspace, &store, &run, directory).await;
         }
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
         let attempts = store.local_dir().attempts_dir();
@@ -97,7 +97,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Writes the documents of a run below a directory, at their paths in the repository. Overwrites nothing.
-async fn documents(
+async fn write_documents(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,

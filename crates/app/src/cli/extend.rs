@@ -50,10 +50,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let mut journal = workspace.load(&store, &run).await?;
-        let own =
+        let cycle_request =
             CycleRequest::Extend { text: arguments.text.clone(), max_iterations: arguments.max_iterations };
-        let own = serde_json::to_value(&own).expect("BUG: a request is plain data");
-        let request = Request::Protocol(own);
+        let cycle_request = serde_json::to_value(&cycle_request).expect("BUG: a request is plain data");
+        let request = Request::Protocol(cycle_request);
         control::refuse_inside_attempt_and_record(&mut journal, "extend", &request).await?;
         let name = journal.kind().info().name;
         if name != Cycle::NAME {
@@ -62,18 +62,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let is_over = matches!(journal.state.run.status, RunStatus::Finished(_));
         if !is_over || control::engine_of(&store, &run).await?.is_some() {
             let control = ControlRequest { action: "extend".to_owned(), request, reason: None };
-            control.submit(&workspace, &store, &run).await.map_err(hinted)?;
+            control.submit(&workspace, &store, &run).await.map_err(with_limit_hint)?;
             output::message(format_args!("the extension of `{run}` begins with its next iteration"));
             return Ok(Exit::Success);
         }
         let options = engine_config.options(&journal.spec.options);
         engine::check_repository_here(&workspace, &store, &run, &options)?;
         let engine_request = EngineRequest { request, by: Some(workspace::person()), reason: None };
-        // The engine of this command would say that it cannot continue the run.
+        // Decided here first, because a refusal by the engine would say that it cannot continue the run.
         let mut extended = journal.state.run.clone();
         if let Err(refused) = consider(&mut extended, &engine_request.request) {
             let failure = Failure::from(EngineError::from(refused));
-            return Err(hinted(failure.while_doing(format_args!("cannot extend run `{run}`"))));
+            return Err(with_limit_hint(failure.while_doing(format_args!("cannot extend run `{run}`"))));
         }
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
@@ -85,7 +85,8 @@ fn not_a_cycle(run: &RunId, protocol: &str) -> Failure {
         .code(Code::Refused)
 }
 
-fn hinted(failure: Failure) -> Failure {
+/// Adds a hint if the failure is about the iteration limit.
+fn with_limit_hint(failure: Failure) -> Failure {
     let is_at_limit = failure.causes.iter().chain([&failure.message]).any(|text| text.contains("limit of"));
     if is_at_limit { failure.hint("raise the limit with `--max-iterations N`") } else { failure }
 }

@@ -118,7 +118,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
-    if let Some(view) = steps::view(file) {
+    if let Some(view) = steps::find_view(file) {
         return steps::run(&workspace, &view, &arguments.steps, name, arguments.dry_run);
     }
     if let Some(directory) = team::find(file)? {
@@ -128,9 +128,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("`--dry-run` needs the directory of a team's store or of a run")
             .hint("leave it out: an import is whole or not at all"));
     }
-    if let Some(mut document) = cycle::master(file) {
+    if let Some(mut document) = cycle::read_master_file(file) {
         if arguments.times_shifted {
-            cycle::unshift(&mut document);
+            cycle::correct_shifted_times(&mut document);
         }
         return block_on(cycle::import(&workspace, file, document, None));
     }
@@ -165,10 +165,10 @@ async fn import(
     };
     let store = workspace.store().await?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
-    let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
+    let new_name = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
     let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
-    if let (Some(other), Some(KindInfo { renames: false, name, .. })) = (other, info) {
-        let what = format!("cannot rename the run to `{other}`: the id of a `{name}` run is fixed");
+    if let (Some(new_name), Some(KindInfo { renames: false, name, .. })) = (new_name, info) {
+        let what = format!("cannot rename the run to `{new_name}`: the id of a `{name}` run is fixed");
         return Err(Failure::usage(what).hint("leave out `--as`"));
     }
     if let Some(info) = info {
@@ -189,7 +189,7 @@ async fn import(
     Ok(Exit::Success)
 }
 
-/// Says so if a run that is not finished works on a branch that this repository does not have.
+/// Prints a note if an unfinished run works on a branch that this repository does not have.
 async fn note_missing_branch(
     workspace: &Workspace,
     store: &AnyStore,

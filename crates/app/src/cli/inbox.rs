@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let mut items = block_on(async {
         match workspace.existing_store().await? {
-            Some(store) => all(&workspace, &store).await,
+            Some(store) => all_items(&workspace, &store).await,
             None => Ok(Vec::new()),
         }
     })?;
@@ -64,21 +64,22 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the items of all runs. A run that cannot be read is left out with a note.
-async fn all(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, Failure> {
+/// Returns the items of all runs. A run that cannot be read is left out with a note. Of a series, such as the cycles of
+/// one spec, only the newest run counts.
+async fn all_items(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, Failure> {
     let rows = store.runs().await?;
     let mut items = Vec::new();
-    let mut newer = BTreeSet::new();
+    let mut seen_series = BTreeSet::new();
     for row in rows.iter().rev() {
         let Some(summary) = workspace::summary(row) else { continue };
         let series = workspace.kinds.find(&row.protocol).and_then(|kind| kind.series(&row.run));
         let has_successor =
-            series.clone().is_some_and(|series| !newer.insert((series, summary.repo_dir.clone())));
+            series.clone().is_some_and(|series| !seen_series.insert((series, summary.repo_dir.clone())));
         if has_successor || !may_have_items(&summary, series.is_some()) {
             continue;
         }
         let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: row.run.clone() };
-        match of_run(&handle).await {
+        match items_of_run(&handle).await {
             Ok(found) => items.extend(found),
             Err(failure) => {
                 output::note(format_args!("run `{}` cannot be read: {}", row.run, failure.message));
@@ -98,7 +99,7 @@ fn may_have_items(summary: &Summary, is_in_series: bool) -> bool {
     }
 }
 
-async fn of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
+async fn items_of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
     let run_at: RunAtRevision = handle.run_at(None).await?;
     let mut questions: Vec<_> = inbox::questions(&run_at).collect();
     if !questions.is_empty() {

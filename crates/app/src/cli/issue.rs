@@ -306,6 +306,7 @@ pub(super) fn definition(
         learnings: learnings(workspace)?,
     })
 }
+
 /// Reads what earlier runs have learnt. Null if there is nothing.
 fn learnings(workspace: &Workspace) -> Result<Value, Failure> {
     block_on(async {
@@ -321,7 +322,7 @@ fn rehearsed_check() -> CheckSpec {
     CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(60) }
 }
 
-/// Returns the directory of `issue-state.json` in GitHub Actions; it is the repository elsewhere.
+/// Returns the directory of `issue-state.json` in GitHub Actions. `None` elsewhere: then it is the repository.
 pub(super) fn state_dir() -> Option<String> {
     let dir = std::env::var("GITHUB_WORKSPACE").ok().filter(|dir| Path::new(dir).is_absolute())?;
     Some(dir.trim_end_matches('/').to_owned())

@@ -70,7 +70,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, Some(last)) if arguments.step.is_none() => Revision(newest.0.saturating_sub(last)),
             (None, _) => Revision(0),
         };
-        if arguments.as_stored() && !arguments.follow {
+        if arguments.prints_as_stored() && !arguments.follow {
             // Entries are not decoded, so the protocol may be unknown to this version.
             for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
                 print_as_stored(&stored)
@@ -80,22 +80,22 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let mut log = Log::new(&handle, &arguments).await?;
         match arguments.last.filter(|_| arguments.step.is_some()) {
-            // The last entries of a step are known when all are read.
+            // The last entries of a step are known only after all entries are read.
             Some(count) => {
                 let mut last = VecDeque::new();
                 for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
-                    last.extend(log.of_step(&stored)?.map(|entry| (stored.revision, entry)));
+                    last.extend(log.decode_if_selected(&stored)?.map(|entry| (stored.revision, entry)));
                     if last.len() as u64 > count {
                         last.pop_front();
                     }
                     Ok::<_, Failure>(())
                 })
                 .await?;
-                last.iter().for_each(|(revision, entry)| log.show(*revision, entry));
+                last.iter().for_each(|(revision, entry)| log.print_entry(*revision, entry));
             }
             None => {
                 for_each_entry(handle.store.as_ref(), &handle.run, after, newest, |stored| {
-                    log.entry(&stored)
+                    log.print_stored(&stored)
                 })
                 .await?;
             }
@@ -108,18 +108,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                     break;
                 }
                 for stored in watch.next().await? {
-                    log.entry(&stored)?;
+                    log.print_stored(&stored)?;
                 }
             }
         }
-        log.running_attempts();
+        log.print_running_attempts();
         Ok(Exit::Success)
     })
 }
 
 impl Arguments {
     /// Returns whether entries are printed as they are stored.
-    fn as_stored(&self) -> bool {
+    fn prints_as_stored(&self) -> bool {
         self.json && self.step.is_none() && !self.full
     }
 }
@@ -138,7 +138,7 @@ struct Log<'a> {
     kind: &'static dyn Kind,
     json: bool,
     step: Option<StepId>,
-    /// Set by --full.
+    /// The newest state of the run, with --full.
     full: Option<RunAtRevision>,
     /// Attempts that have started and not ended.
     running: BTreeMap<AttemptId, AttemptIo>,
@@ -161,37 +161,38 @@ impl<'a> Log<'a> {
         let hosts = match &full {
             Some(run_at) if handle.store.is_shared() => {
                 let attempts = handle.history(run_at).await?.attempts.into_iter();
-                attempts.map(|attempted| (attempted.id, attempted.host)).collect()
+                attempts.map(|record| (record.id, record.host)).collect()
             }
             Some(_) | None => BTreeMap::new(),
         };
         Ok(Self { handle, kind, json: arguments.json, step, full, running: BTreeMap::new(), hosts })
     }
 
-    fn entry(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
+    fn print_stored(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         if self.json && self.step.is_none() && self.full.is_none() {
             return print_as_stored(stored);
         }
-        if let Some(entry) = self.of_step(stored)? {
-            self.show(stored.revision, &entry);
+        if let Some(entry) = self.decode_if_selected(stored)? {
+            self.print_entry(stored.revision, &entry);
         }
         Ok(())
     }
 
-    /// Returns the entry, or `None` if it is not about the step that was asked for.
-    fn of_step(&self, stored: &StoredEntry) -> Result<Option<Entry>, Failure> {
+    /// Decodes the entry. Returns `None` if it is not about the step of `--step`.
+    fn decode_if_selected(&self, stored: &StoredEntry) -> Result<Option<Entry>, Failure> {
         let entry = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot parse entry {} of run `{}`",
                 stored.revision, self.handle.run
             ))
         })?;
-        let asked = self.step.as_ref().is_none_or(|step| step_filter::concerns_step(self.kind, &entry, step));
-        Ok(asked.then_some(entry))
+        let is_selected =
+            self.step.as_ref().is_none_or(|step| step_filter::concerns_step(self.kind, &entry, step));
+        Ok(is_selected.then_some(entry))
     }
 
-    fn show(&mut self, revision: Revision, entry: &Entry) {
-        let ended = self.ended_attempt(entry);
+    fn print_entry(&mut self, revision: Revision, entry: &Entry) {
+        let ended = self.track_attempts(entry);
         if self.json {
             let mut line = json!({ "revision": revision, "entry": entry });
             if let Some(ended) = ended {
@@ -199,11 +200,11 @@ impl<'a> Log<'a> {
             }
             output::json(&line);
         } else {
-            self.print(revision, entry, ended.as_ref());
+            self.print_as_text(revision, entry, ended.as_ref());
         }
     }
 
-    fn print(&self, revision: Revision, entry: &Entry, ended: Option<&AttemptIo>) {
+    fn print_as_text(&self, revision: Revision, entry: &Entry, ended: Option<&AttemptIo>) {
         output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
@@ -230,8 +231,8 @@ impl<'a> Log<'a> {
         for line in entry_text::statuses(entry) {
             output::data(format_args!("       {line}"));
         }
-        for (attempt, of) in started(entry) {
-            if of == StepKind::Effect {
+        for (attempt, step_kind) in started(entry) {
+            if step_kind == StepKind::Effect {
                 continue;
             }
             let files = match self.handle.host_of_files(&attempt, entry.by.host()) {
@@ -242,40 +243,41 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Returns the prompt and the report of the attempt that the entry ends.
-    fn ended_attempt(&mut self, entry: &Entry) -> Option<AttemptIo> {
+    /// Records the attempts that the entry starts. Returns the prompt and the report of the one that it ends.
+    fn track_attempts(&mut self, entry: &Entry) -> Option<AttemptIo> {
         let machine = self.full.as_ref()?.machine();
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
             self.hosts.extend(started(entry).map(|(attempt, _)| (attempt, entry.by.host().to_owned())));
         }
         let agent = |step: &StepId| if machine.has_step(step) { machine.agent(step) } else { String::new() };
-        let read = |(attempt, of): (&AttemptId, StepKind), report| {
+        let read = |(attempt, step_kind): (&AttemptId, StepKind), report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
-                return AttemptIo::remote(host, (attempt, of), report);
+                return AttemptIo::remote(host, (attempt, step_kind), report);
             }
             let expected = Expected {
                 run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),
             };
-            AttemptIo::read(&self.handle.dir(attempt), (attempt, of), &expected, report)
+            AttemptIo::read(&self.handle.dir(attempt), (attempt, step_kind), &expected, report)
         };
-        let wanted = |attempt: &AttemptId| self.step.as_ref().is_none_or(|step| *step == attempt.step);
-        let started_here = started(entry).filter(|(attempt, _)| wanted(attempt));
-        let started_here: Vec<_> =
-            started_here.map(|(attempt, of)| (attempt.clone(), read((&attempt, of), None))).collect();
-        let ended = turn::ended(entry).filter(|(attempt, _)| wanted(attempt));
+        let is_selected = |attempt: &AttemptId| self.step.as_ref().is_none_or(|step| *step == attempt.step);
+        let started_ios = started(entry).filter(|(attempt, _)| is_selected(attempt));
+        let started_ios: Vec<_> = started_ios
+            .map(|(attempt, step_kind)| (attempt.clone(), read((&attempt, step_kind), None)))
+            .collect();
+        let ended = turn::ended(entry).filter(|(attempt, _)| is_selected(attempt));
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
         let ended_io = ended.map(|ended| read(ended, report));
-        self.running.extend(started_here);
+        self.running.extend(started_ios);
         ended.and_then(|(attempt, _)| self.running.remove(attempt));
         ended_io
     }
 
     /// Prints the attempts that have not ended.
-    fn running_attempts(&self) {
+    fn print_running_attempts(&self) {
         for attempt in self.running.values() {
             if self.json {
                 output::json(&json!({ "attempt": attempt }));

@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     workflow: Option<String>,
 
     /// Only runs that changed since then: 90m, 12h, 3d, 2026-11-15, 2026-11-15T14:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = since)]
+    #[arg(long, value_name = "WHEN", value_parser = parse_since)]
     since: Option<Since>,
 
     /// The sort order
@@ -92,7 +92,7 @@ enum Since {
     At(Stamp),
 }
 
-fn since(text: &str) -> Result<Since, String> {
+fn parse_since(text: &str) -> Result<Since, String> {
     const DAY: u64 = 24 * 60 * 60;
     if let Some(days) = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok()) {
         return Ok(Since::Ago(Duration::from_secs(days.saturating_mul(DAY))));
@@ -122,7 +122,7 @@ struct ListedRun {
 }
 
 #[derive(Serialize)]
-struct Json<'a> {
+struct JsonRun<'a> {
     run: &'a str,
     protocol: &'a str,
     revision: u64,
@@ -158,7 +158,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let shared = workspace.nats.is_some();
     let now = workspace.clock.now();
-    let (rows, mut listed) = block_on(async {
+    let (total, mut listed) = block_on(async {
         let Some(store) = workspace.existing_store().await? else { return Ok((0, Vec::new())) };
         let rows = store.runs().await?;
         let total = rows.len();
@@ -183,14 +183,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::json_pretty(&listed.iter().map(ListedRun::as_json).collect::<Vec<_>>());
         return Ok(Exit::Success);
     }
-    if rows == 0 {
-        let traces = workspace.lost_store_hints();
-        match traces.is_empty() {
+    if total == 0 {
+        let hints = workspace.lost_store_hints();
+        match hints.is_empty() {
             true => output::note("no runs yet; run `callboard run WORKFLOW` to start one"),
-            false => traces.iter().for_each(output::note),
+            false => hints.iter().for_each(output::note),
         }
     } else if listed.is_empty() {
-        output::note(format_args!("{} ({} in total)", arguments.no_match(), rows));
+        output::note(format_args!("{} ({} in total)", arguments.no_match(), total));
     }
     let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -207,30 +207,30 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Sets `deleted_dir` of each `steps` run whose directory is missing in an existing repository. A run with an engine is left
 /// out: the engine may be about to make the directory.
 fn find_deleted_dirs(listed: &mut [ListedRun]) {
-    let mut repos = BTreeMap::new();
-    let mut present = BTreeMap::new();
+    let mut repo_exists = BTreeMap::new();
+    let mut names_by_parent = BTreeMap::new();
     for ListedRun { row, summary, engine, deleted_dir, .. } in listed {
         let Some(summary) = summary else { continue };
         if row.protocol != Steps::NAME || *engine == EnginePresence::Alive {
             continue;
         }
-        if !*repos.entry(&summary.repo_dir).or_insert_with(|| Path::new(&summary.repo_dir).is_dir()) {
+        if !*repo_exists.entry(&summary.repo_dir).or_insert_with(|| Path::new(&summary.repo_dir).is_dir()) {
             continue;
         }
         let directory = RunLocation::new(row.run.clone(), summary.repo_dir.clone()).run_dir();
         let Some((parent, name)) = directory.rsplit_once('/') else { continue };
-        // One look at the directory of all runs is faster than one at each of them.
-        let present = match present.get(parent) {
-            Some(present) => present,
-            None => present.entry(parent.to_owned()).or_insert(names(Path::new(parent))),
+        // Listing the parent directory once is faster than a check of each run.
+        let names = match names_by_parent.get(parent) {
+            Some(names) => names,
+            None => names_by_parent.entry(parent.to_owned()).or_insert(file_names(Path::new(parent))),
         };
-        let is_deleted = !present.as_ref().is_none_or(|present| present.contains(OsStr::new(name)));
+        let is_deleted = !names.as_ref().is_none_or(|names| names.contains(OsStr::new(name)));
         *deleted_dir = is_deleted.then_some(directory);
     }
 }
 
 /// Returns the names in a directory; `None` if it cannot be read.
-fn names(directory: &Path) -> Option<HashSet<OsString>> {
+fn file_names(directory: &Path) -> Option<HashSet<OsString>> {
     match std::fs::read_dir(directory) {
         Ok(entries) => {
             entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().ok()
@@ -305,27 +305,27 @@ impl Arguments {
 }
 
 fn compare(sort: Sort, one: &ListedRun, other: &ListedRun) -> std::cmp::Ordering {
-    let by = |key: fn(&Summary) -> u64| {
-        let of = |listed: &ListedRun| listed.summary.as_ref().map(key);
-        of(one).cmp(&of(other))
+    let by_number = |number: fn(&Summary) -> u64| {
+        let key = |listed: &ListedRun| listed.summary.as_ref().map(number);
+        key(one).cmp(&key(other))
     };
-    let by_word = |word: fn(&Summary) -> &str| {
-        let of = |listed: &ListedRun| listed.summary.as_ref().map(|summary| word(summary).to_owned());
-        of(one).cmp(&of(other))
+    let by_text = |text: fn(&Summary) -> &str| {
+        let key = |listed: &ListedRun| listed.summary.as_ref().map(|summary| text(summary).to_owned());
+        key(one).cmp(&key(other))
     };
     match sort {
         // The store returns runs in this order.
         Sort::Created => std::cmp::Ordering::Equal,
-        Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
+        Sort::Updated => by_number(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
-        Sort::Workflow => by_word(|summary| &summary.title),
+        Sort::Workflow => by_text(|summary| &summary.title),
         Sort::Status => {
-            let of = |listed: &ListedRun| {
+            let key = |listed: &ListedRun| {
                 listed.summary.as_ref().map(|summary| run_status::shown(summary, listed.engine).1)
             };
-            of(one).cmp(&of(other))
+            key(one).cmp(&key(other))
         }
-        Sort::Progress => by(|summary| {
+        Sort::Progress => by_number(|summary| {
             let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
             done.saturating_mul(1_000_000) / total
         }),
@@ -333,8 +333,8 @@ fn compare(sort: Sort, one: &ListedRun, other: &ListedRun) -> std::cmp::Ordering
 }
 
 impl ListedRun {
-    fn as_json(&self) -> Json<'_> {
-        Json {
+    fn as_json(&self) -> JsonRun<'_> {
+        JsonRun {
             run: self.row.run.as_str(),
             protocol: &self.row.protocol,
             revision: self.row.revision.0,

@@ -74,10 +74,11 @@ fn pages() -> Vec<Page> {
     all.into_iter().map(page).collect()
 }
 
+/// Adds the command and its visible subcommands, at every level.
 fn collect<'c>(command: &'c Command, all: &mut Vec<&'c Command>) {
     all.push(command);
-    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        collect(below, all);
+    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        collect(subcommand, all);
     }
 }
 
@@ -100,12 +101,12 @@ fn page(command: &Command) -> Page {
     for part in parts {
         part(&man, &mut text).expect("BUG: writing to memory failed");
     }
-    if command.get_subcommands().any(|below| !below.is_hide_set()) {
+    if command.get_subcommands().any(|subcommand| !subcommand.is_hide_set()) {
         man.render_subcommands_section(&mut text).expect("BUG: writing to memory failed");
     }
     let text = String::from_utf8(text).expect("BUG: our help is UTF-8");
-    let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    Page { name, text: text + &sections(&below) }
+    let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    Page { name, text: text + &sections(&after_help) }
 }
 
 /// Turns the text below the options of the help into sections. Line breaks are kept.

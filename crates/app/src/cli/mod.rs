@@ -153,10 +153,10 @@ pub(crate) fn main() -> ExitCode {
 
 /// Returns whether the command prints JSON events: then a failure is printed as an event, too.
 fn prints_events(matches: &ArgMatches) -> bool {
-    let is_engine =
+    let starts_engine =
         |name: &str| ["run", "peer", "team", "cycle", "issue", "resume", "retry", "extend"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
-        (is_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
+        (starts_engine(name) && given.get_flag("json")) || (name == "state" && state::prints_json(given))
     })
 }
 
@@ -214,15 +214,15 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Writes logs to stderr if CALLBOARD_LOG is set, else with this filter.
+/// Writes logs to stderr with the filter in CALLBOARD_LOG, or else with `filter`. Without either, logs nothing.
 fn start_logging(filter: Option<&str>) {
-    let set = std::env::var("CALLBOARD_LOG").ok();
-    let Some(filter) = set.as_deref().or(filter) else { return };
+    let variable = std::env::var("CALLBOARD_LOG").ok();
+    let Some(filter) = variable.as_deref().or(filter) else { return };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_ansi(output::can_draw())
         .with_writer(std::io::stderr);
-    // The variable may have started them already.
+    // Fails if logging was started before, because of CALLBOARD_LOG.
     let _ = logs.try_init();
 }
 

@@ -213,12 +213,12 @@ impl Arguments {
         engine::drive(workspace, store, engine_config, &run, request, &self.engine).await
     }
 
-    /// Prints the first line: the cycle and its run.
-    fn announce(&self, is: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
+    /// Prints the first line: the cycle and its run. `action` is `opened` or `resumed`.
+    fn announce(&self, action: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
         let run = cycles::run_of(cycle);
         if self.engine.json {
             output::json(&json!({
-                "event": "cycle", "run": run, "is": is, "cycle_id": cycle, "instruction": instruction,
+                "event": "cycle", "run": run, "is": action, "cycle_id": cycle, "instruction": instruction,
                 "continues": continues,
             }));
             return;

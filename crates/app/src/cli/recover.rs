@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: LocationArgs,
+    location: LocationArgs,
 
     #[command(flatten)]
     view: view::ViewFlags,
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     crate::control::refuse_inside_attempt("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     if let Some(cycle) = &arguments.cycle {
         return block_on(super::import::cycle::recover(&workspace, cycle, &arguments.profiles));
     }
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.from.is_some() {
             workspace.embedded_only("`--from`")?;
         }
-        return block_on(nats::check(&workspace, &arguments));
+        return block_on(nats::recover(&workspace, &arguments));
     }
     if let Some(file) = &arguments.from
         && !file.is_file()
@@ -103,7 +103,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished =
+    let interrupted_backup =
         if damage == [Damage::Missing] { Backup::of_interrupted_recovery(&exclusive) } else { None };
     let is_intact = damage.is_empty();
     if !report.was_missing {
@@ -111,13 +111,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     block_on(async {
         if !is_intact {
-            return damaged::recover(&workspace, &arguments, exclusive, unfinished, report).await;
+            return damaged::recover(&workspace, &arguments, exclusive, interrupted_backup, report).await;
         }
         drop(exclusive);
         if let Some(file) = &arguments.from {
             return damaged::add_runs_of_copy(&workspace, file, &arguments, report).await;
         }
-        let inconsistencies = verify::check(&workspace, arguments.dry_run, &mut report).await?;
+        let inconsistencies =
+            verify::verify_and_write_views(&workspace, arguments.dry_run, &mut report).await?;
         if inconsistencies == 0 {
             return Ok(report.print());
         }

@@ -39,12 +39,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let (roles, used_by) = match (&arguments.workflow, &arguments.protocol) {
+    let (steps, used_by) = match (&arguments.workflow, &arguments.protocol) {
         (Some(workflow), _) => (rehearsal::workflow_steps(workflow)?, "callboard run WORKFLOW".to_owned()),
         (None, Some(protocol)) => of_protocol(protocol)?,
         (None, None) => (ScriptSteps::of_peer(), "callboard peer INSTRUCTION".to_owned()),
     };
-    let script = rehearsal::script_template(&roles);
+    let script = rehearsal::script_template(&steps);
     let Some(file) = arguments.output else {
         output::raw(&script);
         return Ok(Exit::Success);

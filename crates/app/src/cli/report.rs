@@ -136,8 +136,8 @@ impl Attempt {
                 .hint("let an agent that callboard has started call it")
             })
         };
-        let run: RunId = parsed("CALLBOARD_RUN", &variable("CALLBOARD_RUN")?)?;
-        let id: AttemptId = parsed("CALLBOARD_ATTEMPT", &variable("CALLBOARD_ATTEMPT")?)?;
+        let run: RunId = parse_variable("CALLBOARD_RUN", &variable("CALLBOARD_RUN")?)?;
+        let id: AttemptId = parse_variable("CALLBOARD_ATTEMPT", &variable("CALLBOARD_ATTEMPT")?)?;
         let store = PathBuf::from(variable("CALLBOARD_STORE")?);
         let agent = variable("AGENT_ID")?;
         let dir = AttemptDir::new(&store.join("attempts"), &run, &id);
@@ -221,7 +221,7 @@ impl Attempt {
     }
 }
 
-fn parsed<T: std::str::FromStr<Err: std::error::Error + 'static>>(
+fn parse_variable<T: std::str::FromStr<Err: std::error::Error + 'static>>(
     name: &str,
     text: &str,
 ) -> Result<T, Failure> {
@@ -262,7 +262,7 @@ fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<V
         "metrics": metrics,
         "logs": arguments.log.iter().chain(&arguments.gate_failure).collect::<Vec<_>>(),
     });
-    // A report that does not mention it does not take back an earlier gate failure.
+    // Left out unless given: a report without the field keeps the gate failure of an earlier report.
     if arguments.gate_failure.is_some() {
         report["gate_failure"] = true.into();
     }

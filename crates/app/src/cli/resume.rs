@@ -9,7 +9,7 @@ use protocol::{RunId, StepId, StepKind};
 use runner::{EngineConfig, EngineRequest, Journal};
 use store::{Access, AnyStore, RunRow};
 
-use self::following::{follow, may_be_free_soon, remote};
+use self::following::{follow, may_wait_for_lock, remote_engine};
 use super::block_on;
 use crate::config::Flags;
 use crate::control::restore;
@@ -87,12 +87,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         by: workspace::person(),
         reason: arguments.reason.clone(),
     });
-    let again =
+    let overrides =
         runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.overrides()? };
-    let engine_config = engine::engine_config(&workspace, again)?;
+    let engine_config = engine::engine_config(&workspace, overrides)?;
     block_on(async {
         if arguments.all {
-            return all(&workspace, &engine_config, &arguments).await;
+            return resume_all(&workspace, &engine_config, &arguments).await;
         }
         let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "resume").await?;
         resume(&workspace, &store, &run, engine_config, arguments).await
@@ -101,9 +101,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Reads the credentials that the starting process writes before it closes the pipe.
 fn access_from_stdin() -> Result<Access, Failure> {
-    let words = std::io::read_to_string(std::io::stdin())
+    let userinfo = std::io::read_to_string(std::io::stdin())
         .map_err(|error| Failure::usage("cannot read standard input").because(Some(&error)))?;
-    Ok(Access::from_userinfo(&words))
+    Ok(Access::from_userinfo(&userinfo))
 }
 
 /// Resumes one run.
@@ -130,8 +130,8 @@ pub(super) async fn resume(
             request: Request::Resume,
             reason: arguments.reason,
         };
-        let taken = control.submit(workspace, store, run).await?;
-        control::note_who_continues(run, &taken);
+        let handled_by = control.submit(workspace, store, run).await?;
+        control::note_who_continues(run, &handled_by);
         return Ok(Exit::Success);
     }
     control::refuse_repeat(store, &journal, "resume").await?;
@@ -139,7 +139,7 @@ pub(super) async fn resume(
     require_profiles(&engine_config, &journal)?;
     let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));
     loop {
-        if let Some(holder) = remote(store, run).await?
+        if let Some(holder) = remote_engine(store, run).await?
             && let Some(exit) = follow(workspace, store, run, holder, &arguments).await?
         {
             return Ok(exit);
@@ -150,7 +150,7 @@ pub(super) async fn resume(
         let (engine_config, request) = (engine_config.clone(), request.clone());
         match engine::drive(workspace, store, engine_config, run, request, &arguments.engine).await {
             // Another waiting host took the engine lock first.
-            Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
+            Err(failure) if failure.code == Some(Code::Held) && may_wait_for_lock(store, run).await? => {}
             result => return result,
         }
     }
@@ -213,7 +213,7 @@ impl Arguments {
 }
 
 /// Starts an engine for each interrupted run. A run that cannot be resumed does not stop the others.
-async fn all(
+async fn resume_all(
     workspace: &Workspace,
     engine_config: &EngineConfig,
     arguments: &Arguments,

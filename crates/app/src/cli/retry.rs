@@ -9,7 +9,7 @@ use runner::{EngineRequest, RunAtRevision};
 use store::AnyStore;
 
 use super::block_on;
-use super::run::start_at::{self, Changes};
+use super::run::start_at::{self, ChangePolicy};
 use crate::config::Flags;
 use crate::control::start_again::start_again;
 use crate::control::{self, ControlRequest};
@@ -72,9 +72,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let reason = arguments.reason;
             let run = match &arguments.workflow {
                 Some(file) => {
-                    let changes = Changes::of_flag(arguments.accept_changes);
-                    let definition = read_again(&workspace, &store, &run, file).await?;
-                    start_at::version(&workspace, &store, run, definition, step, changes).await?
+                    let policy = ChangePolicy::of_flag(arguments.accept_changes);
+                    let definition = read_with_original_limits(&workspace, &store, &run, file).await?;
+                    start_at::reuse_or_create_run(&workspace, &store, run, definition, step, policy).await?
                 }
                 None => run,
             };
@@ -82,8 +82,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 .await;
         }
         let mut journal = workspace.load(&store, &run).await?;
-        let named = |step: &String| present::step(&run, journal.machine(), step);
-        let step = arguments.step.as_ref().map(named).transpose()?;
+        let find_step = |step: &String| present::step(&run, journal.machine(), step);
+        let step = arguments.step.as_ref().map(find_step).transpose()?;
         let request = Request::Retry { step };
         control::refuse_inside_attempt_and_record(&mut journal, "retry", &request).await?;
         engine::require_role_names_in(&engine_config, &journal)?;
@@ -97,8 +97,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         if control::engine_of(&store, &run).await?.is_some() {
             let control = ControlRequest { action: "retry".to_owned(), request, reason: arguments.reason };
-            let taken = control.submit(&workspace, &store, &run).await?;
-            control::note_who_continues(&run, &taken);
+            let handled_by = control.submit(&workspace, &store, &run).await?;
+            control::note_who_continues(&run, &handled_by);
             return Ok(Exit::Success);
         }
         engine::check_repository_here(
@@ -116,22 +116,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Reads the workflow with the limits that the run was started with.
-async fn read_again(
+async fn read_with_original_limits(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     file: &Path,
 ) -> Result<Definition, Failure> {
     let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
-    let frozen = start_at::frozen(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
+    let original =
+        start_at::original_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
     let limits = Limits {
-        max_attempts: frozen.max_attempts,
-        max_iterations: frozen.max_iterations,
-        on_failure: frozen.on_failure,
+        max_attempts: original.max_attempts,
+        max_iterations: original.max_iterations,
+        on_failure: original.on_failure,
         approvals: Approvals::Asked,
-        gate_state_file: frozen.gate_state_file.map(PathBuf::from),
-        memory: frozen.memory,
-        report_schema: frozen.report_schema,
+        gate_state_file: original.gate_state_file.map(PathBuf::from),
+        memory: original.memory,
+        report_schema: original.report_schema,
     };
     definition::read(workspace, file, limits)
 }

@@ -122,13 +122,13 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
         expect_removed(Path::new(&run_dir), fs::remove_dir_all(&run_dir))?;
     }
     if let Some(trees) = options.trees() {
-        let left = trees.remove().map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        for tree in left {
+        let kept = trees.remove().map_err(|error| Failure::from_error(Exit::Store, &error))?;
+        for tree in kept {
             output::note(format_args!("kept the worktree `{}`: it has changes of its own", tree.display()));
         }
     }
-    let beside = store.local_dir_beside(Path::new(&options.location.repo_dir));
-    let local_dir = beside.unwrap_or_else(|_| store.local_dir().clone());
+    let local_dir = store.local_dir_beside(Path::new(&options.location.repo_dir));
+    let local_dir = local_dir.unwrap_or_else(|_| store.local_dir().clone());
     let log = local_dir.engines_dir().join(format!("{run}.log"));
     expect_removed(&log, fs::remove_file(&log))?;
     let attempts = local_dir.attempts_dir().join(run.as_str());

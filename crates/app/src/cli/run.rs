@@ -11,7 +11,7 @@ use protocol::brief::Memory;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
 
 use self::git_worktree::GitWorktree;
-use self::start_at::Changes;
+use self::start_at::ChangePolicy;
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 
     /// What to do with the other steps when a step has failed
     #[arg(long, value_name = "POLICY", default_value = "stop")]
-    on_failure: Policy,
+    on_failure: FailurePolicy,
 
     /// The issue that the run works on, for the variables ISSUE_NUMBER and ISSUE_MARKDOWN_*
     #[arg(long, value_name = "N")]
@@ -130,7 +130,7 @@ impl LogLevel {
 
 /// What to do with the other steps when a step has failed.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum Policy {
+pub(super) enum FailurePolicy {
     /// Stop running steps and end the run
     Stop,
     /// Let running steps finish, start nothing more, end the run
@@ -139,12 +139,12 @@ pub(super) enum Policy {
     Continue,
 }
 
-impl From<Policy> for OnFailure {
-    fn from(policy: Policy) -> Self {
+impl From<FailurePolicy> for OnFailure {
+    fn from(policy: FailurePolicy) -> Self {
         match policy {
-            Policy::Stop => Self::Stop,
-            Policy::Drain => Self::Drain,
-            Policy::Continue => Self::Continue,
+            FailurePolicy::Stop => Self::Stop,
+            FailurePolicy::Drain => Self::Drain,
+            FailurePolicy::Continue => Self::Continue,
         }
     }
 }
@@ -216,9 +216,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let definition = definition::read(&workspace, &file, limits)?;
     if let Some(step) = &arguments.start_at_step {
         let run_id = arguments.run_id.as_deref();
-        let changes = Changes::of_flag(arguments.accept_changes);
+        let policy = ChangePolicy::of_flag(arguments.accept_changes);
         let in_worktree = arguments.git_worktree.is_given();
-        return block_on(start_at::run(&workspace, &start, definition, run_id, step, changes, in_worktree));
+        return block_on(start_at::run(&workspace, &start, definition, run_id, step, policy, in_worktree));
     }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;

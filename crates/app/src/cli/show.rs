@@ -59,7 +59,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         let (run_at, overview) = RunOverview::read(&handle, arguments.at.map(Revision)).await?;
         if arguments.json {
-            as_json(&run_at, &overview);
+            print_json(&run_at, &overview);
         } else {
             print(&run_at, &overview, arguments.at.is_some());
         }
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-fn as_json(run_at: &RunAtRevision, overview: &RunOverview) {
+fn print_json(run_at: &RunAtRevision, overview: &RunOverview) {
     let mut shown = json!({
         "run": run_at.run,
         "protocol": run_at.kind().info().name,
@@ -79,9 +79,9 @@ fn as_json(run_at: &RunAtRevision, overview: &RunOverview) {
     if run_at.summary().is_rehearsal {
         shown["rehearsal"] = true.into();
     }
-    let mut rest = serde_json::to_value(overview).expect("BUG: what we print is plain data");
-    if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
-        shown.append(rest);
+    let mut overview_fields = serde_json::to_value(overview).expect("BUG: what we print is plain data");
+    if let (Some(shown), Some(fields)) = (shown.as_object_mut(), overview_fields.as_object_mut()) {
+        shown.append(fields);
         shown.append(&mut run_at.machine().result_fields());
         let stalled = run_at.machine().stalled(overview.at).into_iter();
         let stalled: Vec<_> = stalled.map(|(step, why)| json!({ "step": step, "why": why })).collect();
@@ -94,19 +94,19 @@ fn as_json(run_at: &RunAtRevision, overview: &RunOverview) {
 }
 
 fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
-    head(run_at, past, engine_presence(run_at, overview));
+    print_header(run_at, past, engine_presence(run_at, overview));
     for line in run_at.machine().about() {
         output::data(format_args!("  {}", output::single_line(&line)));
     }
     for Recovered { revision, from } in &overview.recovered {
         output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    engine(run_at, overview);
-    steps(run_at, overview);
+    print_engine(run_at, overview);
+    print_steps(run_at, overview);
     for (_, why) in run_at.machine().stalled(overview.at) {
         output::data(format_args!("{} {why}", styled(YELLOW, "!")));
     }
-    last_error(run_at, overview);
+    print_last_error(run_at, overview);
     // A table shows how often each step ran.
     let is_shown = |gate: &&Gate| gate.used > 0 || run_at.machine().grid().is_none();
     for gate in overview.gates.iter().filter(is_shown) {
@@ -131,7 +131,7 @@ fn engine_presence(run_at: &RunAtRevision, overview: &RunOverview) -> EnginePres
     if run_at.revision == run_at.newest { overview.engine.presence() } else { EnginePresence::NotChecked }
 }
 
-fn head(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
+fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::shown(&summary, engine);
     let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
@@ -148,8 +148,8 @@ fn head(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
     ));
 }
 
-/// Prints who paused or stopped the run, and its engine or what to do without one.
-fn engine(run_at: &RunAtRevision, overview: &RunOverview) {
+/// Prints the author of the pause or stop, if there was one, and the engine or how to continue without one.
+fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(halted_by) = &overview.halted_by {
@@ -206,41 +206,41 @@ fn engine(run_at: &RunAtRevision, overview: &RunOverview) {
     }
 }
 
-fn steps(run_at: &RunAtRevision, overview: &RunOverview) {
+fn print_steps(run_at: &RunAtRevision, overview: &RunOverview) {
     let mut steps = progress::step_summaries(run_at);
     if let Some(grid) = run_at.machine().grid() {
         for line in grid::lines(&grid, &steps, Some(overview.at)) {
             output::data(format_args!("  {line}"));
         }
         // Below the table only what it has no room for.
-        steps.retain(|(name, shown)| {
+        steps.retain(|(name, summary)| {
             let activity = overview.steps.get(name);
             let is_active = !matches!(activity, None | Some(StepActivity::WaitingForSteps { .. }));
-            !grid::has(&grid, name) || is_active || shown.error.is_some()
+            !grid::has(&grid, name) || is_active || summary.error.is_some()
         });
         if !steps.is_empty() {
             output::data("");
         }
     }
     let statuses: Vec<_> =
-        steps.iter().map(|(name, shown)| status(shown, overview.steps.get(name), overview.at)).collect();
+        steps.iter().map(|(name, summary)| status(summary, overview.steps.get(name), overview.at)).collect();
     let status_width = statuses.iter().map(String::len).max().unwrap_or(0);
     let name_width = steps.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
-    for ((name, shown), status) in steps.iter().zip(&statuses) {
-        let details = details(shown, overview.steps.get(name), overview.at);
+    for ((name, summary), status) in steps.iter().zip(&statuses) {
+        let details = details(summary, overview.steps.get(name), overview.at);
         // The last error is printed below, with its attempt and its log.
         let is_last = |error: &str| overview.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::single_line);
+        let error = summary.error.as_deref().filter(|error| !is_last(error)).map(output::single_line);
         let details = [Some(details), error].into_iter().flatten().filter(|text| !text.is_empty());
         let details = details.collect::<Vec<_>>().join("  ");
-        let status = styled(present::style(shown.kind.tone()), format_args!("{status:<status_width$}"));
+        let status = styled(present::style(summary.kind.tone()), format_args!("{status:<status_width$}"));
         output::data(format_args!("  {status} {name:<name_width$}  {details}").to_string().trim_end());
     }
 }
 
 /// The step's status, with the document's own word where that is another one.
-fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> String {
-    let word = match doing {
+fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) -> String {
+    let word = match activity {
         Some(StepActivity::BackingOff { until, .. }) if *until > now => "backing off",
         Some(
             StepActivity::BackingOff { .. }
@@ -258,38 +258,40 @@ fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> Stri
             | StepActivity::Ended { .. }
             | StepActivity::WaitingForSteps { .. },
         )
-        | None => step_status::label(shown.kind),
+        | None => step_status::label(summary.kind),
     };
-    step_status::with_document_status(word, shown)
+    step_status::with_document_status(word, summary)
 }
 
 /// The attempt, the time and the remark of a step.
-fn details(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> String {
-    let attempts = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
-    let time = match doing {
-        Some(doing) => Some(activity(doing, now)),
-        None => shown.took().map(|took| styled(DIM, output::duration(took))),
+fn details(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) -> String {
+    let attempts = (summary.attempts > 1).then(|| format!("attempt {}", summary.attempts));
+    let time = match activity {
+        Some(activity) => Some(activity_text(activity, now)),
+        None => summary.took().map(|took| styled(DIM, output::duration(took))),
     };
-    let remark = shown.note.as_deref().map(|remark| styled(DIM, output::single_line(remark)));
+    let remark = summary.note.as_deref().map(|remark| styled(DIM, output::single_line(remark)));
     [attempts, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-/// What a step is doing, and since when.
-fn activity(doing: &StepActivity, now: Stamp) -> String {
+/// Says what a step is doing or waiting for, and for how long.
+fn activity_text(activity: &StepActivity, now: Stamp) -> String {
     let length = |since: &Stamp| output::duration(now.since(*since));
-    match doing {
+    match activity {
         StepActivity::Running { since, kind, slow, last_output, host, .. } => {
             let checks = if *kind == StepKind::Command { "checks " } else { "" };
-            let working = styled(DIM, format_args!("{checks}for {}{}", length(since), on(host)));
+            let working = styled(DIM, format_args!("{checks}for {}{}", length(since), on_host(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
-                let (usual, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
-                format!("{}: {now} so far, median {usual}", styled(YELLOW, "slow"))
+                let (baseline, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
+                format!("{}: {now} so far, median {baseline}", styled(YELLOW, "slow"))
             });
             let last_output = last_output.as_ref().map(|output| last_output_text(output, now));
             [Some(working), slow, last_output].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
-        StepActivity::Stopping { since, host, .. } => format!("stopping for {}{}", length(since), on(host)),
+        StepActivity::Stopping { since, host, .. } => {
+            format!("stopping for {}{}", length(since), on_host(host))
+        }
         StepActivity::Ended { .. } => "its agent has ended; an engine has to record the result".to_owned(),
         StepActivity::BackingOff { until, .. } if *until > now => {
             let (length, until) = (output::duration(until.since(now)), to_the_second(*until));
@@ -317,7 +319,7 @@ fn activity(doing: &StepActivity, now: Stamp) -> String {
 }
 
 /// The host, if it is another one.
-fn on(host: &Option<String>) -> String {
+fn on_host(host: &Option<String>) -> String {
     host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default()
 }
 
@@ -339,7 +341,7 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// Prints the last error, unless the run succeeded.
-fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
+fn print_last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = overview.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = output::duration(overview.at.since(last.at));
@@ -364,7 +366,7 @@ fn last_error(run_at: &RunAtRevision, overview: &RunOverview) {
         (None, Some(host)) => {
             output::data(format_args!("  {}", styled(DIM, format_args!("its logs are on {host}"))));
         }
-        // An effect without checks never had one.
+        // An effect without checks never had a directory.
         (None, None) if last.kind == StepKind::Effect => {}
         (None, None) => output::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }

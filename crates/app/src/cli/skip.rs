@@ -35,21 +35,21 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let journal = workspace.load(&store, &run).await?;
-        let (word, _) = journal.kind().info().step;
+        let (step_noun, _) = journal.kind().info().step;
         let step = present::step(&run, journal.machine(), &arguments.step)?;
         let control = ControlRequest {
-            action: format!("skip a {word} of"),
+            action: format!("skip a {step_noun} of"),
             request: Request::Skip { step: step.clone() },
             reason: Some(arguments.reason),
         };
-        let taken = control.submit(&workspace, &store, &run).await?;
-        output::message(format_args!("{word} `{step}` is skipped"));
+        let handled_by = control.submit(&workspace, &store, &run).await?;
+        output::message(format_args!("{step_noun} `{step}` is skipped"));
         let status = workspace.load(&store, &run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::label(status);
             output::note(format_args!("no step is left: the run is {word}"));
         } else {
-            control::note_who_continues(&run, &taken);
+            control::note_who_continues(&run, &handled_by);
         }
         Ok(Exit::Success)
     })

@@ -122,6 +122,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };
     let worktrees = worktrees::options(&workspace, &run, wanted)?;
+    // One step for each role, as an example: the real groups and their steps follow from the plan.
     let agents = [
         ("pm.plan", "project_manager"),
         ("A.developer", "developer"),

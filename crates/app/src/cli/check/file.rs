@@ -73,7 +73,7 @@ impl Checked {
 }
 
 impl Finding {
-    fn at(severity: Severity, violation: Violation, tree: &Node) -> Self {
+    fn from_violation(severity: Severity, violation: Violation, tree: &Node) -> Self {
         let Violation { rule, pointer, message, repair } = violation;
         let SourcePos { line, column } = tree.find(&pointer);
         Self { severity, rule, line, column, pointer: Some(pointer), message, hint: repair }
@@ -84,7 +84,7 @@ impl Finding {
         Diagnostic { severity: *severity, rule, line: *line, column: *column, message, hint }
     }
 
-    fn of(severity: Severity, problem: Problem) -> Self {
+    fn from_problem(severity: Severity, problem: Problem) -> Self {
         let Problem { line, column, rule, message, hint } = problem;
         Self { severity, rule: rule.name(), line, column, pointer: None, message, hint }
     }
@@ -94,7 +94,7 @@ impl Finding {
 pub(super) fn check(file: &Path, format: Option<Format>, repo: Option<&Path>) -> Result<Checked, Failure> {
     let source = read(file)?;
     let guess = format.map_or_else(|| guess(file, &source), Guess::Format);
-    let (format, (whole, findings)) = match guess {
+    let (format, (content, findings)) = match guess {
         Guess::Format(Format::Workflow) => {
             let repo = match repo {
                 Some(repo) => repo.to_owned(),
@@ -112,10 +112,10 @@ pub(super) fn check(file: &Path, format: Option<Format>, repo: Option<&Path>) ->
     };
     let mut checked =
         Checked { file: file.to_owned(), format, steps: None, cycle: None, summary: None, findings, source };
-    match whole {
-        Some(Whole::Steps(steps)) => checked.steps = Some(steps),
-        Some(Whole::Cycle(cycle)) => checked.cycle = Some(cycle),
-        Some(Whole::Other(summary)) => checked.summary = Some(summary),
+    match content {
+        Some(ValidContent::Steps(steps)) => checked.steps = Some(steps),
+        Some(ValidContent::Cycle(cycle)) => checked.cycle = Some(cycle),
+        Some(ValidContent::Other(summary)) => checked.summary = Some(summary),
         None => {}
     }
     Ok(checked)
@@ -146,69 +146,74 @@ pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     Ok(around.and_then(|found| found.work_tree).unwrap_or_else(|| PathBuf::from(".")))
 }
 
-/// The content of a file without errors.
-enum Whole {
+/// What a file without errors contains: a number of steps, a cycle, or a summary in words.
+enum ValidContent {
     Steps(usize),
     Cycle(Cycle),
     Other(String),
 }
 
-type Findings = (Option<Whole>, Vec<Finding>);
+/// The content, if there are no errors, and all findings.
+type Findings = (Option<ValidContent>, Vec<Finding>);
 
 fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
-    let workflow::Read { whole, problems, warnings } =
+    let workflow::Read { whole: workflow, problems, warnings } =
         workflow::read(repo, file, source, &KnownChecks::of(repo));
-    let errors = problems.into_iter().map(|problem| Finding::of(Severity::Error, problem));
-    let warnings = warnings.into_iter().map(|warning| Finding::of(Severity::Warning, warning));
+    let errors = problems.into_iter().map(|problem| Finding::from_problem(Severity::Error, problem));
+    let warnings = warnings.into_iter().map(|warning| Finding::from_problem(Severity::Warning, warning));
     let mut findings: Vec<_> = errors.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (whole.map(|(workflow, _)| Whole::Steps(workflow.written_steps().count())), findings)
+    (workflow.map(|(workflow, _)| ValidContent::Steps(workflow.written_steps().count())), findings)
 }
 
 /// The result of checking a document against the rules of its format.
-struct Rules {
+struct RuleCheck {
     violations: Vec<Violation>,
     warnings: Vec<Violation>,
-    whole: Option<Whole>,
+    content: Option<ValidContent>,
 }
 
-fn check_json(source: &str, rules: impl FnOnce(Value) -> Rules) -> Findings {
+fn check_json(source: &str, rules: impl FnOnce(Value) -> RuleCheck) -> Findings {
     let value: Value = match serde_json::from_str(source) {
         Ok(value) => value,
         Err(error) => return (None, vec![broken_json(source, &error)]),
     };
-    let Rules { violations, warnings, whole } = rules(value);
+    let RuleCheck { violations, warnings, content } = rules(value);
     if violations.is_empty() && warnings.is_empty() {
-        return (whole, Vec::new());
+        return (content, Vec::new());
     }
     let tree = Node::from_json(source).expect("BUG: the text has just been parsed");
-    let violations = violations.into_iter().map(|found| Finding::at(Severity::Error, found, &tree));
-    let warnings = warnings.into_iter().map(|found| Finding::at(Severity::Warning, found, &tree));
+    let violations =
+        violations.into_iter().map(|found| Finding::from_violation(Severity::Error, found, &tree));
+    let warnings = warnings.into_iter().map(|found| Finding::from_violation(Severity::Warning, found, &tree));
     let mut findings: Vec<_> = violations.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (whole, findings)
+    (content, findings)
 }
 
-fn check_steps(value: Value) -> Rules {
+fn check_steps(value: Value) -> RuleCheck {
     let violations = steps::check(&value);
     let steps = value["steps"].as_object().map(serde_json::Map::len).filter(|_| violations.is_empty());
-    Rules { violations, warnings: Vec::new(), whole: steps.map(Whole::Steps) }
+    RuleCheck { violations, warnings: Vec::new(), content: steps.map(ValidContent::Steps) }
 }
 
-fn check_cycle(value: Value) -> Rules {
+fn check_cycle(value: Value) -> RuleCheck {
     let peer::Checked { violations, warnings } = peer::check(&value);
-    let whole = violations.is_empty().then(|| {
+    let content = violations.is_empty().then(|| {
         let document: peer::Document =
             serde_json::from_value(value).expect("BUG: a valid document cannot be read");
-        Whole::Cycle(Cycle { id: document.cycle_id.to_string(), position: document.position().to_string() })
+        ValidContent::Cycle(Cycle {
+            id: document.cycle_id.to_string(),
+            position: document.position().to_string(),
+        })
     });
-    Rules { violations, warnings, whole }
+    RuleCheck { violations, warnings, content }
 }
 
-fn check_other(format: &FileFormat, value: &Value) -> Rules {
+fn check_other(format: &FileFormat, value: &Value) -> RuleCheck {
     let CheckedFile { violations, warnings, summary } = (format.check)(value);
-    let whole = violations.is_empty().then_some(Whole::Other(summary));
-    Rules { violations, warnings, whole }
+    let content = violations.is_empty().then_some(ValidContent::Other(summary));
+    RuleCheck { violations, warnings, content }
 }
 
 fn broken_json(source: &str, error: &serde_json::Error) -> Finding {

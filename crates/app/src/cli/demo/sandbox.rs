@@ -39,8 +39,10 @@ const FILES: [(&str, &str); 11] = [
     ("agents/writer.sh", include_str!("sandbox/agents/writer.sh")),
 ];
 
-/// The variables that the demo inherits: those needed to find programs, to print and to measure coverage. No `CALLBOARD_*` and no `GIT_*`.
-const PASSED: [&str; 8] = ["PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LLVM_PROFILE_FILE"];
+/// The variables that the demo inherits: those needed to find programs, to print and to measure coverage. No
+/// `CALLBOARD_*` and no `GIT_*`.
+const INHERITED_VARIABLES: [&str; 8] =
+    ["PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LLVM_PROFILE_FILE"];
 
 /// The folder of the demo.
 #[derive(Debug)]
@@ -66,9 +68,9 @@ impl Sandbox {
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(Exit::Bug, "cannot find the path of this program").because(Some(&error))
         })?;
-        let made = tempfile::Builder::new().prefix("callboard-demo-").tempdir();
-        let made = made.and_then(|folder| Ok((folder.path().canonicalize()?, folder)));
-        let (root, folder) = made.map_err(|error| {
+        let created = tempfile::Builder::new().prefix("callboard-demo-").tempdir();
+        let created = created.and_then(|folder| Ok((folder.path().canonicalize()?, folder)));
+        let (root, folder) = created.map_err(|error| {
             Failure::usage(format!("cannot create a folder in `{}`", std::env::temp_dir().display()))
                 .because(Some(&error))
                 .hint("set TMPDIR to a writable directory")
@@ -144,14 +146,14 @@ impl Sandbox {
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        let mut with_ours = self.root.join("bin").into_os_string();
-        with_ours.push(":");
-        with_ours.push(path);
+        let mut search_path = self.root.join("bin").into_os_string();
+        search_path.push(":");
+        search_path.push(path);
         command
             .current_dir(&self.repo)
             .env_clear()
-            .envs(PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .env("PATH", with_ours)
+            .envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .env("PATH", search_path)
             .env("HOME", self.root.join("home"))
             .env("XDG_CONFIG_HOME", self.root.join("home"))
             .env("GIT_CONFIG_NOSYSTEM", "1")

@@ -55,14 +55,14 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Chec
     let mut wakeup = sandbox.listen()?;
 
     let mut first = start_engine(sandbox, printer, &["run", "workflow.yaml", "--run-id", RUN])?;
-    let interrupted = within(until_coder_is_back(sandbox, printer, &mut first, &mut wakeup)).await?;
+    let interrupted = with_timeout(until_coder_is_back(sandbox, printer, &mut first, &mut wakeup)).await?;
     let agent = ProcessHandle::of(interrupted.pid).map_err(cannot_observe)?;
     print_gate_result(printer, &journal::read(sandbox).await?, &interrupted);
     printer.pause(2.0).await;
 
     printer.command(&format!("kill -9 {}", first.pid));
     first.kill()?;
-    let first_exit = within(first.wait()).await?;
+    let first_exit = with_timeout(first.wait()).await?;
     let agent_survived = agent.is_alive().map_err(cannot_observe)?;
     let journal_at_kill = journal::read(sandbox).await?;
     printer.line(format_args!(
@@ -75,7 +75,7 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Chec
 
     let mut second = start_engine(sandbox, printer, &["resume", RUN])?;
     let second_exit =
-        within(until_engine_ends(sandbox, printer, &mut second, &mut wakeup, &interrupted)).await?;
+        with_timeout(until_engine_ends(sandbox, printer, &mut second, &mut wakeup, &interrupted)).await?;
     printer.pause(0.5).await;
 
     let evidence = Evidence {
@@ -232,7 +232,8 @@ fn kill_remaining(sandbox: &Sandbox) -> Result<u32, Failure> {
     Ok(left)
 }
 
-async fn within<T>(part: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Fails if a part of the demo takes longer than `PART_TIMEOUT`.
+async fn with_timeout<T>(part: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::time::timeout(PART_TIMEOUT, part).await.unwrap_or_else(|_| {
         let seconds = PART_TIMEOUT.as_secs();
         Err(Failure::new(Exit::Failed, format!("the demo timed out after {seconds} s")))

@@ -10,9 +10,9 @@ pub(super) type Point = (usize, usize);
 const COLUMN_GAP: usize = 28;
 const LAYER_GAP: usize = 56;
 /// Between the lines of two loop-backs, and between such a line and a box.
-const LANE: usize = 14;
+const LANE_GAP: usize = 14;
 /// Between the horizontal lines of loop-backs that share a gap between layers, and how many lines fit there.
-const TRACK: usize = 5;
+const TRACK_GAP: usize = 5;
 const TRACKS: usize = 4;
 const ORDERING_PASSES: usize = 4;
 
@@ -22,7 +22,9 @@ pub(super) struct Layout {
     pub(super) height: usize,
     /// In the order of the steps.
     pub(super) boxes: Vec<Rect>,
+    /// The line of each edge, from the needed step to the step that needs it.
     pub(super) needs: Vec<Vec<Point>>,
+    /// The line of each loop-back, from the gate to its target.
     pub(super) loop_backs: Vec<Vec<Point>>,
 }
 
@@ -62,8 +64,8 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     let mut placed = vec![Rect::default(); nodes.len()];
     let mut bottoms = Vec::new();
     // Loop-backs enter the first layer from above.
-    let has_gates = graph.steps.iter().any(|step| step.loops_back_to.is_some());
-    let mut y = if has_gates { LANE + TRACK * TRACKS } else { 0 };
+    let has_gates = graph.steps.iter().any(|step| step.loop_back_index.is_some());
+    let mut y = if has_gates { LANE_GAP + TRACK_GAP * TRACKS } else { 0 };
     for layer in &layers {
         let mut x = (width - width_of(layer) + COLUMN_GAP) / 2;
         for node in layer {
@@ -86,22 +88,22 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
         points[..points.len() - 2].to_vec()
     });
     let needs = needs.collect();
-    let gates = graph.steps.iter().enumerate().filter_map(|(gate, step)| Some((gate, step.loops_back_to?)));
+    let gates = graph.steps.iter().enumerate().filter_map(|(gate, step)| Some((gate, step.loop_back_index?)));
     // How many loop-backs leave a layer, and how many enter it.
     let (mut leaving, mut entering) = (vec![0; layers.len()], vec![0; layers.len()]);
     let loop_backs: Vec<_> = gates
         .enumerate()
         .map(|(lane, (gate, target))| {
-            let x = width + (lane + 1) * LANE;
-            let leave = track(&mut leaving[nodes[gate].layer]);
-            let enter = track(&mut entering[nodes[target].layer]);
+            let x = width + (lane + 1) * LANE_GAP;
+            let leave = reserve_track(&mut leaving[nodes[gate].layer]);
+            let enter = reserve_track(&mut entering[nodes[target].layer]);
             let (from, to) = (&placed[gate], &placed[target]);
-            let (start, end) = (from.x + from.width - LANE, to.x + to.width - LANE);
+            let (start, end) = (from.x + from.width - LANE_GAP, to.x + to.width - LANE_GAP);
             let (below, above) = (bottom(gate) + leave, to.y - enter);
             vec![(start, from.bottom()), (start, below), (x, below), (x, above), (end, above), (end, to.y)]
         })
         .collect();
-    let width = if loop_backs.is_empty() { width } else { width + (loop_backs.len() + 1) * LANE };
+    let width = if loop_backs.is_empty() { width } else { width + (loop_backs.len() + 1) * LANE_GAP };
     let lowest_line = loop_backs.iter().flatten().map(|(_, y)| *y).max().unwrap_or(0);
     let height = y.saturating_sub(LAYER_GAP).max(lowest_line);
     placed.truncate(graph.steps.len());
@@ -109,8 +111,8 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
 }
 
 /// Reserves the next horizontal line in the gap, and returns its distance from the layer.
-fn track(used: &mut usize) -> usize {
-    let distance = LANE + *used % TRACKS * TRACK;
+fn reserve_track(used: &mut usize) -> usize {
+    let distance = LANE_GAP + *used % TRACKS * TRACK_GAP;
     *used += 1;
     distance
 }
@@ -119,12 +121,12 @@ fn track(used: &mut usize) -> usize {
 fn nodes(graph: &Graph, sizes: &[(usize, usize)]) -> (Vec<Node>, Vec<Vec<usize>>) {
     let mut nodes: Vec<Node> = Vec::with_capacity(sizes.len());
     for (step, size) in graph.steps.iter().zip(sizes) {
-        let layer = step.needs.iter().map(|need| nodes[*need].layer + 1).max().unwrap_or(0);
+        let layer = step.need_indices.iter().map(|need| nodes[*need].layer + 1).max().unwrap_or(0);
         nodes.push(Node { layer, size: *size, above: Vec::new(), below: Vec::new() });
     }
     let mut edges = Vec::new();
     for (index, step) in graph.steps.iter().enumerate() {
-        for need in &step.needs {
+        for need in &step.need_indices {
             let mut edge = vec![*need];
             for layer in nodes[*need].layer + 1..nodes[index].layer {
                 edge.push(nodes.len());
@@ -151,8 +153,8 @@ fn ordered_layers(nodes: &[Node]) -> Vec<Vec<usize>> {
     let mut position = vec![0.0; nodes.len()];
     for pass in 0..ORDERING_PASSES {
         let downwards = pass % 2 == 0;
-        for step in 0..count {
-            let layer = &mut layers[if downwards { step } else { count - 1 - step }];
+        for offset in 0..count {
+            let layer = &mut layers[if downwards { offset } else { count - 1 - offset }];
             let mean = |node: usize, position: &[f64]| {
                 let neighbours = if downwards { &nodes[node].above } else { &nodes[node].below };
                 let sum: f64 = neighbours.iter().map(|neighbour| position[*neighbour]).sum();
@@ -239,7 +241,8 @@ mod tests {
     fn every_edge_joins_its_two_boxes() {
         for_each_layout(|seed, graph, layout| {
             let edges = graph.steps.iter().enumerate();
-            let edges = edges.flat_map(|(index, step)| step.needs.iter().map(move |need| (*need, index)));
+            let edges =
+                edges.flat_map(|(index, step)| step.need_indices.iter().map(move |need| (*need, index)));
             for ((from, to), points) in edges.zip(&layout.needs) {
                 let (from, to) = (&layout.boxes[from], &layout.boxes[to]);
                 assert_eq!(points.first(), Some(&(from.center(), from.bottom())), "{seed}");

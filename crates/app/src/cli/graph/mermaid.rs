@@ -16,12 +16,12 @@ pub(super) fn render(graph: &Graph) -> String {
         let _ = writeln!(chart, "    s{index}[\"{}\"]", label(step));
     }
     for (index, step) in graph.steps.iter().enumerate() {
-        for need in &step.needs {
+        for need in &step.need_indices {
             let _ = writeln!(chart, "    s{need} --> s{index}");
         }
     }
     for (index, step) in graph.steps.iter().enumerate() {
-        if let Some(target) = step.loops_back_to {
+        if let Some(target) = step.loop_back_index {
             let _ = writeln!(chart, "    s{index} -.->|back| s{target}");
         }
     }

@@ -21,6 +21,7 @@ pub(super) struct Graph {
     pub(super) steps: Vec<Step>,
 }
 
+/// The run that a graph shows.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Run {
     pub(super) run: String,
@@ -30,17 +31,17 @@ pub(super) struct Run {
     pub(super) status: Option<&'static str>,
 }
 
-/// A step. Its edges are indices into [`Graph::steps`].
+/// A step, with its edges by id for `--json` and as indices into [`Graph::steps`] for drawing.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Step {
     pub(super) id: String,
     pub(super) agent: String,
     #[serde(skip)]
-    pub(super) needs: Vec<usize>,
+    pub(super) need_indices: Vec<usize>,
     #[serde(rename = "needs")]
     pub(super) need_ids: Vec<String>,
     #[serde(skip)]
-    pub(super) loops_back_to: Option<usize>,
+    pub(super) loop_back_index: Option<usize>,
     pub(super) loop_back_to: Option<String>,
     #[serde(flatten)]
     pub(super) outline: StepOutline,
@@ -126,12 +127,12 @@ impl Graph {
 
 /// Sorts the steps topologically, keeping the given order where the edges leave a choice, and resolves the edges.
 fn sorted(steps: Vec<Step>) -> Vec<Step> {
-    let given: HashMap<_, _> =
+    let index_by_id: HashMap<_, _> =
         steps.iter().enumerate().map(|(index, step)| (step.id.clone(), index)).collect();
     let mut dependents = vec![Vec::new(); steps.len()];
     let mut open_needs = vec![0; steps.len()];
     for (index, step) in steps.iter().enumerate() {
-        for need in step.need_ids.iter().filter_map(|id| given.get(id)) {
+        for need in step.need_ids.iter().filter_map(|id| index_by_id.get(id)) {
             dependents[*need].push(index);
             open_needs[index] += 1;
         }
@@ -149,15 +150,15 @@ fn sorted(steps: Vec<Step>) -> Vec<Step> {
     }
     assert_eq!(order.len(), steps.len(), "BUG: a checked definition has a cycle of needs");
     let mut position = vec![0; steps.len()];
-    for (index, given) in order.iter().enumerate() {
-        position[*given] = index;
+    for (new_index, index) in order.iter().enumerate() {
+        position[*index] = new_index;
     }
-    let index = |id: &String| given.get(id).map(|given| position[*given]);
+    let new_index = |id: &String| index_by_id.get(id).map(|index| position[*index]);
     let mut steps: Vec<_> = steps.into_iter().enumerate().collect();
-    steps.sort_by_key(|(given, _)| position[*given]);
+    steps.sort_by_key(|(index, _)| position[*index]);
     let resolved = steps.into_iter().map(|(_, step)| Step {
-        needs: step.need_ids.iter().filter_map(index).collect(),
-        loops_back_to: step.loop_back_to.as_ref().and_then(index),
+        need_indices: step.need_ids.iter().filter_map(new_index).collect(),
+        loop_back_index: step.loop_back_to.as_ref().and_then(new_index),
         ..step
     });
     resolved.collect()

@@ -47,8 +47,8 @@ fn run() -> Graph {
     graph
 }
 
-/// A workflow whose steps have everything besides agents.
-fn outlined() -> Graph {
+/// A workflow whose steps have conditions, data loops, checks and an approval.
+fn with_outlines() -> Graph {
     let source = "\
 name: trial
 steps:
@@ -62,7 +62,7 @@ steps:
 
 #[test]
 fn every_format_shows_conditions_data_loops_checks_and_people() {
-    let graph = outlined();
+    let graph = with_outlines();
     assert_snapshot!(listed(&graph), @"
     trial  4 steps
     - plan    coder
@@ -151,7 +151,7 @@ fn odd_names() -> Graph {
     graph.title = r#"odd "names" <& more>"#.to_owned();
     graph.steps[0].agent = r#""quoted" <b>"#.to_owned();
     graph.steps[1].agent = "x[#;]`y`".to_owned();
-    graph.steps[1].loops_back_to = Some(0);
+    graph.steps[1].loop_back_index = Some(0);
     graph
 }
 

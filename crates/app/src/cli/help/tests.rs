@@ -7,23 +7,23 @@ use super::*;
 /// All visible commands, including the main one.
 fn commands() -> Vec<Command> {
     let mut all = vec![command()];
-    let mut at = 0;
-    while at < all.len() {
-        let below: Vec<_> = all[at].get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
-        all.extend(below);
-        at += 1;
+    let mut next = 0;
+    while next < all.len() {
+        let subcommands: Vec<_> = all[next].get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
+        all.extend(subcommands);
+        next += 1;
     }
     all
 }
 
 /// The text below the options.
-fn below(command: &Command) -> String {
+fn after_help(command: &Command) -> String {
     command.get_after_help().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The callboard command lines in the examples, without pipes and redirections.
 fn examples(command: &Command) -> Vec<String> {
-    let text = below(command);
+    let text = after_help(command);
     let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
     let calls = lines.filter(|line| line.starts_with("callboard "));
     calls.map(without_shell).collect()
@@ -73,8 +73,9 @@ fn every_argument_is_described() {
     for shown in commands() {
         let described = |argument: &&Arg| argument.get_help().is_some() || argument.get_long_help().is_some();
         let arguments = shown.get_arguments().filter(|argument| !argument.is_hide_set());
-        let silent: Vec<_> = arguments.filter(|argument| !described(argument)).map(Arg::get_id).collect();
-        assert!(silent.is_empty(), "`{}` does not describe {silent:?}", shown.get_name());
+        let undescribed: Vec<_> =
+            arguments.filter(|argument| !described(argument)).map(Arg::get_id).collect();
+        assert!(undescribed.is_empty(), "`{}` does not describe {undescribed:?}", shown.get_name());
     }
 }
 

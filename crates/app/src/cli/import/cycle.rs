@@ -18,8 +18,8 @@ use crate::output;
 use crate::present::run_status;
 use crate::workspace::{self, Workspace, definition};
 
-/// Returns the master file of a cycle, if the file is one.
-pub(crate) fn master(file: &Path) -> Option<Value> {
+/// Reads the master file of a cycle: the JSON file with its whole state. Returns `None` for any other file.
+pub(crate) fn read_master_file(file: &Path) -> Option<Value> {
     let is_json = file.extension().is_some_and(|extension| extension == "json");
     let text = is_json.then(|| fs::read_to_string(file).ok()).flatten()?;
     let document: Value = serde_json::from_str(&text).ok()?;
@@ -27,15 +27,15 @@ pub(crate) fn master(file: &Path) -> Option<Value> {
 }
 
 /// Corrects the times of a program that adds eight hours and marks the result as UTC.
-pub(super) fn unshift(document: &mut Value) {
+pub(super) fn correct_shifted_times(document: &mut Value) {
     match document {
         Value::String(text) => {
             if let Some(corrected) = times::unshift(text) {
                 *text = corrected;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(unshift),
-        Value::Object(fields) => fields.values_mut().for_each(unshift),
+        Value::Array(items) => items.iter_mut().for_each(correct_shifted_times),
+        Value::Object(fields) => fields.values_mut().for_each(correct_shifted_times),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -51,7 +51,7 @@ pub(crate) async fn import(
     let run = given_id(id)
         .map_err(|failure| failure.while_doing(format_args!("cannot import `{}`", file.display())))?;
     let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
-    let first = document["task_history"][0].as_str().map_or_else(|| text("description"), str::to_owned);
+    let task = document["task_history"][0].as_str().map_or_else(|| text("description"), str::to_owned);
     let definition = Definition {
         title: Some(text("title")).filter(|title| !title.is_empty()),
         max_iterations: document["max_iterations"]
@@ -60,7 +60,7 @@ pub(crate) async fn import(
             .unwrap_or(5),
         checks: workspace.checks(),
         max_attempts: workspace.config.max_attempts.value,
-        ..Definition::new(first)
+        ..Definition::new(task)
     };
     let profile = profiles.map(AgentFlags::profile).transpose()?.flatten();
     let options = RunOptions {
@@ -82,11 +82,17 @@ pub(crate) async fn import(
     }
     let request = (document["status"] == "paused").then_some(Request::Pause);
     let turns = turns(&document);
-    let found = ViewImport { path: file.display().to_string(), turns, document, request };
+    let import = ViewImport { path: file.display().to_string(), turns, document, request };
     let store = workspace.store().await?;
-    let imported =
-        runner::import_document(Some(&store), &workspace::person(), workspace.clock.now(), kind, spec, found)
-            .await;
+    let imported = runner::import_document(
+        Some(&store),
+        &workspace::person(),
+        workspace.clock.now(),
+        kind,
+        spec,
+        import,
+    )
+    .await;
     let status = imported.map_err(|error| refused(file, &run, &error))?;
     let set_aside = views::write(workspace, &store, &run).await?;
     output::data(&run);
@@ -144,8 +150,9 @@ fn refused(file: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
     }
 }
 
-/// Restores a cycle: its files from the store, which is exact; without its journal the run from the master file, or from the
-/// files under `.progress/`.
+/// Restores a cycle. If the store has its run, writes the files of the cycle again. Otherwise makes the run from the
+/// master file or, if that is damaged, from the files in `ID.progress/`: then something is lost, and the result is
+/// `Exit::Failed`.
 pub(crate) async fn recover(
     workspace: &Workspace,
     cycle: &str,
@@ -167,7 +174,7 @@ pub(crate) async fn recover(
     drop(store);
     let directory = workspace.repo.join(DIRECTORY);
     let file = directory.join(format!("{run}.json"));
-    if let Some(document) = master(&file) {
+    if let Some(document) = read_master_file(&file) {
         output::note("the store has no journal of the cycle; its master file is whole");
         return import(workspace, &file, document, Some(profiles)).await;
     }
@@ -194,14 +201,14 @@ pub(crate) async fn recover(
 /// Reads all files below a directory, by their relative paths. A missing directory has none.
 fn read_files(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    let mut open: Vec<PathBuf> = vec![root.to_owned()];
-    while let Some(directory) = open.pop() {
+    let mut pending: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for path in entries.flatten().map(|entry| entry.path()) {
             if path.is_dir() {
-                open.push(path);
-            } else if let (Ok(below), Ok(text)) = (path.strip_prefix(root), fs::read_to_string(&path)) {
-                files.insert(below.to_string_lossy().into_owned(), text);
+                pending.push(path);
+            } else if let (Ok(relative), Ok(text)) = (path.strip_prefix(root), fs::read_to_string(&path)) {
+                files.insert(relative.to_string_lossy().into_owned(), text);
             }
         }
     }

@@ -75,13 +75,13 @@ impl Dump {
 
     /// Adds a directory with a file per key. The file's name is the key, or its path is.
     fn add_directory(&mut self, root: &Path) -> std::io::Result<()> {
-        let mut open = vec![root.to_owned()];
-        while let Some(directory) = open.pop() {
+        let mut pending = vec![root.to_owned()];
+        while let Some(directory) = pending.pop() {
             for entry in fs::read_dir(directory)? {
                 let entry = entry?;
                 let kind = entry.file_type()?;
                 if kind.is_dir() {
-                    open.push(entry.path());
+                    pending.push(entry.path());
                 } else if kind.is_file() {
                     self.add_file(root, &entry.path());
                 } else {
@@ -141,8 +141,8 @@ const NOT_UTF8: &str = "not UTF-8 from here on";
 fn key_of(root: &Path, file: &Path) -> Option<String> {
     let tokens = file.strip_prefix(root).ok()?.iter().map(|token| token.to_str());
     let key = tokens.collect::<Option<Vec<_>>>()?.join(".");
-    let bare = key.strip_suffix(".json").or_else(|| key.strip_suffix(".txt"));
-    Some(bare.map(str::to_owned).unwrap_or(key))
+    let without_extension = key.strip_suffix(".json").or_else(|| key.strip_suffix(".txt"));
+    Some(without_extension.map(str::to_owned).unwrap_or(key))
 }
 
 /// Parses a line. Returns the column of what is wrong, and what it is.
@@ -154,7 +154,7 @@ fn parse_line(line: &[u8]) -> Result<(String, Value), (usize, String)> {
         let why = error.to_string();
         // serde_json sees one line, so its own position says line 1; it is cut off.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
-        (characters(text, error.column()), why)
+        (count_characters(text, error.column()), why)
     })?;
     let key = item.get("key").and_then(Value::as_str).map(str::to_owned);
     let key = key.ok_or_else(|| at_start("no text `key`: a line is `{\"key\": …, \"value\": …}`"))?;
@@ -176,7 +176,7 @@ fn check_depth(value: Value) -> Result<Value, String> {
 }
 
 /// Converts a count of bytes, as serde_json gives it, into a count of characters.
-fn characters(text: &str, bytes: usize) -> usize {
+fn count_characters(text: &str, bytes: usize) -> usize {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text[..end].chars().count().max(1)
 }

@@ -57,7 +57,7 @@ pub(super) fn run(workspace: &Workspace, flags: &PeerFlags, json: bool) -> Resul
         let (now, write) = (workspace.clock.now(), flags.write);
         let (store, bucket) = (store.as_ref(), bucket.as_ref());
         let import = Import { workspace, store, old: &old, bucket, from: from.clone(), now, write };
-        let cycles = import.all().await?;
+        let cycles = import.import_all().await?;
         let deleted = match bucket {
             Some(bucket) if flags.delete_old => bucket.delete_old(&cycles).await?,
             Some(_) | None => DeletedKeys::default(),
@@ -67,6 +67,7 @@ pub(super) fn run(workspace: &Workspace, flags: &PeerFlags, json: bool) -> Resul
     })
 }
 
+/// An import of the cycles of a dump or a bucket.
 struct Import<'a> {
     workspace: &'a Workspace,
     store: Option<&'a AnyStore>,
@@ -85,17 +86,17 @@ struct CycleResult {
 }
 
 impl Import<'_> {
-    async fn all(self) -> Result<Vec<CycleReport>, Failure> {
+    async fn import_all(self) -> Result<Vec<CycleReport>, Failure> {
         let mut reports = Vec::new();
         for migrated in self.old.cycles(WholeSecond::from(self.now)) {
-            reports.push(self.one(migrated).await?);
+            reports.push(self.import_or_compare(migrated).await?);
         }
         Ok(reports)
     }
 
-    async fn one(&self, migrated: MigratedCycle) -> Result<CycleReport, Failure> {
+    async fn import_or_compare(&self, migrated: MigratedCycle) -> Result<CycleReport, Failure> {
         let run = RunId::new(migrated.cycle.key()).expect("BUG: the key of a cycle is not a run id");
-        let found = match self.existing(&run, &migrated).await {
+        let found = match self.compare_with_existing(&run, &migrated).await {
             Some(existing) => existing,
             None => self.import(&run, &migrated).await?,
         };
@@ -119,7 +120,8 @@ impl Import<'_> {
             Err(error) => error,
         };
         // Another client has imported it meanwhile.
-        if let (DocumentImportError::Exists(_), Some(existing)) = (&error, self.existing(run, migrated).await)
+        if let (DocumentImportError::Exists(_), Some(existing)) =
+            (&error, self.compare_with_existing(run, migrated).await)
         {
             return Ok(existing);
         }
@@ -133,7 +135,7 @@ impl Import<'_> {
     }
 
     /// Compares the cycle with its run, if there is one. A run that cannot be read does not stop the import of the others.
-    async fn existing(&self, run: &RunId, migrated: &MigratedCycle) -> Option<CycleResult> {
+    async fn compare_with_existing(&self, run: &RunId, migrated: &MigratedCycle) -> Option<CycleResult> {
         let unreadable = |error: LoadError| CycleResult {
             result: ImportResult::Differs,
             status: None,
@@ -144,27 +146,27 @@ impl Import<'_> {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
-        // A bucket in use has the run's present document.
-        let present = Typed::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
-        let is_present = migrated.origin == Origin::Current && present == Some(&migrated.document);
+        // A bucket in use contains the current document of the run.
+        let current = Typed::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
+        let is_current = migrated.origin == Origin::Current && current == Some(&migrated.document);
         let is_same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(imported_document)) {
-            Ok(Some(imported)) => is_present || self.gives(migrated, &imported),
+            Ok(Some(imported)) => is_current || self.reproduces(migrated, &imported),
             // The run was not imported: another cycle has that number.
-            Ok(None) => is_present,
+            Ok(None) => is_current,
             Err(error) => return Some(unreadable(error)),
         };
         let result = if is_same { ImportResult::Exists } else { ImportResult::Differs };
         Some(CycleResult { result, status: Some(journal.state.run.status), error: None })
     }
 
-    /// Returns whether the dump, migrated as of the earlier import, gives the document that was imported then.
-    fn gives(&self, migrated: &MigratedCycle, imported: &Document) -> bool {
+    /// Returns whether the dump, migrated with the time of the earlier import, becomes the document imported then.
+    fn reproduces(&self, migrated: &MigratedCycle, imported: &Document) -> bool {
         match migrated.origin {
             Origin::Current => migrated.document == *imported,
             Origin::Migrated => {
                 let at = imported.history.last().map(|entry| entry.timestamp);
-                let again = at.and_then(|at| self.old.cycle(&migrated.cycle, at));
-                again.is_some_and(|again| again.document == *imported)
+                let migrated_again = at.and_then(|at| self.old.cycle(&migrated.cycle, at));
+                migrated_again.is_some_and(|cycle| cycle.document == *imported)
             }
         }
     }

@@ -79,7 +79,7 @@ impl ImportReport {
     }
 
     fn print_next_steps(&self) {
-        for cycle in self.with(ImportResult::Differs) {
+        for cycle in self.with_result(ImportResult::Differs) {
             output::note(format_args!(
                 "`{}` was not imported: its run exists with other content; see `callboard show {}`, or import into \
                  another store with `--store DIR`",
@@ -89,7 +89,7 @@ impl ImportReport {
         let is_unfinished = |cycle: &&CycleReport| {
             !matches!(cycle.migrated.document.position(), Position::Completed | Position::Failed(_))
         };
-        let unfinished = self.with(ImportResult::Imported).filter(is_unfinished).count();
+        let unfinished = self.with_result(ImportResult::Imported).filter(is_unfinished).count();
         if unfinished > 0 {
             output::note(format_args!(
                 "{} paused; run `callboard resume RUN` to continue with the agents of this machine",
@@ -102,7 +102,7 @@ impl ImportReport {
             (ImportResult::Exists, "already imported"),
             (ImportResult::Differs, "different"),
         ];
-        let counts = words.map(|(result, word)| (self.with(result).count(), word));
+        let counts = words.map(|(result, word)| (self.with_result(result).count(), word));
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts =
             counts.map(|(count, word)| format!("{} {word}", output::count(*count, "cycle", "cycles")));
@@ -112,7 +112,11 @@ impl ImportReport {
             (false, true) => output::note(counts),
             (false, false) => output::note(format_args!(
                 "nothing was written: {counts}{}",
-                if self.with(ImportResult::New).next().is_some() { "; add `--write` to import" } else { "" }
+                if self.with_result(ImportResult::New).next().is_some() {
+                    "; add `--write` to import"
+                } else {
+                    ""
+                }
             )),
         }
     }
@@ -135,12 +139,12 @@ impl ImportReport {
         }
     }
 
-    fn with(&self, result: ImportResult) -> impl Iterator<Item = &CycleReport> {
+    fn with_result(&self, result: ImportResult) -> impl Iterator<Item = &CycleReport> {
         self.cycles.iter().filter(move |cycle| cycle.result == result)
     }
 
     fn exit(&self) -> Exit {
-        if self.with(ImportResult::Differs).next().is_some() {
+        if self.with_result(ImportResult::Differs).next().is_some() {
             Exit::Refused
         } else if !self.unreadable.is_empty() || self.cycles.is_empty() {
             Exit::Usage

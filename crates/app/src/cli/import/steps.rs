@@ -43,8 +43,8 @@ pub(super) struct StepsFlags {
     gate_state_file: Option<PathBuf>,
 }
 
-/// Returns the `run_state.json` that is meant; `None` if it is another file or directory.
-pub(super) fn view(file: &Path) -> Option<PathBuf> {
+/// Returns the path of the `run_state.json` that a file or directory stands for; `None` if it is none.
+pub(super) fn find_view(file: &Path) -> Option<PathBuf> {
     let view = if file.is_dir() { file.join(VIEW) } else { file.to_owned() };
     (view.file_name().is_some_and(|name| name == VIEW) && view.exists()).then_some(view)
 }
@@ -59,12 +59,12 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let text = fs::read(view)
         .map_err(|error| Failure::usage(format!("cannot read `{}`", view.display())).because(Some(&error)))?;
-    let is_whole = serde_json::from_slice::<Value>(&text).is_ok();
-    let found = salvage(&String::from_utf8_lossy(&text));
-    let run = name.map_or_else(|| run_id(view, &found), Ok)?;
+    let is_valid_json = serde_json::from_slice::<Value>(&text).is_ok();
+    let salvaged = salvage(&String::from_utf8_lossy(&text));
+    let run = name.map_or_else(|| run_id(view, &salvaged), Ok)?;
     let workflow = match &flags.workflow {
         Some(workflow) => workflow.clone(),
-        None => search_workflow(&workspace.repo, &found)?,
+        None => search_workflow(&workspace.repo, &salvaged)?,
     };
     let limits = Limits {
         max_attempts: workspace.config.max_attempts.value,
@@ -82,9 +82,11 @@ pub(super) fn run(
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
-    // Reports carry the old id. Where that is not valid, `--as` has named the run, and none of them can be.
-    let reports = run_id(view, &found).map(|old| reports(view, &old, &definition)).unwrap_or_default();
-    let Completed { document, lost, from_reports } = complete(&definition, &location, now, found, &reports);
+    // Reports contain the run id of the file. If that id is invalid, no report is valid, and `--as` has named the run.
+    let reports =
+        run_id(view, &salvaged).map(|old| read_reports(view, &old, &definition)).unwrap_or_default();
+    let Completed { document, lost, from_reports } =
+        complete(&definition, &location, now, salvaged, &reports);
     let options = RunOptions {
         location,
         workdir: workspace.repo.clone(),
@@ -114,15 +116,15 @@ pub(super) fn run(
         Ok::<_, Failure>((status, set_aside))
     })?;
     output::data(&run);
-    let done = if dry_run { "would import" } else { "imported" };
+    let verb = if dry_run { "would import" } else { "imported" };
     output::message(format_args!(
-        "{done} `{}` with the workflow `{}`; run status: {}",
+        "{verb} `{}` with the workflow `{}`; run status: {}",
         view.display(),
         workflow.display(),
         run_status::label(status).1
     ));
     if !lost.is_empty() {
-        let why = if is_whole { "not in the file" } else { "the file was cut off; lost" };
+        let why = if is_valid_json { "not in the file" } else { "the file was cut off; lost" };
         output::note(format_args!("{why} and set as in a new run: {}", lost.join(", ")));
     }
     if !from_reports.is_empty() {
@@ -151,8 +153,9 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// Reads the reports beside the file. One that cannot be read, or has another run, step or agent, is left out.
-fn reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
+/// Reads the reports in the directory `reports` next to the file. One that cannot be read, or names another run, step
+/// or agent, is left out.
+fn read_reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
     let directory = std::path::absolute(view).unwrap_or_else(|_| view.to_owned()).with_file_name("reports");
     let read = |step: &StepId| {
         let path = directory.join(format!("{run}__{step}.json"));
@@ -165,12 +168,12 @@ fn reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
 }
 
 /// Returns the id in the file; if it is lost, the name of its directory.
-fn run_id(view: &Path, found: &Value) -> Result<RunId, Failure> {
+fn run_id(view: &Path, salvaged: &Value) -> Result<RunId, Failure> {
     let directory = || {
         let view = view.canonicalize().ok()?;
         Some(view.parent()?.file_name()?.to_str()?.to_owned())
     };
-    let id = found["run_id"].as_str().map(str::to_owned).or_else(directory).unwrap_or_default();
+    let id = salvaged["run_id"].as_str().map(str::to_owned).or_else(directory).unwrap_or_default();
     RunId::new(&id).map_err(|error| {
         Failure::usage(format!("`{}` has no valid `run_id`", view.display()))
             .because(Some(&error))
@@ -182,12 +185,12 @@ fn run_id(view: &Path, found: &Value) -> Result<RunId, Failure> {
 const FOLDERS: [&str; 5] = ["", "workflows", "flows", ".agents", ".agents/workflows"];
 
 /// Returns the one workflow of the repository with the name and the steps of the document.
-fn search_workflow(repo: &Path, found: &Value) -> Result<PathBuf, Failure> {
-    let mut fitting: Vec<_> = FOLDERS.iter().flat_map(|folder| workflow_files(&repo.join(folder))).collect();
-    fitting.retain(|file| fits(file, found));
-    fitting.sort();
-    let name = found["workflow_name"].as_str().map_or_else(String::new, |name| format!(" `{name}`"));
-    let what = match fitting.as_slice() {
+fn search_workflow(repo: &Path, salvaged: &Value) -> Result<PathBuf, Failure> {
+    let mut matching: Vec<_> = FOLDERS.iter().flat_map(|folder| workflow_files(&repo.join(folder))).collect();
+    matching.retain(|file| matches_run(file, salvaged));
+    matching.sort();
+    let name = salvaged["workflow_name"].as_str().map_or_else(String::new, |name| format!(" `{name}`"));
+    let what = match matching.as_slice() {
         [file] => return Ok(file.clone()),
         [] => format!("no workflow{name} with the steps of the run was found"),
         several => {
@@ -205,14 +208,14 @@ fn workflow_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns whether the workflow has the name of the run, and every step that the file still has.
-fn fits(file: &Path, found: &Value) -> bool {
+fn matches_run(file: &Path, salvaged: &Value) -> bool {
     let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::examine(&text).workflow) else {
         return false;
     };
     let steps: BTreeSet<_> = workflow.steps.iter().map(|step| step.id.as_str()).collect();
-    let mut of_run = found["steps"].as_object().into_iter().flat_map(|steps| steps.keys());
-    found["workflow_name"].as_str().is_none_or(|name| name == workflow.name)
-        && of_run.all(|id| steps.contains(id.as_str()))
+    let mut run_steps = salvaged["steps"].as_object().into_iter().flat_map(|steps| steps.keys());
+    salvaged["workflow_name"].as_str().is_none_or(|name| name == workflow.name)
+        && run_steps.all(|id| steps.contains(id.as_str()))
 }
 
 fn running_steps(document: &Value) -> Vec<String> {

@@ -1,4 +1,6 @@
 //! Imports `coordination/`, which another program has written.
+//!
+//! That directory is the store of a team (`Store`). The store of Callboard is `AnyStore`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +36,7 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
         let name = Store::names().find(is_file);
         return Ok(name
             .and_then(|name| path.ancestors().nth(Path::new(name).components().count()))
-            .map(directory));
+            .map(or_current_dir));
     }
     if is_store(path) {
         return Ok(Some(path.to_owned()));
@@ -56,7 +58,8 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-fn directory(path: &Path) -> PathBuf {
+/// Returns the path, or `.` if it is empty.
+fn or_current_dir(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }
 
@@ -79,7 +82,7 @@ fn stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is imported.
+/// A store of a team, and the run that it becomes.
 struct Import<'a> {
     workspace: &'a Workspace,
     directory: &'a Path,
@@ -90,8 +93,8 @@ struct Import<'a> {
     lost: Vec<String>,
 }
 
-/// What became of it.
-enum Outcome {
+/// The result of an import.
+enum ImportOutcome {
     /// Nothing was written: only a preview was asked for.
     DryRun(RunStatus),
     Imported(RunStatus),
@@ -109,7 +112,7 @@ pub(super) fn run(
     let Salvaged { store, notes, lost } = read(directory)?;
     let survey = store.survey();
     let document = serde_json::to_value(&store).expect("BUG: a store is plain data");
-    let run = name.map_or_else(|| name_of(&survey, &document), Ok)?;
+    let run = name.map_or_else(|| run_name(&survey, &document), Ok)?;
     let import = Import { workspace, directory, run, document, survey, notes, lost };
     let outcome = block_on(import.perform(dry_run))?;
     import.print(&outcome, as_json);
@@ -141,7 +144,7 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
 }
 
 /// Returns the name of the run: the session of the store, or a digest of its content.
-fn name_of(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
+fn run_name(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
     let session = survey.session_id.as_deref();
     // It must also be a valid step id, because run and step together name a report file.
     if let Some(run) = session.and_then(|id| StepId::new(id).and_then(RunId::new).ok()) {
@@ -153,7 +156,7 @@ fn name_of(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
 }
 
 impl Import<'_> {
-    async fn perform(&self, dry_run: bool) -> Result<Outcome, Failure> {
+    async fn perform(&self, dry_run: bool) -> Result<ImportOutcome, Failure> {
         let (workspace, kind) = (self.workspace, KindOf::<Team>::STATIC);
         let store = match dry_run {
             true => workspace.existing_store().await?,
@@ -162,8 +165,9 @@ impl Import<'_> {
         if let Some(store) = &store
             && let Some(journal) = Journal::load(store, &workspace.clock, workspace.kinds, &self.run).await?
         {
-            let second = journal.entry(Revision(2)).await?.map(|entry| entry.input);
-            let is_same = match second {
+            // Revision 1 opens a run; revision 2 of an imported run is the import.
+            let input = journal.entry(Revision(2)).await?.map(|entry| entry.input);
+            let is_same = match input {
                 Some(Input::Recovered { source: RecoverySource::View { mut document, .. } }) => {
                     // The branches may have moved since.
                     document.as_object_mut().map(|store| store.remove(BRANCHES));
@@ -171,32 +175,38 @@ impl Import<'_> {
                 }
                 _ => false,
             };
-            return if is_same { Ok(Outcome::Exists) } else { Err(self.other_run()) };
+            return if is_same { Ok(ImportOutcome::Exists) } else { Err(self.run_exists_failure()) };
         }
         if let Some(store) = &store
-            && let Some(run) = self.writer(store).await?
+            && let Some(run) = self.run_with_session(store).await?
         {
-            return Err(self.of_run(&run));
+            return Err(self.session_exists_failure(&run));
         }
         let spec = self.spec()?;
         if let Some(store) = store.as_ref().filter(|_| !dry_run) {
             view_paths::make_room(workspace, store, kind, &spec, true).await?;
             definition::exclude_views(&workspace.repo, kind.info())?;
         }
-        let found = ViewImport {
+        let view_import = ViewImport {
             path: self.directory.display().to_string(),
             document: self.with_branches(&spec)?,
             turns: BTreeMap::new(),
             request: None,
         };
         let target = store.as_ref().filter(|_| !dry_run);
-        let status =
-            runner::import_document(target, &workspace::person(), workspace.clock.now(), kind, spec, found)
-                .await
-                .map_err(|error| self.refused(&error))?;
-        let Some(store) = target else { return Ok(Outcome::DryRun(status)) };
+        let status = runner::import_document(
+            target,
+            &workspace::person(),
+            workspace.clock.now(),
+            kind,
+            spec,
+            view_import,
+        )
+        .await
+        .map_err(|error| self.refused(&error))?;
+        let Some(store) = target else { return Ok(ImportOutcome::DryRun(status)) };
         self.write_views(store).await?;
-        Ok(Outcome::Imported(status))
+        Ok(ImportOutcome::Imported(status))
     }
 
     /// Returns the store with what git has on the branches of its groups. A branch without commits is left out: its work
@@ -220,13 +230,14 @@ impl Import<'_> {
         Ok(document)
     }
 
-    /// Returns the run of our own store that has this session: it wrote these files, or was imported from them.
-    async fn writer(&self, store: &AnyStore) -> Result<Option<RunId>, Failure> {
+    /// Returns the run in the store of Callboard with this session: it wrote these files, or was imported from them.
+    async fn run_with_session(&self, store: &AnyStore) -> Result<Option<RunId>, Failure> {
         let Some(session) = &self.survey.session_id else { return Ok(None) };
         let (workspace, repo_dir) = (self.workspace, self.workspace.repo_dir()?);
         for row in store.runs().await? {
-            let is_here = Summary::decode(&row.summary).is_some_and(|summary| summary.repo_dir == repo_dir);
-            if row.protocol != KindOf::<Team>::STATIC.info().name || !is_here {
+            let is_of_this_repo =
+                Summary::decode(&row.summary).is_some_and(|summary| summary.repo_dir == repo_dir);
+            if row.protocol != KindOf::<Team>::STATIC.info().name || !is_of_this_repo {
                 continue;
             }
             let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await?
@@ -244,7 +255,7 @@ impl Import<'_> {
         Ok(None)
     }
 
-    fn of_run(&self, run: &RunId) -> Failure {
+    fn session_exists_failure(&self, run: &RunId) -> Failure {
         Failure::new(Exit::Refused, format!("the store has run `{run}` with this session"))
             .while_doing(format_args!("cannot import `{}`", self.directory.display()))
             .hint(format_args!("run `callboard resume {run}` to continue it, which writes its files again"))
@@ -289,7 +300,7 @@ impl Import<'_> {
         Ok(RunSpec::new(title, &definition, options))
     }
 
-    fn other_run(&self) -> Failure {
+    fn run_exists_failure(&self) -> Failure {
         let run = &self.run;
         Failure::new(Exit::Refused, format!("run `{run}` exists with other content"))
             .while_doing(format_args!("cannot import `{}`", self.directory.display()))
@@ -299,7 +310,7 @@ impl Import<'_> {
 
     fn refused(&self, error: &DocumentImportError) -> Failure {
         let exit = match error {
-            DocumentImportError::Exists(_) => return self.other_run(),
+            DocumentImportError::Exists(_) => return self.run_exists_failure(),
             DocumentImportError::Refused(_) => Exit::Usage,
             DocumentImportError::Store(_) => Exit::Store,
         };
@@ -308,13 +319,13 @@ impl Import<'_> {
             .hint("nothing was imported")
     }
 
-    fn print(&self, outcome: &Outcome, as_json: bool) {
+    fn print(&self, outcome: &ImportOutcome, as_json: bool) {
         let Self { run, directory, survey, lost, .. } = self;
         let notes: Vec<_> = self.notes.iter().chain(&survey.notes).collect();
         let (result, status) = match outcome {
-            Outcome::DryRun(status) => ("new", Some(*status)),
-            Outcome::Imported(status) => ("imported", Some(*status)),
-            Outcome::Exists => ("exists", None),
+            ImportOutcome::DryRun(status) => ("new", Some(*status)),
+            ImportOutcome::Imported(status) => ("imported", Some(*status)),
+            ImportOutcome::Exists => ("exists", None),
         };
         if as_json {
             let groups: Vec<_> =
@@ -326,7 +337,7 @@ impl Import<'_> {
             return;
         }
         output::data(run);
-        if matches!(outcome, Outcome::Exists) {
+        if matches!(outcome, ImportOutcome::Exists) {
             output::message(format_args!(
                 "`{}` is imported already; nothing has changed",
                 directory.display()
@@ -340,10 +351,10 @@ impl Import<'_> {
         notes.iter().for_each(output::note);
         lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));
         match outcome {
-            Outcome::DryRun(_) => {
+            ImportOutcome::DryRun(_) => {
                 output::message(format_args!("nothing was imported; leave out `--dry-run` to import it"));
             }
-            Outcome::Imported(status) => {
+            ImportOutcome::Imported(status) => {
                 output::message(format_args!(
                     "imported `{}`; run status: {}",
                     directory.display(),
@@ -351,7 +362,7 @@ impl Import<'_> {
                 ));
                 output::note(format_args!("run `callboard resume {run}` to continue it"));
             }
-            Outcome::Exists => {}
+            ImportOutcome::Exists => {}
         }
     }
 }

@@ -45,6 +45,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         let engine_config = engine::engine_config(workspace, Overrides::default())?;
         require_profiles(&engine_config, &draft)?;
         definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
+        // `None` if another client has taken the number: then the search starts again.
         let opened = cycles::open_as(&store, &workspace.clock, workspace::person(), &draft, number).await?;
         if let Some(cycle) = opened {
             return arguments.drive(workspace, &store, engine_config, &cycle, &draft).await;

@@ -22,7 +22,7 @@ pub(super) async fn recover(
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let now = workspace.clock.now();
-    let scratch = scratch(workspace)?;
+    let scratch = create_scratch_dir(workspace)?;
     let backup = match interrupted_backup {
         Some(backup) => {
             report
@@ -63,7 +63,7 @@ pub(super) async fn recover(
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(exclusive);
     let mut after = RecoveryReport::new(workspace, arguments);
-    let inconsistencies = verify::check(workspace, false, &mut after).await?;
+    let inconsistencies = verify::verify_and_write_views(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
         let message = format!("the recovered store is damaged: {damage}");
         return Err(Failure::new(Exit::Bug, message).hint(backup_hint(&report)));
@@ -82,7 +82,7 @@ pub(super) async fn add_runs_of_copy(
     arguments: &Arguments,
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
-    let scratch = scratch(workspace)?;
+    let scratch = create_scratch_dir(workspace)?;
     let salvage = Salvage::read(file, &scratch.path().join("salvage.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
@@ -103,7 +103,7 @@ pub(super) async fn add_runs_of_copy(
     }
     salvage_all(workspace, &salvage, &mut &store, &existing)?;
     let mut after = RecoveryReport::new(workspace, arguments);
-    verify::check(workspace, false, &mut after).await?;
+    verify::verify_and_write_views(workspace, false, &mut after).await?;
     report.damage.append(&mut after.damage);
     report.views = after.views;
     report.quarantined = after.quarantined;
@@ -124,8 +124,8 @@ fn salvage_all(
         // If no protocol can read the run, any of them reports what is damaged.
         let kind = kind.unwrap_or(workspace.kinds.0[0]);
         let (by, now) = (workspace::person(), workspace.clock.now());
-        let one = runner::salvage(kind, salvage, &found, target, except, &by, now);
-        salvaged.extend(one.map_err(|error| failed(&error))?);
+        let result = runner::salvage(kind, salvage, &found, target, except, &by, now);
+        salvaged.extend(result.map_err(|error| failed(&error))?);
     }
     // Runs that are listed and have no entries.
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
@@ -133,7 +133,7 @@ fn salvage_all(
     Ok(salvaged)
 }
 
-fn scratch(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {
+fn create_scratch_dir(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new().prefix("recover-").tempdir_in(workspace.location.root()).map_err(|error| {
         Failure::new(Exit::Store, format!("cannot write to `{}`", workspace.location.root().display()))
             .because(Some(&error))

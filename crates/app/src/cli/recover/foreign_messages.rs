@@ -6,7 +6,7 @@ use store::NatsStore;
 use super::report::RecoveryReport;
 use crate::failure::Failure;
 
-/// Moves all of them to the object store, or reports them in a dry run.
+/// Moves these messages to the object store. In a dry run, only reports them.
 pub(super) async fn set_aside(
     store: &NatsStore,
     dry_run: bool,

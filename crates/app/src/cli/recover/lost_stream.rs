@@ -20,15 +20,15 @@ pub(super) async fn failure(
     server: String,
     stream: String,
 ) -> Failure {
-    let is_blobs = stream == BLOB_STREAM;
+    let is_blob_stream = stream == BLOB_STREAM;
     let mut failure =
         Failure::new(Exit::Store, Unavailable::NoStream { server, stream }).code(Code::NoStream);
     let missing_blobs =
-        if is_blobs { NatsStore::missing_blobs(settings, store_waiting).await } else { Ok(None) };
-    let documents = documents(settings).await;
+        if is_blob_stream { NatsStore::missing_blobs(settings, store_waiting).await } else { Ok(None) };
+    let documents = read_documents(settings).await;
     match missing_blobs {
-        Ok(Some(runs)) => failure.causes.extend(blobs(&runs, &documents)),
-        Ok(None) => failure.causes.extend(journal(workspace, &documents)),
+        Ok(Some(runs)) => failure.causes.extend(describe_lost_blobs(&runs, &documents)),
+        Ok(None) => failure.causes.extend(describe_lost_journal(workspace, &documents)),
         // The loss is unknown then; the failure itself stays.
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
     }
@@ -47,7 +47,7 @@ pub(super) async fn failure(
 }
 
 /// Describes the loss of the blobs: definitions of runs, and large values.
-fn blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<String> {
+fn describe_lost_blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<String> {
     if runs.is_empty() {
         return vec!["no run had anything in it".to_owned()];
     }
@@ -84,7 +84,7 @@ fn is_of(document: &Document, run: &RunId) -> bool {
 }
 
 /// Lists the runs of a lost journal, from the traces on this machine and in the bucket.
-fn journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
+fn describe_lost_journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
     let mut runs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut add = |run: String, trace: String| runs.entry(run).or_default().push(trace);
     for (run, attempts) in local_attempts(workspace.location.root()) {
@@ -135,26 +135,27 @@ struct Document {
     blobs: usize,
 }
 
-async fn documents(settings: &NatsSettings) -> Vec<Document> {
+async fn read_documents(settings: &NatsSettings) -> Vec<Document> {
     let entries = match KvBucket::find(settings, store_waiting).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };
-    entries.iter().filter_map(document).collect()
+    entries.iter().filter_map(parse_document).collect()
 }
 
-fn document(entry: &KvEntry) -> Option<Document> {
+/// Parses the entry of a cycle. Returns `None` for other entries of the bucket.
+fn parse_document(entry: &KvEntry) -> Option<Document> {
     CycleId::from_key(&entry.key).ok()?;
     let document: Value = serde_json::from_slice(&entry.value).ok()?;
     let sequence = document.get("sequence")?.as_u64()?;
-    Some(Document { run: entry.key.clone(), sequence, blobs: blobs_in(&document) })
+    Some(Document { run: entry.key.clone(), sequence, blobs: count_blobs(&document) })
 }
 
 /// Counts the values of a document that are blobs.
-fn blobs_in(value: &Value) -> usize {
+fn count_blobs(value: &Value) -> usize {
     match value {
         Value::Object(members) if members.contains_key("$blob") => 1,
-        Value::Object(members) => members.values().map(blobs_in).sum(),
+        Value::Object(members) => members.values().map(count_blobs).sum(),
         Value::Array(_) | Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => 0,
     }
 }
@@ -176,13 +177,14 @@ mod tests {
         });
         let key = "peer.global.cycle.1";
         let entry = KvEntry { key: key.to_owned(), revision: 9, value: value.to_string().into() };
-        let documents = [document(&entry).unwrap()];
+        let documents = [parse_document(&entry).unwrap()];
         let missing_blobs = |name: &str, lost: &[u64]| MissingBlobs {
             run: RunId::new(name).unwrap(),
             revision: Revision(7),
             lost: lost.iter().copied().map(Revision).collect(),
         };
-        let report = blobs(&[missing_blobs("small", &[]), missing_blobs(key, &[3, 5])], &documents);
+        let report =
+            describe_lost_blobs(&[missing_blobs("small", &[]), missing_blobs(key, &[3, 5])], &documents);
         assert_eq!(
             report[1..],
             [
@@ -191,6 +193,6 @@ mod tests {
                  its document in the bucket has lost 1 output",
             ]
         );
-        assert_eq!(blobs(&[], &documents), ["no run had anything in it"]);
+        assert_eq!(describe_lost_blobs(&[], &documents), ["no run had anything in it"]);
     }
 }

@@ -1,5 +1,6 @@
-//! Recovers a store on NATS in place: moves messages that Callboard did not write to the object store, fills deleted buckets of documents from the
-//! journal, and verifies every run. Other deleted streams cannot be restored and are reported.
+//! Recovers a store on NATS in place: moves messages that Callboard did not write to the object store, fills deleted
+//! buckets of documents from the journal, and verifies every run. Other deleted streams cannot be restored and are
+//! reported.
 
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
@@ -10,7 +11,7 @@ use crate::output;
 use crate::workspace::Workspace;
 
 /// Recovers what can be recovered, verifies every run and writes missing views.
-pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
+pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = workspace.nats.as_deref().expect("BUG: the store is not on NATS");
     let store = match AnyStore::connect(settings.clone(), &workspace.location, output::store_waiting).await {
         Err(Unavailable::NoStream { server, stream }) => {
@@ -22,7 +23,7 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
     if let Backend::Nats(nats, _) = store.backend() {
         foreign_messages::set_aside(nats, arguments.dry_run, &mut report).await?;
     }
-    let deleted = store.warnings().await?.iter().filter_map(|note| match note {
+    let deleted = store.warnings().await?.iter().filter_map(|warning| match warning {
         NatsWarning::StreamDeleted { stream } => Some(format!("the stream `{stream}` was deleted")),
         NatsWarning::OldServer { .. }
         | NatsWarning::FewerReplicas { .. }
@@ -41,9 +42,9 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
         Backend::Nats(..) | Backend::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
-        rebuild(workspace, &store, &buckets, &mut report).await?;
+        rebuild_documents(workspace, &store, &buckets, &mut report).await?;
     }
-    let inconsistencies = verify::check(workspace, arguments.dry_run, &mut report).await?;
+    let inconsistencies = verify::verify_and_write_views(workspace, arguments.dry_run, &mut report).await?;
     if inconsistencies == 0 {
         return Ok(report.print());
     }
@@ -56,7 +57,7 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
 
 /// Writes every document into buckets that were deleted. A run whose document cannot be rebuilt is reported and does not
 /// stop the others.
-async fn rebuild(
+async fn rebuild_documents(
     workspace: &Workspace,
     store: &AnyStore,
     buckets: &[String],

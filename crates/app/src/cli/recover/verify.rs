@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::workspace::Workspace;
 
 /// Verifies every run and writes missing views. Returns the number of inconsistent runs.
-pub(super) async fn check(
+pub(super) async fn verify_and_write_views(
     workspace: &Workspace,
     dry_run: bool,
     report: &mut RecoveryReport,
@@ -83,7 +83,7 @@ async fn write_views(
     Ok(())
 }
 
-/// Returns the views that are missing or differ from the document.
+/// Returns the views that are missing or differ from the document, and the report files that are missing.
 fn wrong_views(journal: &Journal) -> Vec<PathBuf> {
     let (machine, views) = (journal.machine(), journal.document().views());
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());

@@ -12,7 +12,7 @@ use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find
 
 use super::{Arguments, report::RecoveryReport, verify};
 use crate::cli::block_on;
-use crate::cli::run::Policy;
+use crate::cli::run::FailurePolicy;
 use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -44,7 +44,7 @@ pub(super) struct ViewFlags {
 
     /// What happens to the other steps when a step fails
     #[arg(long, value_name = "POLICY", default_value = "stop", requires = "from_view")]
-    on_failure: Policy,
+    on_failure: FailurePolicy,
 }
 
 pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
@@ -98,7 +98,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         return Ok(Exit::Success);
     }
     let mut report = RecoveryReport::new(workspace, arguments);
-    block_on(async { verify::check(workspace, false, &mut report).await })?;
+    block_on(async { verify::verify_and_write_views(workspace, false, &mut report).await })?;
     report.notes.push(format!(
         "run `{run}` was rebuilt from its view; its journal begins there and does not contain earlier entries"
     ));

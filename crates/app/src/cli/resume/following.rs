@@ -15,13 +15,13 @@ use crate::query::RunHandle;
 use crate::workspace::Workspace;
 
 /// Returns the engine of the run if it is on another host.
-pub(super) async fn remote(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
+pub(super) async fn remote_engine(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     let holder = control::engine_of(store, run).await?;
     Ok(holder.filter(|holder| store.is_shared() && !holder.is_local()))
 }
 
-/// Returns whether it makes sense to wait for the engine lock again: an engine on this host is not waited for.
-pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
+/// Returns whether to wait for the engine lock again: not if an engine on this host has it.
+pub(super) async fn may_wait_for_lock(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
     Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_local()))
 }
 

@@ -8,7 +8,7 @@ use runner::{RunAtRevision, RunOptions, RunSpec, ViewImport};
 use serde_json::{Map, Value, json};
 use store::AnyStore;
 
-use super::start_at::frozen;
+use super::start_at::original_definition;
 use crate::cli::{diff, recover, rm};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -16,7 +16,7 @@ use crate::query::difference;
 use crate::workspace::{self, Workspace};
 
 /// Makes a run with the new definition and the document of the old run, which stays as it is. Shows the difference.
-pub(super) async fn continue_with(
+pub(super) async fn continue_in_new_run(
     workspace: &Workspace,
     store: &AnyStore,
     run_at: &RunAtRevision,
@@ -25,13 +25,13 @@ pub(super) async fn continue_with(
 ) -> Result<RunId, Failure> {
     let old = &run_at.run;
     let action = format!("cannot continue run `{old}` with the new version");
-    let refuse = |failure: Failure| failure.while_doing(&action);
+    let with_action = |failure: Failure| failure.while_doing(&action);
     let journal = workspace.load(store, old).await?;
-    rm::refuse_unfinished(&journal).map_err(refuse)?;
+    rm::refuse_unfinished(&journal).map_err(with_action)?;
     let options = &run_at.spec.options;
     if options.worktrees.is_some() || definition.workflow().has_worktrees() {
         let what = "it has worktrees, and a new run has worktrees and branches of its own";
-        return Err(refuse(
+        return Err(with_action(
             Failure::new(Exit::Refused, what)
                 .hint("leave out `--start-at-step` to start a new run with the new version"),
         ));
@@ -44,8 +44,14 @@ pub(super) async fn continue_with(
     }
     let now = workspace.clock.now();
     let document = complete(&definition, &location, now, document, &Reports::new()).document;
-    refuse_unfinished_needs(&definition, &document, step).map_err(refuse)?;
-    diff::print(&difference::between(&shown(&frozen(run_at)?), &shown(&definition.clone().into())), "steps");
+    refuse_unfinished_needs(&definition, &document, step).map_err(with_action)?;
+    diff::print(
+        &difference::between(
+            &authored_parts(&original_definition(run_at)?),
+            &authored_parts(&definition.clone().into()),
+        ),
+        "steps",
+    );
 
     let options = RunOptions { location, ..options.clone() };
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
@@ -92,7 +98,7 @@ async fn free_name(store: &AnyStore, old: &RunId) -> Result<RunId, Failure> {
 }
 
 /// Returns the parts of a definition that an author changes, by step.
-fn shown(definition: &DefinitionSource) -> Value {
+fn authored_parts(definition: &DefinitionSource) -> Value {
     let steps: Map<_, _> = definition
         .workflow
         .written_steps()

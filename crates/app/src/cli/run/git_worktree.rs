@@ -13,7 +13,7 @@ use crate::workspace::worktrees::{self, TreesWanted};
 /// Where worktrees are, relative to the repository.
 const ROOT: &str = ".agents/worktrees";
 
-/// Where their locks and those of steps are, below the root.
+/// The directory below the root for the other worktrees of a run (those of its steps) and for locks.
 const STATE: &str = ".callboard";
 
 #[derive(Debug, clap::Args)]

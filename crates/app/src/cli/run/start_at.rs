@@ -15,15 +15,15 @@ use crate::workspace::{self, Workspace};
 
 /// What happens if the workflow or a prompt is not what the run was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Changes {
-    Refused,
-    Accepted,
+pub(in crate::cli) enum ChangePolicy {
+    Refuse,
+    Accept,
 }
 
-impl Changes {
+impl ChangePolicy {
     /// Reads `--accept-changes`.
     pub(in crate::cli) fn of_flag(accept: bool) -> Self {
-        if accept { Self::Accepted } else { Self::Refused }
+        if accept { Self::Accept } else { Self::Refuse }
     }
 }
 
@@ -34,19 +34,19 @@ pub(super) async fn run(
     definition: Definition,
     run_id: Option<&str>,
     step: &str,
-    changes: Changes,
+    policy: ChangePolicy,
     in_worktree: bool,
 ) -> Result<Exit, Failure> {
     let store = workspace.store().await?;
     let run = match run_id {
         Some(name) => workspace.resolve(&store, name).await?,
-        None => newest(workspace, &store, &definition).await?,
+        None => newest_run(workspace, &store, &definition).await?,
     };
     if in_worktree {
         require_worktree(workspace, &store, &run).await?;
     }
     let engine_config = engine::engine_config(workspace, start.profiles.overrides()?)?;
-    let run = version(workspace, &store, run, definition, step, changes).await?;
+    let run = reuse_or_create_run(workspace, &store, run, definition, step, policy).await?;
     start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
 }
 
@@ -62,28 +62,33 @@ async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) 
     }
 }
 
-/// Returns the run if its definition is unchanged, otherwise a new run with the new definition, if changes are accepted.
-pub(in crate::cli) async fn version(
+/// Returns the run if its definition is unchanged. Otherwise creates a run with the new definition, or fails if the
+/// policy refuses changes.
+pub(in crate::cli) async fn reuse_or_create_run(
     workspace: &Workspace,
     store: &AnyStore,
     run: RunId,
     definition: Definition,
     step: &str,
-    changes: Changes,
+    policy: ChangePolicy,
 ) -> Result<RunId, Failure> {
     let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
-    match (refuse_changes(&run_at, &definition), changes) {
+    match (refuse_changes(&run_at, &definition), policy) {
         (Ok(()), _) => Ok(run),
-        (Err(failure), Changes::Refused) => Err(failure),
-        (Err(_), Changes::Accepted) => {
-            accept::continue_with(workspace, store, &run_at, definition, step).await
+        (Err(failure), ChangePolicy::Refuse) => Err(failure),
+        (Err(_), ChangePolicy::Accept) => {
+            accept::continue_in_new_run(workspace, store, &run_at, definition, step).await
         }
     }
 }
 
 /// Returns the newest run of this workflow in this repository.
-async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition) -> Result<RunId, Failure> {
+async fn newest_run(
+    workspace: &Workspace,
+    store: &AnyStore,
+    definition: &Definition,
+) -> Result<RunId, Failure> {
     let (name, repo_dir) = (&definition.workflow().name, workspace.repo_dir()?);
     let rows = store.runs().await?;
     let is_of_workflow = |row: &&store::RunRow| {
@@ -94,7 +99,7 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
     let newest = rows.iter().filter(is_of_workflow).max_by_key(|row| row.created);
     newest.map(|row| row.run.clone()).ok_or_else(|| {
         let failure = Failure::usage(format!("there is no run of workflow `{name}` to start again"));
-        let failure = match foreign_run(&workspace.repo, &rows) {
+        let failure = match external_run(&workspace.repo, &rows) {
             Some(run) => failure.hint(format_args!(
                 "run `callboard import .agents/runs/{run}` first to take over that run of another program"
             )),
@@ -107,7 +112,7 @@ async fn newest(workspace: &Workspace, store: &AnyStore, definition: &Definition
 }
 
 /// Returns the name of the newest directory in `.agents/runs` that has a state file and is not a run of the store.
-fn foreign_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
+fn external_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
     let entries = std::fs::read_dir(repo.join(".agents/runs")).ok()?.flatten();
     let written = entries.filter_map(|entry| {
         let written = entry.path().join("run_state.json").metadata().ok()?.modified().ok()?;
@@ -119,15 +124,15 @@ fn foreign_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
 
 /// Fails if the workflow or a prompt is not what the run was started with.
 fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(), Failure> {
-    let now = DefinitionSource::from(definition.clone());
-    let frozen = frozen(run_at)?;
-    let changed_prompts: Vec<_> = now
+    let current = DefinitionSource::from(definition.clone());
+    let original = original_definition(run_at)?;
+    let changed_prompts: Vec<_> = current
         .prompts
         .iter()
-        .filter(|(step, prompt)| frozen.prompts.get(*step) != Some(prompt))
+        .filter(|(step, prompt)| original.prompts.get(*step) != Some(prompt))
         .map(|(step, _)| format!("the prompt of `{step}`"))
         .collect();
-    let workflow = (frozen.workflow != now.workflow).then(|| "the workflow file".to_owned());
+    let workflow = (original.workflow != current.workflow).then(|| "the workflow file".to_owned());
     let changed: Vec<_> = workflow.into_iter().chain(changed_prompts).collect();
     if changed.is_empty() {
         return Ok(());
@@ -142,8 +147,8 @@ fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(),
         .hint("leave out `--start-at-step` to start a new run with the new version"))
 }
 
-/// Returns what the run was started with.
-pub(in crate::cli) fn frozen(run_at: &RunAtRevision) -> Result<DefinitionSource, Failure> {
+/// Returns the definition that the run was started with.
+pub(in crate::cli) fn original_definition(run_at: &RunAtRevision) -> Result<DefinitionSource, Failure> {
     serde_json::from_str(run_at.spec.definition.get())
         .map_err(|_| Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)))
 }

@@ -27,10 +27,10 @@ fn step(kind: StatusKind, document_word: &'static str) -> StepSummary {
 }
 
 /// The status and the details of a step at noon.
-fn columns(shown: &StepSummary, doing: Option<&StepActivity>) -> String {
+fn columns(summary: &StepSummary, activity: Option<&StepActivity>) -> String {
     let now = stamp("12:00:00");
-    let details = details(shown, doing, now);
-    format!("{}  {}", status(shown, doing, now), anstream::adapter::strip_str(&details))
+    let details = details(summary, activity, now);
+    format!("{}  {}", status(summary, activity, now), anstream::adapter::strip_str(&details))
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
         ),
         (&pending, Some(StepActivity::WaitingForSteps { steps: vec![attempt.step.clone()] })),
     ];
-    let lines: Vec<_> = steps.iter().map(|(shown, doing)| columns(shown, doing.as_ref())).collect();
+    let lines: Vec<_> = steps.iter().map(|(summary, activity)| columns(summary, activity.as_ref())).collect();
     assert_snapshot!(lines.join("\n"), @"
     succeeded (COMPLETED)  attempt 2  1 min 00 s
     failed  attempt 2  1 min 00 s

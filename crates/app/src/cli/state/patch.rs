@@ -89,15 +89,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Returns the attempt of this run that this command was started by. An agent of another run counts as an external client.
+/// Returns the attempt of this run that started this command, if one did. An agent of another run counts as an external
+/// client.
 fn attempt_of(handle: &RunHandle) -> Result<Option<AttemptId>, Failure> {
     let mark = supervisor::enclosing_mark().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell whether an attempt started this command").because(Some(&error))
     })?;
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let ours = mark
-        .filter(|mark| mark.run == handle.run && real(&mark.store) == real(handle.store.local_dir().root()));
-    Ok(ours.map(|mark| mark.attempt))
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let own_mark = mark.filter(|mark| {
+        mark.run == handle.run && canonical(&mark.store) == canonical(handle.store.local_dir().root())
+    });
+    Ok(own_mark.map(|mark| mark.attempt))
 }
 
 fn patch(arguments: &Arguments) -> Result<Patch, Failure> {

@@ -82,11 +82,11 @@ async fn watch(handle: &RunHandle, until: Option<&Condition>, path: Option<&str>
         if let Some(exit) = exit(&follower, until, holds) {
             return Ok(exit);
         }
-        let news = tokio::select! {
-            news = journal.next() => news?,
+        let entries = tokio::select! {
+            entries = journal.next() => entries?,
             _ = interrupts.recv() => return Ok(Exit::Interrupted),
         };
-        for stored in news {
+        for stored in entries {
             if let Some(write) = follower.apply(&stored)? {
                 holds = print(&follower, &write, until, path);
                 if holds && until.is_some() {

@@ -20,7 +20,7 @@ pub(super) struct Write {
     pub(super) sequence: Option<u64>,
     pub(super) revision: Revision,
     pub(super) at: Stamp,
-    /// The entry of the document's own history, or null.
+    /// The phase and the event of the newest entry in the document's own history; null if there is none.
     pub(super) phase: Value,
     pub(super) event: Value,
     /// An attempt, a person, or the engine.
@@ -72,7 +72,7 @@ impl<'a> Follower<'a> {
             return Ok(None);
         }
         let changed = match before {
-            Some(before) => differing(&before.to_value(), &self.run_at.machine().document().to_value()),
+            Some(before) => changed_paths(&before.to_value(), &self.run_at.machine().document().to_value()),
             None => edited.unwrap_or_default(),
         };
         Ok(Some(self.write(stored.revision, &entry, changed)))
@@ -108,7 +108,8 @@ fn paths(operations: &Value) -> Vec<String> {
     paths.map(str::to_owned).collect()
 }
 
-fn differing(old: &Value, new: &Value) -> Vec<String> {
+/// Returns the JSON pointers of the fields that differ, without the bookkeeping.
+fn changed_paths(old: &Value, new: &Value) -> Vec<String> {
     let found = json!(difference::between(old, new));
     let is_listed = |path: &String| {
         !BOOKKEEPING.iter().any(|field| {
