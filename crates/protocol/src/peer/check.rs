@@ -36,10 +36,10 @@ pub fn check(document: &Value) -> Checked {
     match document.as_object() {
         None => violations.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
         // The other rules are those of version 2.
-        Some(head) if !is_current(&at, head.get("version"), &mut violations) => {}
-        Some(head) => {
-            fields::check(&at, head, &mut violations);
-            phases::check(&at, head, &mut violations);
+        Some(object) if !is_current(&at, object.get("version"), &mut violations) => {}
+        Some(object) => {
+            fields::check(&at, object, &mut violations);
+            phases::check(&at, object, &mut violations);
             let parsed = ParsedDocument::read(document);
             fields::check_identity(&at, &parsed, &mut violations);
             order::check(&at, &parsed, &mut violations);

@@ -111,6 +111,7 @@ fn outcome(success: bool) -> Outcome {
     if success { Outcome::Succeeded } else { Outcome::Incomplete }
 }
 
+/// Makes the changes and queues no step. What follows is a deferred transition.
 fn wait(changes: Vec<Change>) -> Move<Change, Phase> {
     Move { changes, next: Next::Queue(Vec::new()) }
 }
@@ -149,7 +150,8 @@ pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred
         State::Reviewed { success } => close(success),
         State::Active(_) | State::Closed { .. } | State::Failed(_) => return None,
     };
-    // No step is running then, unless a recovery put the cycle back to an earlier state.
+    // Usually no step has an attempt alive here. One may have after a recovery, which puts the cycle back to an
+    // earlier state.
     Some(Deferred { quiet: BTreeSet::from(Phase::ALL), then })
 }
 

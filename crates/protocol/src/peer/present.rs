@@ -60,7 +60,7 @@ impl Present for Peer {
     fn step_summary(document: &Document, step: &Phase) -> StepSummary {
         let phase = &document.phases[*step];
         // A completed phase shows no error; its attempts do.
-        let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
+        let last_error = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
         StepSummary {
             status: phase.status.as_str(),
             kind: match phase.status {
@@ -73,7 +73,7 @@ impl Present for Peer {
             loop_backs: 0,
             started_at: phase.started_at.map(Stamp::from),
             ended_at: phase.completed_at.map(Stamp::from),
-            error: last.map(|error| error.message.clone()),
+            error: last_error.map(|error| error.message.clone()),
             note: note(phase),
         }
     }
@@ -87,7 +87,8 @@ impl Present for Peer {
             Some(score @ Score::Word(_)) => format!("score {score}"),
             None => "no score".to_owned(),
         };
-        let executed = if review.judgement.executed { "" } else { "; the execute phase reported a failure" };
+        let executed =
+            if review.judgement.execution_succeeded { "" } else { "; the execute phase reported a failure" };
         let review_line = Line::plain("review: ").then_toned(tone, word).then(format!(", {score}{executed}"));
         let mut lines = vec![review_line];
         lines.extend(summary(document).iter().map(|line| Line::plain(format!("  {line}"))));
@@ -270,11 +271,11 @@ fn summary(document: &Document) -> Vec<String> {
 
 /// Returns the number of counted attempts, the current one included. Errors that agents wrote themselves do not count.
 fn attempts(phase: &PhaseDocument) -> u32 {
-    let ours = |kind: &str| {
+    let is_counted_kind = |kind: &str| {
         let kind = serde_json::from_value::<FailureKind>(json!(kind));
         kind.is_ok_and(|kind| kind != FailureKind::Cancelled)
     };
-    let failed = phase.errors().iter().filter(|error| ours(&error.kind)).count();
+    let failed = phase.errors().iter().filter(|error| is_counted_kind(&error.kind)).count();
     let is_counted = match phase.status {
         PhaseStatus::InProgress => true,
         PhaseStatus::Completed => phase.reused_from.is_none(),
@@ -283,6 +284,7 @@ fn attempts(phase: &PhaseDocument) -> u32 {
     u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(is_counted))
 }
 
+/// Describes where the output of a phase is from, and its size.
 fn note(phase: &PhaseDocument) -> Option<String> {
     let filled =
         phase.output.as_ref().filter(|output| output.as_object().is_none_or(|fields| !fields.is_empty()));

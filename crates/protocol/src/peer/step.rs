@@ -13,7 +13,7 @@ use crate::check::Violation;
 use crate::report::{Form, Report, Status};
 use crate::rules::ParsedReport;
 
-/// The bucket of the documents.
+/// The NATS bucket that has the documents.
 pub const BUCKET: &str = "agent-os-peer-state";
 
 pub(super) fn brief(

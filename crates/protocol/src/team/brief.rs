@@ -56,7 +56,7 @@ pub(super) fn brief(
     step: &Step,
     counted_attempt: u32,
 ) -> Brief {
-    let shown = document.step(step);
+    let step_document = document.step(step);
     let agent = step.agent();
     let template = TEMPLATES.iter().find(|template| template.role == agent);
     let prompt = template.map(|template| {
@@ -70,18 +70,18 @@ pub(super) fn brief(
         })
     });
     let worktree = match step {
-        // A person decides about what the branch changes.
+        // `Decision` included, because the person decides about the changes on the branch.
         Step::Group(id, Role::Developer | Role::Qa | Role::TechLead | Role::Decision) => {
             Some(worktree(document, id))
         }
-        // Of its own: groups are merged while the project manager replaces another one.
-        Step::Pm(PmStep::Plan | PmStep::Check) => Some(Worktree { name: manager(), branch: None }),
+        // A worktree of its own, because groups are merged while the project manager replaces another one.
+        Step::Pm(PmStep::Plan | PmStep::Check) => Some(Worktree { name: pm_worktree_name(), branch: None }),
         Step::Group(_, Role::Merge) | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => None,
     };
     let tree_use = match step {
         Step::Group(_, Role::Developer) => TreeUse::Changes,
         Step::Group(_, Role::Qa | Role::TechLead) | Step::Pm(PmStep::Plan | PmStep::Check) => TreeUse::Reads,
-        // They work in no tree, or run commands there.
+        // These have no worktree, or run commands in it.
         Step::Group(_, Role::Merge | Role::Decision)
         | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => TreeUse::Changes,
     };
@@ -89,20 +89,20 @@ pub(super) fn brief(
         workflow: "team".to_owned(),
         timeout: definition.timeout,
         counted_attempt,
-        last_error: shown.error.clone(),
+        last_error: step_document.error.clone(),
         form: form(definition, document, step),
-        iteration: shown.turn.0.max(1),
+        iteration: step_document.turn.0.max(1),
         worktree,
         tree_use,
-        branches_below: (agent == "project_manager").then_some(plan::BRANCHES),
-        checks: if *step == Step::Pm(PmStep::Criteria) { criteria(document) } else { Vec::new() },
-        copies: copies::of(document, step),
+        branches_below: (agent == "project_manager").then_some(plan::BRANCH_PREFIX),
+        checks: if *step == Step::Pm(PmStep::Criteria) { criteria_checks(document) } else { Vec::new() },
+        copies: copies::private_copies(document, step),
         ..Brief::new(agent, prompt.unwrap_or_default(), definition.limits.attempts)
     }
 }
 
-/// The name of the project manager's worktree. No group has it.
-fn manager() -> StepId {
+/// Returns the name of the project manager's worktree. No group can have it.
+fn pm_worktree_name() -> StepId {
     StepId::new("pm").expect("BUG: it is a step id")
 }
 
@@ -113,7 +113,8 @@ fn worktree(document: &Document, id: &GroupId) -> Worktree {
     }
 }
 
-fn criteria(document: &Document) -> Vec<CheckSpec> {
+/// Returns the commands of the success criteria as checks.
+fn criteria_checks(document: &Document) -> Vec<CheckSpec> {
     let specs = document.plan.criteria.iter().filter_map(|record| {
         let command = plan::command_words(record.criterion.command.as_ref()?)?;
         Some(CheckSpec { name: record.criterion.id.clone(), command, timeout: CRITERION_TIMEOUT })
@@ -131,7 +132,7 @@ fn task(definition: &Definition, document: &Document, step: &Step) -> String {
 }
 
 fn plan_task(definition: &Definition, document: &Document) -> String {
-    let at_once = definition.limits.groups;
+    let max_parallel = definition.limits.groups;
     if let Some(id) = document.splitting() {
         let tasks = document.planned(id).map(|group| group.tasks.join(", ")).unwrap_or_default();
         return format!(
@@ -149,7 +150,7 @@ fn plan_task(definition: &Definition, document: &Document) -> String {
     };
     format!(
         "Split the whole request into tasks and groups. Do not leave anything out and do not ask the user. {mode} At most \
-         {at_once} groups work at once; more go into later phases. A group is 10 to 30 minutes of work. Groups should change \
+         {max_parallel} groups work at once; more go into later phases. A group is 10 to 30 minutes of work. Groups should change \
          different files; those that change the same file run one after the other. State success criteria that show that the \
          request is fulfilled, with a command where one can show it: a program and its arguments, which no shell reads; for \
          operators write `sh -c '…'`. They cannot be changed later."
@@ -245,7 +246,7 @@ fn state(document: &Document, step: &Step) -> String {
     let pretty = |value: &Value| code_block("json", document::pretty(value).trim_end());
     match step {
         Step::Pm(_) => {
-            let plan = copies::shown(document, &Step::PLAN);
+            let plan = copies::visible_files(document, &Step::PLAN);
             let plan =
                 plan.iter().map(|(name, value)| format!("`coordination/{name}`:\n\n{}", pretty(value)));
             format!("{UNTRUSTED}\n\n{}", plan.collect::<String>())
@@ -259,7 +260,7 @@ fn state(document: &Document, step: &Step) -> String {
                 .filter(|task| document.planned(id).is_some_and(|group| group.tasks.contains(&task.id)))
                 .map(|task| json!(task))
                 .collect();
-            let status = document.groups.get(id).map(|group| pretty(&document.shown_group(id, group)));
+            let status = document.groups.get(id).map(|group| pretty(&document.group_json(id, group)));
             format!(
                 "{UNTRUSTED}\n\nPlanned:\n\n{planned}\nTasks:\n\n{}\nStatus:\n\n{}",
                 pretty(&json!(tasks)),
@@ -448,10 +449,10 @@ fn example_plan(definition: &Definition, document: &Document) -> Value {
     }
 }
 
-/// Returns what a person is asked.
+/// Returns the question that a decision step asks a person; `None` if the step asks none.
 pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     let options = verdicts::options(step).into_iter().map(|choice| {
-        let word = choice.word().to_owned();
+        let word = choice.as_str().to_owned();
         if choice.needs_reason() { AnswerOption::WithReason(word) } else { AnswerOption::Plain(word) }
     });
     let text = match step {
@@ -461,7 +462,7 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
             let why = group.imported_because.as_deref().filter(|_| limit == Limit::Imported);
             let asked =
                 format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)));
-            std::iter::once(asked).chain(last_said(document, id, group)).collect::<Vec<_>>().join("\n")
+            std::iter::once(asked).chain(last_feedback(document, id, group)).collect::<Vec<_>>().join("\n")
         }
         Step::Pm(PmStep::Decision) => {
             let why = document.run.refusal.as_deref().unwrap_or("there were too many final checks");
@@ -472,8 +473,8 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     Some(Question { kind: ItemKind::LimitReached, text, options: options.collect() })
 }
 
-/// Returns what QA, the tech lead and the last failed attempt of a group said.
-fn last_said(document: &Document, id: &GroupId, group: &GroupPart) -> Vec<String> {
+/// Returns the last findings of QA, the last review and the last error of a group.
+fn last_feedback(document: &Document, id: &GroupId, group: &GroupPart) -> Vec<String> {
     let mut messages = document.messages.iter().rev();
     let failed =
         messages.find(|message| message.mailbox == Mailbox::QaToDev && message.group.as_ref() == Some(id));
@@ -502,11 +503,12 @@ fn limit_text(limit: Limit) -> &'static str {
     }
 }
 
+/// Returns the git operation of a merge step.
 pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
     match step {
         Step::Group(id, Role::Merge) => {
             let Worktree { name, branch } = worktree(document, id);
-            // The base branch may have the work of a group that an imported store claims to be complete.
+            // If an imported store claims that the group is complete, the base branch may have its work already.
             let is_claimed = document.groups.get(id).is_some_and(|group| group.claimed_complete);
             let arguments = json!({ "worktree": name, "branch": branch, "needs_commits": !is_claimed });
             Some(Effect { name: "merge", arguments })

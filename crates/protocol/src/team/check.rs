@@ -1,4 +1,4 @@
-//! The rules of the files: the schemas of the seed, and what they leave out.
+//! Checks the files of `coordination/` against the seed's schemas, and against rules that the schemas do not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,47 +15,47 @@ pub(super) const FORMATS: &[FileFormat] = &[
     FileFormat {
         name: "pm_state",
         matches: |name, value| name.ends_with("pm_state.json") || value.get("task_groups").is_some(),
-        check: pm_state,
+        check: check_pm_state,
     },
     FileFormat {
         name: "group_status",
         matches: |name, _| name.ends_with("group_status.json"),
-        check: group_status,
+        check: check_group_status,
     },
     FileFormat {
         name: "orchestrator_state",
         matches: |name, value| {
             name.ends_with("orchestrator_state.json") || value.get("decisions_log").is_some()
         },
-        check: orchestrator_state,
+        check: check_orchestrator_state,
     },
     FileFormat {
         name: "dev_to_qa",
         matches: |name, _| name.ends_with("dev_to_qa.json"),
-        check: |value| messages(Mailbox::DevToQa, value),
+        check: |value| check_messages(Mailbox::DevToQa, value),
     },
     FileFormat {
         name: "qa_to_techlead",
         matches: |name, _| name.ends_with("qa_to_techlead.json"),
-        check: |value| messages(Mailbox::QaToTechlead, value),
+        check: |value| check_messages(Mailbox::QaToTechlead, value),
     },
     FileFormat {
         name: "techlead_to_dev",
         matches: |name, _| name.ends_with("techlead_to_dev.json"),
-        check: |value| messages(Mailbox::TechleadToDev, value),
+        check: |value| check_messages(Mailbox::TechleadToDev, value),
     },
     FileFormat {
         name: "team_messages",
         matches: |name, _| name.ends_with("qa_to_dev.json") || name.ends_with("to_pm.json"),
-        check: |value| messages(Mailbox::ToPm, value),
+        check: |value| check_messages(Mailbox::ToPm, value),
     },
 ];
 
-/// Collects what is wrong.
-struct Rules(Vec<Violation>);
+/// The violations of one file.
+struct FileCheck(Vec<Violation>);
 
-impl Rules {
-    /// Begins with what does not fit the schema.
+impl FileCheck {
+    /// Starts with the violations of the schema.
     fn new(schema: &str, value: &Value) -> Self {
         Self(schema::violations(&serde_json::from_str(schema).expect("BUG: the schema is JSON"), value))
     }
@@ -64,16 +64,16 @@ impl Rules {
         self.0.push(Violation { rule, pointer, message, repair: repair.to_owned() });
     }
 
-    /// A count is not negative. That it is a number is in the schema.
-    fn count(&mut self, value: &Value, at: &str, name: &str) {
+    /// Checks that a count is not negative. The schema checks that it is a number.
+    fn check_count(&mut self, value: &Value, at: &str, name: &str) {
         if let Some(found) = value.get(name).filter(|found| found.as_i64().is_some_and(|count| count < 0)) {
             let message = format!("`{name}` is {}, not a count", shortened(found));
             self.add("count", member(at, name), message, "write a whole number from 0");
         }
     }
 
-    /// A group is in one list, and in that of the complete ones only if it is.
-    fn memberships(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+    /// Checks that each group is in one list, and in `completed_groups` only if it is complete.
+    fn check_memberships(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
         let mut listed: BTreeMap<&str, &str> = BTreeMap::new();
         for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
             for (index, id) in items(value, list) {
@@ -97,7 +97,7 @@ impl Rules {
         }
     }
 
-    fn tasks(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+    fn check_tasks(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
         let mut ids = BTreeSet::new();
         for (index, task) in items(value, "all_tasks") {
             let at = entry(&member("", "all_tasks"), index);
@@ -112,7 +112,7 @@ impl Rules {
         }
     }
 
-    fn phases(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
+    fn check_phases(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
         let mut numbers = BTreeSet::new();
         for (index, phase) in items(value, "execution_phases") {
             let at = entry(&member("", "execution_phases"), index);
@@ -128,8 +128,8 @@ impl Rules {
         }
     }
 
-    /// Branches and files that could lead out of the repository.
-    fn group_files(&mut self, value: &Value) {
+    /// Checks that no branch name and no file path leads out of the repository.
+    fn check_group_files(&mut self, value: &Value) {
         for (index, group) in items(value, "task_groups") {
             let at = entry(&member("", "task_groups"), index);
             if let Some(branch) = group["branch_name"].as_str().filter(|name| !is_ref_name(name)) {
@@ -146,7 +146,7 @@ impl Rules {
         }
     }
 
-    fn into_file(self, summary: String) -> CheckedFile {
+    fn into_checked_file(self, summary: String) -> CheckedFile {
         CheckedFile { violations: self.0, warnings: Vec::new(), summary }
     }
 }
@@ -155,15 +155,15 @@ fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = (usize, &'v V
     value.get(name).and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 
-fn pm_state(value: &Value) -> CheckedFile {
+fn check_pm_state(value: &Value) -> CheckedFile {
     let schema = include_str!("../../../../docs/schema/team/pm_state.schema.json");
-    let mut rules = Rules::new(schema, value);
-    rules.count(value, "", "iteration");
+    let mut file = FileCheck::new(schema, value);
+    file.check_count(value, "", "iteration");
     if let Some(percent) = value["completion_percentage"].as_f64()
         && !(0.0..=100.0).contains(&percent)
     {
         let message = format!("`completion_percentage` is `{percent}`");
-        rules.add("percentage", member("", "completion_percentage"), message, "write a number from 0 to 100");
+        file.add("percentage", member("", "completion_percentage"), message, "write a number from 0 to 100");
     }
     let groups = member("", "task_groups");
     let mut needs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -171,11 +171,11 @@ fn pm_state(value: &Value) -> CheckedFile {
         let at = member(&entry(&groups, index), "id");
         let id = group["id"].as_str().unwrap_or_default();
         if let Err(why) = GroupId::new(id) {
-            rules.add("group_id", at.clone(), why, "use letters, digits, `_` and `-`");
+            file.add("group_id", at.clone(), why, "use letters, digits, `_` and `-`");
         }
         let needed = items(group, "depends_on").filter_map(|(_, needed)| needed.as_str());
         if needs.insert(id, needed.collect()).is_some() {
-            rules.add("unique", at, format!("there are two groups `{id}`"), "rename one");
+            file.add("unique", at, format!("there are two groups `{id}`"), "rename one");
         }
     }
     for (index, group) in items(value, "task_groups") {
@@ -184,68 +184,68 @@ fn pm_state(value: &Value) -> CheckedFile {
             if !needed.as_str().is_some_and(|needed| needs.contains_key(needed)) || group["id"] == *needed {
                 let message = format!("{} is no other group", shortened(needed));
                 let repair = "name a group of the plan, or remove it";
-                rules.add("depends_on", entry(&at, position), message, repair);
+                file.add("depends_on", entry(&at, position), message, repair);
             }
         }
     }
     needs.iter_mut().for_each(|(id, needed)| needed.retain(|needed| needed != id));
     if let Some(id) = first_cyclic(&needs) {
         let message = format!("group `{id}` depends on itself through others");
-        rules.add("cycle", groups, message, "remove one of the dependencies");
+        file.add("cycle", groups, message, "remove one of the dependencies");
     }
     let is_group = |id: &Value| id.as_str().is_some_and(|id| needs.contains_key(id));
-    rules.memberships(value, is_group);
-    rules.tasks(value, is_group);
-    rules.phases(value, is_group);
-    rules.group_files(value);
-    rules.into_file(format!("{} groups", needs.len()))
+    file.check_memberships(value, is_group);
+    file.check_tasks(value, is_group);
+    file.check_phases(value, is_group);
+    file.check_group_files(value);
+    file.into_checked_file(format!("{} groups", needs.len()))
 }
 
-fn group_status(value: &Value) -> CheckedFile {
+fn check_group_status(value: &Value) -> CheckedFile {
     let schema = include_str!("../../../../docs/schema/team/group_status.schema.json");
-    let mut rules = Rules::new(schema, value);
+    let mut file = FileCheck::new(schema, value);
     let groups: Vec<_> = value.as_object().into_iter().flatten().collect();
     for (id, group) in &groups {
         let at = member("", id);
         if group.get("group_id").is_some_and(|found| found != *id) {
             let message = format!("`group_id` differs from the key `{id}`");
-            rules.add("group_id", member(&at, "group_id"), message, "make both the same");
+            file.add("group_id", member(&at, "group_id"), message, "make both the same");
         }
         for name in ["developer", "qa", "tech_lead"] {
-            rules.count(&group["iterations"], &member(&at, "iterations"), name);
+            file.check_count(&group["iterations"], &member(&at, "iterations"), name);
         }
     }
     let complete = groups.iter().filter(|(_, group)| group["status"] == "complete").count();
-    rules.into_file(format!("{} groups, {complete} complete", groups.len()))
+    file.into_checked_file(format!("{} groups, {complete} complete", groups.len()))
 }
 
-fn orchestrator_state(value: &Value) -> CheckedFile {
+fn check_orchestrator_state(value: &Value) -> CheckedFile {
     let schema = include_str!("../../../../docs/schema/team/orchestrator_state.schema.json");
-    let mut rules = Rules::new(schema, value);
+    let mut file = FileCheck::new(schema, value);
     for name in ["iteration", "total_spawns"] {
-        rules.count(value, "", name);
+        file.check_count(value, "", name);
     }
-    rules.into_file(format!("{} decisions", items(value, "decisions_log").count()))
+    file.into_checked_file(format!("{} decisions", items(value, "decisions_log").count()))
 }
 
-fn messages(mailbox: Mailbox, value: &Value) -> CheckedFile {
-    let mut rules = Rules::new(mailbox.schema(), value);
+fn check_messages(mailbox: Mailbox, value: &Value) -> CheckedFile {
+    let mut file = FileCheck::new(mailbox.schema(), value);
     if value.get("messages").is_none() {
-        rules.add("required", String::new(), "`messages` is missing".to_owned(), "add a list");
+        file.add("required", String::new(), "`messages` is missing".to_owned(), "add a list");
     }
     let mut ids = BTreeSet::new();
     for (index, message) in items(value, "messages") {
         let at = entry(&member("", "messages"), index);
         match message["id"].as_str() {
-            None | Some("") => rules.add("required", at, "the message has no `id`".to_owned(), "add one"),
+            None | Some("") => file.add("required", at, "the message has no `id`".to_owned(), "add one"),
             Some(id) if !ids.insert(id) => {
                 let message = format!("there are two messages `{id}`");
-                rules.add("unique", member(&at, "id"), message, "rename one");
+                file.add("unique", member(&at, "id"), message, "rename one");
             }
             Some(_) => {}
         }
     }
-    rules.into_file(format!("{} messages", ids.len()))
+    file.into_checked_file(format!("{} messages", ids.len()))
 }
 
 #[cfg(test)]
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_seed_pass_except_for_the_end_that_is_null() {
+    fn the_examples_of_the_seed_pass_except_for_a_null_end_time() {
         let examples = [
             ("pm_state.json", include_str!("../../tests/fixtures/team/pm_state.json")),
             ("group_status.json", include_str!("../../tests/fixtures/team/group_status.json")),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schemas_accept_and_is_unusable_is_found() {
+    fn unusable_values_that_the_schemas_accept_are_reported() {
         let rules = |name: &str, text: &str| -> Vec<String> {
             let found = check(name, text).violations.into_iter();
             found.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.repair)).collect()

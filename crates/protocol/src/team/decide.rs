@@ -1,4 +1,4 @@
-//! The transition table.
+//! The transition table of `team`.
 
 use std::collections::BTreeSet;
 
@@ -125,13 +125,13 @@ pub(super) fn decide(
     match event {
         Event::Opened | Event::Skipped { .. } => {}
         Event::Reported { step, verdict } => {
-            changes = judge(definition, state, &step, verdict);
+            changes = changes_after(definition, state, &step, verdict);
             reported = Some(step);
         }
         Event::Exhausted { step } => changes.push(exhausted(state, step)),
         Event::Retried { steps } => changes.extend(steps.into_iter().map(|step| Change::Retried { step })),
     }
-    let at_once = definition.limits.groups.get();
+    let max_parallel = definition.limits.groups.get();
     let mut after = applied(state, &changes);
     if after.groups_are_done() && after.ending == Ending::Criteria && after.criteria.is_empty() {
         // Without commands there is nothing to run.
@@ -142,15 +142,16 @@ pub(super) fn decide(
             changes.push(change);
         }
     }
-    // Its attempt was being stopped. What would come next stays stopped, too, so that `retry` finds it.
+    // The step reported while it was being stopped. The steps that follow are marked as failed, too, so that `retry`
+    // finds them.
     if reported.is_some_and(|step| state.failed.contains(&step)) {
-        let before = state.needed(at_once);
-        for step in after.startable(at_once).into_iter().filter(|step| !before.contains(step)) {
+        let before = state.needed(max_parallel);
+        for step in after.startable(max_parallel).into_iter().filter(|step| !before.contains(step)) {
             changes.push(Change::Failed { step });
         }
         after = applied(state, &changes);
     }
-    let next = after.startable(at_once);
+    let next = after.startable(max_parallel);
     let next = if after.ending == Ending::FastForwarded {
         Next::Finish(Outcome::Succeeded)
     } else if next.is_empty() || after.is_given_up() {
@@ -168,13 +169,15 @@ pub(super) fn on_stop(definition: &Definition, state: &State) -> Move<Change, St
     Move { changes, next: Next::Finish(Outcome::Failed) }
 }
 
+/// Returns the state after these changes.
 fn applied(state: &State, changes: &[Change]) -> State {
     let mut after = state.clone();
     changes.iter().for_each(|change| after.apply(change));
     after
 }
 
-fn judge(definition: &Definition, state: &State, step: &Step, verdict: Verdict) -> Vec<Change> {
+/// Returns the changes that follow from a verdict; none if the verdict is not possible there.
+fn changes_after(definition: &Definition, state: &State, step: &Step, verdict: Verdict) -> Vec<Change> {
     let limits = definition.limits;
     match (step, verdict) {
         (Step::Pm(PmStep::Plan), Verdict::Plan(work)) => vec![match state.splitting() {
@@ -196,7 +199,7 @@ fn judge(definition: &Definition, state: &State, step: &Step, verdict: Verdict) 
             }
         }
         (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
-        // A stopped merge is found again when it is retried.
+        // After a stop the run has failed already; `retry` finds the merge done.
         (Step::Pm(PmStep::Merge), Verdict::FastForwarded) if !state.failed.contains(step) => {
             vec![Change::FastForwarded]
         }
@@ -225,12 +228,13 @@ fn advance(id: &GroupId, group: &Group, to: Stage, verdict: &Verdict) -> Change 
         | Verdict::Merge(_)
         | Verdict::Choice(_) => None,
     };
-    match group.limit(to, blocking) {
+    match group.exceeded_limit(to, blocking) {
         Some(limit) => Change::Asked { group: id.clone(), to, limit },
         None => Change::Moved { group: id.clone(), to, blocking },
     }
 }
 
+/// Returns the change that follows if all attempts of a step failed.
 fn exhausted(state: &State, step: Step) -> Change {
     let Step::Group(id, role) = &step else { return Change::Failed { step } };
     let stage = state.groups.get(id).map_or(Stage::Develop(Reason::New), |group| group.stage);
@@ -252,7 +256,7 @@ impl State {
             || self.groups.values().any(|group| matches!(group.hold, Hold::Failed(_)))
     }
 
-    fn add(&mut self, work: &PlannedWork, limits: &Limits) {
+    fn add_groups(&mut self, work: &PlannedWork, limits: &Limits) {
         let first = self.groups.values().map(|group| group.position + 1).max().unwrap_or(0);
         for (position, planned) in (first..).zip(&work.groups) {
             self.groups.insert(planned.id.clone(), Group::new(planned, position, limits));
@@ -269,33 +273,33 @@ impl State {
                 }
                 self.failed.remove(&Step::PLAN);
                 self.failed.remove(&Step::Pm(PmStep::Check));
-                self.add(work, limits);
+                self.add_groups(work, limits);
             }
             Change::Replaced { group, work, limits } => {
                 self.failed.remove(&Step::PLAN);
                 self.replace(group, work, limits);
             }
             Change::Moved { group, to, blocking } => {
-                self.release(group);
+                self.clear_failed(group);
                 let group = self.group_mut(group);
                 (group.stage, group.hold) = (*to, Hold::Open);
                 group.blocking = blocking.or(group.blocking);
-                group.spend();
-                group.settle();
+                group.use_turn();
+                group.clear_if_done();
             }
             Change::Asked { group, to, limit } => {
-                self.release(group);
+                self.clear_failed(group);
                 let group = self.group_mut(group);
                 (group.stage, group.hold, group.blocking) = (*to, Hold::Asks(*limit), None);
             }
             Change::Chosen { group, choice } => {
-                self.release(group);
+                self.clear_failed(group);
                 let group = self.group_mut(group);
                 group.hold = group.hold.after(*choice);
                 if group.hold == Hold::Open {
-                    group.spend();
+                    group.use_turn();
                 }
-                group.settle();
+                group.clear_if_done();
             }
             Change::CriteriaRan { failed } => {
                 self.failed.remove(&Step::Pm(PmStep::Criteria));
@@ -331,6 +335,7 @@ impl State {
         }
     }
 
+    /// Goes to the final check, which uses one of those that are left.
     fn enter_check(&mut self) {
         self.checks_left = self.checks_left.saturating_sub(1);
         self.ending = Ending::Check;
@@ -341,7 +346,7 @@ impl State {
         let (phase, after) = {
             let group = self.group_mut(old);
             group.hold = Hold::Split;
-            group.settle();
+            group.clear_if_done();
             (group.phase, group.after.clone())
         };
         let new: BTreeSet<_> = work.groups.iter().map(|group| group.id.clone()).collect();
@@ -351,7 +356,7 @@ impl State {
         for criterion in self.criteria.iter_mut().filter(|criterion| criterion.groups.contains(old)) {
             criterion.groups.extend(new.iter().cloned());
         }
-        self.add(work, limits);
+        self.add_groups(work, limits);
         for id in &new {
             let group = self.group_mut(id);
             group.phase = phase;
@@ -373,8 +378,8 @@ impl State {
         }
     }
 
-    /// Forgets that steps of the group were stopped: one of them has reported.
-    fn release(&mut self, group: &GroupId) {
+    /// Removes the steps of the group from the failed ones: one of them has reported.
+    fn clear_failed(&mut self, group: &GroupId) {
         self.failed.retain(|step| step.group() != Some(group));
     }
 

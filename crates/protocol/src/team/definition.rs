@@ -34,7 +34,7 @@ pub enum ModeChoice {
     Parallel,
 }
 
-/// How often a group goes round before a person decides, and how many groups work at once.
+/// How many turns a group gets before a person decides, and how many groups work at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Turns of a group's developer.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub review: NonZeroU8,
     /// Final checks of the project manager.
     pub checks: NonZeroU8,
-    /// Groups at once.
+    /// Groups that may work at the same time.
     pub groups: NonZeroU8,
     /// Attempts of a turn.
     pub attempts: NonZeroU32,

@@ -38,7 +38,9 @@ use crate::{Stamp, StepId};
 
 pub use decide::Change;
 pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
-pub use document::{Document, GroupPart, Mailbox, Message, RunWord, StepDocument, StepWord};
+pub use document::{
+    Document, GroupPart, Mailbox, Message, OrchestratorStatus, StepDocument, StepDocumentStatus,
+};
 pub use import::{BranchWork, Salvaged, Store, Survey};
 pub use report::plan::{Criterion, Plan, PlanGroup, Task};
 pub use state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State, TurnsLeft};

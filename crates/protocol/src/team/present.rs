@@ -1,4 +1,4 @@
-//! How commands show a run.
+//! Presents runs of `team`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::brief::TEMPLATES;
 use super::check::FORMATS;
 use super::decide::Change;
 use super::definition::Definition;
-use super::document::{Document, RunWord, StepWord};
+use super::document::{Document, OrchestratorStatus, StepDocumentStatus};
 use super::report::verdicts;
 use super::state::{Hold, Reason, Stage, State};
 use super::step::{
@@ -38,7 +38,7 @@ impl Present for Team {
 
     fn needs(_: &Definition, state: &State, step: &Step) -> Vec<Step> {
         let merges = || state.in_order().into_iter().map(|(id, _)| Step::Group(id.clone(), Role::Merge));
-        let of = |role| step.group().map(|id| Step::Group(id.clone(), role)).into_iter().collect();
+        let same_group = |role| step.group().map(|id| Step::Group(id.clone(), role)).into_iter().collect();
         match step {
             Step::Pm(PmStep::Plan | PmStep::Decision) => Vec::new(),
             Step::Pm(PmStep::Check) if !state.criteria.is_empty() => vec![Step::Pm(PmStep::Criteria)],
@@ -53,10 +53,10 @@ impl Present for Team {
                 }
                 needs
             }
-            Step::Group(_, Role::Qa) => of(Role::Developer),
-            Step::Group(_, Role::TechLead) => of(Role::Qa),
-            Step::Group(_, Role::Merge) => of(Role::TechLead),
-            Step::Group(_, Role::Decision) => of(Role::Developer),
+            Step::Group(_, Role::Qa) => same_group(Role::Developer),
+            Step::Group(_, Role::TechLead) => same_group(Role::Qa),
+            Step::Group(_, Role::Merge) => same_group(Role::TechLead),
+            Step::Group(_, Role::Decision) => same_group(Role::Developer),
         }
     }
 
@@ -92,13 +92,13 @@ impl Present for Team {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let shown = document.step(step);
-        let (mut status, mut kind) = match shown.status {
-            StepWord::Pending => ("pending", StatusKind::Pending),
-            StepWord::Running => ("running", StatusKind::Running),
-            StepWord::Waiting => ("waiting", StatusKind::Waiting),
-            StepWord::Done => ("done", StatusKind::Succeeded),
-            StepWord::Failed => ("failed", StatusKind::Failed),
+        let step_document = document.step(step);
+        let (mut status, mut kind) = match step_document.status {
+            StepDocumentStatus::Pending => ("pending", StatusKind::Pending),
+            StepDocumentStatus::Running => ("running", StatusKind::Running),
+            StepDocumentStatus::Waiting => ("waiting", StatusKind::Waiting),
+            StepDocumentStatus::Done => ("done", StatusKind::Succeeded),
+            StepDocumentStatus::Failed => ("failed", StatusKind::Failed),
         };
         let group = step.group().and_then(|id| document.groups.get(id));
         let mut note = None;
@@ -116,11 +116,11 @@ impl Present for Team {
         StepSummary {
             status,
             kind,
-            attempts: shown.attempts,
-            loop_backs: shown.turn.0.saturating_sub(1),
-            started_at: shown.started_at,
-            ended_at: shown.ended_at,
-            error: shown.error.filter(|_| kind != StatusKind::Succeeded),
+            attempts: step_document.attempts,
+            loop_backs: step_document.turn.0.saturating_sub(1),
+            started_at: step_document.started_at,
+            ended_at: step_document.ended_at,
+            error: step_document.error.filter(|_| kind != StatusKind::Succeeded),
             note,
         }
     }
@@ -235,7 +235,7 @@ impl Present for Team {
             }
             Change::Refused => Some(Line::toned(Tone::Attention, "✗").then(" completion refused")),
             Change::Chosen { group, choice } => {
-                Some(Line::plain(format!("group {group}: {}", choice.word())))
+                Some(Line::plain(format!("group {group}: {}", choice.as_str())))
             }
             Change::Retried { step } => {
                 Some(Line::toned(Tone::Active, "↻").then(format!(" retrying {step}")))
@@ -280,28 +280,30 @@ impl Present for Team {
     }
 
     fn concerns(change: &Change, step: &StepId) -> bool {
-        let about = Step::parse(step);
-        let group = about.as_ref().and_then(Step::group);
+        let step = Step::parse(step);
+        let group = step.as_ref().and_then(Step::group);
         match change {
-            Change::Planned { .. } => matches!(about, Some(Step::Pm(PmStep::Plan | PmStep::Check))),
-            Change::Replaced { group: of, .. } => about == Some(Step::PLAN) || group == Some(of),
-            Change::Moved { group: of, .. }
-            | Change::Asked { group: of, .. }
-            | Change::Chosen { group: of, .. } => group == Some(of),
-            Change::CriteriaRan { .. } => about == Some(Step::Pm(PmStep::Criteria)),
-            Change::Refused | Change::Accepted => about == Some(Step::Pm(PmStep::Check)),
-            Change::CheckAsked | Change::CheckChosen { .. } => about == Some(Step::Pm(PmStep::Decision)),
-            Change::FastForwarded => about == Some(Step::Pm(PmStep::Merge)),
+            Change::Planned { .. } => matches!(step, Some(Step::Pm(PmStep::Plan | PmStep::Check))),
+            Change::Replaced { group: changed, .. } => step == Some(Step::PLAN) || group == Some(changed),
+            Change::Moved { group: changed, .. }
+            | Change::Asked { group: changed, .. }
+            | Change::Chosen { group: changed, .. } => group == Some(changed),
+            Change::CriteriaRan { .. } => step == Some(Step::Pm(PmStep::Criteria)),
+            Change::Refused | Change::Accepted => step == Some(Step::Pm(PmStep::Check)),
+            Change::CheckAsked | Change::CheckChosen { .. } => step == Some(Step::Pm(PmStep::Decision)),
+            Change::FastForwarded => step == Some(Step::Pm(PmStep::Merge)),
             Change::Imported { .. } => false,
-            Change::Failed { step: of } | Change::Retried { step: of } => about.as_ref() == Some(of),
+            Change::Failed { step: changed } | Change::Retried { step: changed } => {
+                step.as_ref() == Some(changed)
+            }
         }
     }
 
     fn failure_reason(change: &Change, step: &StepId) -> Option<&'static str> {
         let (Change::Moved { group, to, .. } | Change::Asked { group, to, .. }) = change else { return None };
-        let Some(Step::Group(of, role)) = Step::parse(step) else { return None };
+        let Some(Step::Group(id, role)) = Step::parse(step) else { return None };
         match (role, to) {
-            _ if of != *group => None,
+            _ if id != *group => None,
             (Role::Qa, Stage::Develop(Reason::QaFailed)) => Some("the tests of the group fail"),
             (Role::Merge, Stage::Develop(Reason::ChangesRequested)) => Some("the merge was refused"),
             (Role::Developer | Role::Qa | Role::TechLead | Role::Merge | Role::Decision, _) => None,
@@ -310,15 +312,15 @@ impl Present for Team {
 }
 
 impl Document {
-    /// Returns the groups that should go on and have not for the configured time, each with the role that it needs. A group
-    /// that waits for another one or for a person is named by what it waits for.
+    /// Returns the groups that could continue and have not for the configured time, each with the step that it needs.
+    /// Groups that wait for another group or for a person are left out.
     fn stalled(&self, definition: &Definition, now: Stamp) -> Vec<(Step, String)> {
         let limit = definition.limits.idle;
         let open = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
             let role = group.stage.role().filter(|_| group.hold == Hold::Open)?;
             let idle = now.since(group.last_update);
-            let is_stalled = self.run.status == RunWord::Running
+            let is_stalled = self.run.status == OrchestratorStatus::Running
                 && idle >= limit
                 && !self.run.held
                 && self.waits_for(&planned.id).is_empty();
@@ -327,7 +329,7 @@ impl Document {
                     "group {} ({}) has had no progress for {}",
                     planned.id,
                     group.status(),
-                    length(idle)
+                    duration_text(idle)
                 );
                 (Step::Group(planned.id.clone(), role), why)
             })
@@ -354,16 +356,16 @@ impl Document {
         }
         let waits = self.waits_for(id);
         Some(match self.run.status {
-            RunWord::Completed | RunWord::Error => "the run has ended".to_owned(),
-            RunWord::Running if !waits.is_empty() => waits.join("; "),
-            RunWord::Running if self.run.held => "the run is paused or stopped".to_owned(),
-            RunWord::Running => "waits for a slot".to_owned(),
+            OrchestratorStatus::Completed | OrchestratorStatus::Error => "the run has ended".to_owned(),
+            OrchestratorStatus::Running if !waits.is_empty() => waits.join("; "),
+            OrchestratorStatus::Running if self.run.held => "the run is paused or stopped".to_owned(),
+            OrchestratorStatus::Running => "waits for a slot".to_owned(),
         })
     }
 }
 
 /// Formats how long a group has been idle.
-fn length(time: std::time::Duration) -> String {
+fn duration_text(time: std::time::Duration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds} seconds"),
         seconds @ 120..7200 => format!("{} minutes", seconds / 60),

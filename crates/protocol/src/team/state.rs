@@ -1,4 +1,5 @@
-//! The state of a run: how far each group is, and how far the end of the run is. Ids and numbers only.
+//! The state of a run: what each group needs next, and what the run needs when all groups are done. Ids and numbers
+//! only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,10 +106,11 @@ pub enum Blocked {
     Flaky,
 }
 
-/// Whether a group goes on.
+/// Whether a group continues, waits for a decision, or is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
+    /// It continues with its stage.
     Open,
     /// A person decides.
     Asks(Limit),
@@ -118,12 +120,12 @@ pub enum Hold {
     Skipped,
     /// Closed: replaced by smaller groups.
     Split,
-    /// Closed: failed by a person, with what was asked.
+    /// Closed: a person chose to fail the run. The limit is that of the question.
     Failed(Limit),
 }
 
 impl Hold {
-    /// Returns what becomes of a group that asks.
+    /// Returns the hold of a group after a person's choice.
     pub(super) fn after(self, choice: Choice) -> Self {
         match (choice, self) {
             (Choice::Split, _) => Self::Splitting,
@@ -145,8 +147,11 @@ impl Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
+    /// The developer has no turns left.
     Developer,
+    /// QA has no turns left.
     Qa,
+    /// The tech lead has no reviews left.
     Review,
     /// A review found as many blocking issues as the one before.
     NoProgress,
@@ -169,12 +174,17 @@ pub struct TurnsLeft {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
+    /// The commands of the success criteria.
     Criteria,
+    /// The final check of the project manager.
     Check,
     /// A person decides: there were too many checks.
     Asks,
+    /// Nothing: a person chose to fail the run.
     Failed,
+    /// The fast-forward of the base branch.
     Merge,
+    /// Nothing: the base branch was fast-forwarded, or the user will merge the integration branch.
     FastForwarded,
 }
 
@@ -210,8 +220,8 @@ impl Group {
         }
     }
 
-    /// Takes one of the turns that the stage needs.
-    pub(super) fn spend(&mut self) {
+    /// Uses one of the turns that are left for the stage.
+    pub(super) fn use_turn(&mut self) {
         let left = match self.stage {
             Stage::Develop(_) => &mut self.left.developer,
             Stage::Test => &mut self.left.qa,
@@ -221,8 +231,8 @@ impl Group {
         *left = left.saturating_sub(1);
     }
 
-    /// Forgets what a group does not need any more. A failed one may be retried.
-    pub(super) fn settle(&mut self) {
+    /// Clears what a group that is done does not need. A failed group keeps it, because it may be retried.
+    pub(super) fn clear_if_done(&mut self) {
         let is_over = match self.hold {
             Hold::Skipped | Hold::Split => true,
             Hold::Open | Hold::Asks(_) | Hold::Splitting | Hold::Failed(_) => self.stage == Stage::Complete,
@@ -233,7 +243,7 @@ impl Group {
     }
 
     /// Returns the limit that a move to this stage would exceed.
-    pub(super) fn limit(&self, to: Stage, blocking: Option<u16>) -> Option<Limit> {
+    pub(super) fn exceeded_limit(&self, to: Stage, blocking: Option<u16>) -> Option<Limit> {
         let no_progress = matches!((blocking, self.blocking), (Some(now), Some(before)) if now >= before);
         match to {
             Stage::Develop(_) if no_progress => Some(Limit::NoProgress),
@@ -304,7 +314,8 @@ impl State {
         self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
     }
 
-    /// Returns the failing criteria of which a group is not skipped. A group that was split counts by those that replace it.
+    /// Returns the failing criteria, except those whose groups are all skipped. For a split group those that replace
+    /// it count.
     pub fn unexcused(&self) -> Vec<u16> {
         let is_excused = |index: &u16| {
             let criterion = self.criteria.get(usize::from(*index));
@@ -316,14 +327,15 @@ impl State {
         self.failing.iter().copied().filter(|index| !is_excused(index)).collect()
     }
 
-    /// Returns the steps that the run needs now, without those that failed. `at_once` limits the groups at work.
-    pub(super) fn startable(&self, at_once: u8) -> Vec<Step> {
-        let mut steps = self.needed(at_once);
+    /// Returns the steps that the run needs now, without those that failed. `max_parallel` limits the groups at work.
+    pub(super) fn startable(&self, max_parallel: u8) -> Vec<Step> {
+        let mut steps = self.needed(max_parallel);
         steps.retain(|step| !self.failed.contains(step));
         steps
     }
 
-    pub(super) fn needed(&self, at_once: u8) -> Vec<Step> {
+    /// Returns the steps that the run needs now, including those that failed.
+    pub(super) fn needed(&self, max_parallel: u8) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.groups.is_empty() || self.splitting().is_some() {
             steps.push(Step::PLAN);
@@ -333,9 +345,9 @@ impl State {
             .into_iter()
             .filter(|(_, group)| !group.is_done() && self.is_ready(group))
             .collect();
-        // Groups that have begun keep their place.
+        // Groups that have begun keep their slot.
         ready.sort_by_key(|(_, group)| group.stage == Stage::Develop(Reason::New));
-        for (id, group) in ready.into_iter().take(usize::from(at_once)) {
+        for (id, group) in ready.into_iter().take(usize::from(max_parallel)) {
             steps.extend(group.next_role().map(|role| Step::Group(id.clone(), role)));
         }
         if self.groups_are_done() {
@@ -396,16 +408,16 @@ impl State {
 
     /// Returns the steps that `retry` can run again.
     pub(super) fn failed_steps(&self) -> Vec<Step> {
-        let refused = self
+        let decisions = self
             .groups
             .iter()
             .filter(|(_, group)| matches!(group.hold, Hold::Failed(_)))
             .map(|(id, _)| Step::Group(id.clone(), Role::Decision));
         let check = (self.ending == Ending::Failed).then_some(Step::Pm(PmStep::Decision));
-        self.failed.iter().cloned().chain(refused).chain(check).collect()
+        self.failed.iter().cloned().chain(decisions).chain(check).collect()
     }
 
-    /// Returns the position in the order of starts: what is nearly done goes first.
+    /// Returns the position in the order of starts: the step of a group that is nearly done goes first.
     pub(super) fn rank(&self, step: &Step) -> usize {
         let position = |id| self.groups.get(id).map_or(0, |group| usize::from(group.position));
         match step {

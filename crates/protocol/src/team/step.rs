@@ -22,13 +22,13 @@ pub enum Step {
 pub enum PmStep {
     /// The project manager splits the request into groups, or a group into smaller ones.
     Plan,
-    /// The commands of the success criteria run in the integration tree.
+    /// The commands of the success criteria run on the integration branch, into which the groups are merged.
     Criteria,
     /// The project manager checks whether the request is fulfilled.
     Check,
     /// A person decides after too many checks.
     Decision,
-    /// The base branch is fast-forwarded.
+    /// The base branch is fast-forwarded to the integration branch.
     Merge,
 }
 
@@ -48,7 +48,7 @@ pub enum Role {
 impl PmStep {
     pub(super) const ALL: [Self; 5] = [Self::Plan, Self::Criteria, Self::Check, Self::Decision, Self::Merge];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
             Self::Criteria => "criteria",
@@ -63,7 +63,7 @@ impl Role {
     pub(super) const ALL: [Self; 5] =
         [Self::Developer, Self::Qa, Self::TechLead, Self::Merge, Self::Decision];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Developer => "developer",
             Self::Qa => "qa",
@@ -79,8 +79,8 @@ impl Step {
 
     pub(super) fn id(&self) -> StepId {
         let id = match self {
-            Self::Pm(step) => format!("pm.{}", step.word()),
-            Self::Group(group, role) => format!("{group}.{}", role.word()),
+            Self::Pm(step) => format!("pm.{}", step.as_str()),
+            Self::Group(group, role) => format!("{group}.{}", role.as_str()),
         };
         StepId::new(id).expect("BUG: a group id is short and safe")
     }
@@ -88,9 +88,9 @@ impl Step {
     pub(super) fn parse(id: &StepId) -> Option<Self> {
         let (before, word) = id.as_str().rsplit_once('.')?;
         if before == "pm" {
-            return PmStep::ALL.into_iter().find(|step| step.word() == word).map(Self::Pm);
+            return PmStep::ALL.into_iter().find(|step| step.as_str() == word).map(Self::Pm);
         }
-        let role = Role::ALL.into_iter().find(|role| role.word() == word)?;
+        let role = Role::ALL.into_iter().find(|role| role.as_str() == word)?;
         Some(Self::Group(GroupId::new(before).ok()?, role))
     }
 
@@ -146,7 +146,7 @@ impl TryFrom<StepId> for Step {
     }
 }
 
-/// What a report or an answer says. Ids and numbers only.
+/// A report or an answer, parsed. Has ids and numbers only; the texts are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -158,7 +158,7 @@ pub enum Verdict {
     Criteria {
         failed: BTreeSet<u16>,
     },
-    /// The base branch has the work, or the user merges it.
+    /// The base branch was fast-forwarded, or the user will merge the integration branch.
     FastForwarded,
     Developer(DeveloperVerdict),
     Qa(QaVerdict),
@@ -222,7 +222,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Split => "split",
             Self::Continue => "continue",

@@ -1,10 +1,10 @@
 //! Compacts the history: one entry replaces a range of progress entries. Callboard never makes this write, but accepts it from
 //! other clients.
 
-use super::{ChangeError, next_write, not_in_matrix};
+use super::{ChangeError, invalid_transition, next_write};
 use crate::peer::document::{Document, Event, HistoryEntry, WholeSecond};
 
-/// A shorter range would not get shorter.
+/// One entry replaces the range, so a range of one entry would save nothing.
 const MIN_ENTRIES: usize = 2;
 
 /// Replaces the entries `from` to `to` by one, which is appended like that of any write. Refuses a range with other entries than
@@ -12,8 +12,8 @@ const MIN_ENTRIES: usize = 2;
 pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Document, ChangeError> {
     let within = |entry: &HistoryEntry| (from..=to).contains(&entry.sequence);
     let compacted = old.history.iter().filter(|entry| within(entry)).count();
-    if compacted < MIN_ENTRIES || old.history.iter().any(|entry| within(entry) && !is_progress(entry)) {
-        return Err(not_in_matrix(old, old.position()));
+    if compacted < MIN_ENTRIES || old.history.iter().any(|entry| within(entry) && !is_compactable(entry)) {
+        return Err(invalid_transition(old, old.position()));
     }
     let (mut new, _) = next_write(old, at, None, Event::Compacted);
     new.history.retain(|entry| !within(entry));
@@ -23,7 +23,8 @@ pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Do
     Ok(new)
 }
 
-fn is_progress(entry: &HistoryEntry) -> bool {
+/// Whether the entry records no transition.
+fn is_compactable(entry: &HistoryEntry) -> bool {
     match &entry.event {
         Event::Progress | Event::Other(_) => true,
         Event::Initialized | Event::Started | Event::Completed | Event::Failed => false,

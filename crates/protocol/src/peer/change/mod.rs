@@ -1,8 +1,9 @@
 //! The writes of a cycle's document, each a function from the old document to the new one.
 //!
-//! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write that is
-//! not in the table of transitions (`docs/peer.md`) is refused. The result keeps all rules, and
-//! [`transition`](super::transition) finds out from both documents which write it was.
+//! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write
+//! that is not in the transition matrix (`docs/peer.md`) is refused. The result breaks no rule of
+//! [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the new
+//! document.
 
 mod compact;
 mod unknown_fields;
@@ -110,7 +111,7 @@ pub(super) fn start_with(
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position().startable() != Some(phase) {
-        return Err(not_in_matrix(old, Position::InProgress(phase)));
+        return Err(invalid_transition(old, Position::InProgress(phase)));
     }
     if let Some(from) = reused_from.clone().filter(|from| old.context.continues.as_ref() != Some(from)) {
         return Err(ChangeError::Reuse { phase, from });
@@ -162,7 +163,7 @@ pub(super) fn update_phase(
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position() != Position::InProgress(phase) {
-        return Err(not_in_matrix(old, Position::InProgress(phase)));
+        return Err(invalid_transition(old, Position::InProgress(phase)));
     }
     let (mut new, _) = next_write(old, at, Some(phase), Event::Progress);
     new.phases[phase].output = output;
@@ -181,6 +182,7 @@ pub fn fail(
     fail_with(old, phase, error.at(at), at)
 }
 
+/// Ends the cycle with an error. The time of the write replaces the time of the error.
 pub(super) fn fail_with(
     old: &Document,
     phase: Phase,
@@ -188,7 +190,7 @@ pub(super) fn fail_with(
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position().failable() != Some(phase) {
-        return Err(not_in_matrix(old, Position::Failed(phase)));
+        return Err(invalid_transition(old, Position::Failed(phase)));
     }
     let (mut new, at) = next_write(old, at, Some(phase), Event::Failed);
     new.metadata.status = CycleStatus::Failed;
@@ -205,7 +207,7 @@ pub fn complete(
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
     if old.position() != Position::InProgress(phase) {
-        return Err(not_in_matrix(old, Position::PhaseCompleted(phase)));
+        return Err(invalid_transition(old, Position::PhaseCompleted(phase)));
     }
     check_output(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
     let (mut new, at) = next_write(old, at, Some(phase), Event::Completed);
@@ -241,7 +243,7 @@ pub fn complete_review(
 /// Closes a cycle whose four phases are completed, whatever the review says.
 pub fn complete_cycle(old: &Document, at: WholeSecond) -> Result<Document, ChangeError> {
     if old.position() != Position::PhaseCompleted(Phase::Review) {
-        return Err(not_in_matrix(old, Position::Completed));
+        return Err(invalid_transition(old, Position::Completed));
     }
     let (mut new, _) = next_write(old, at, None, Event::Completed);
     new.metadata.status = CycleStatus::Completed;
@@ -265,7 +267,8 @@ pub fn recover(
     new
 }
 
-/// Finishes a cycle that was replayed from these keys of a bucket, in which an earlier format kept it. It is the first write of its document.
+/// Finishes the migration of a cycle: adds the `migrated` history entry, with the old keys that the cycle was
+/// replayed from. The result is the first write of the cycle's document.
 pub(super) fn migrate(replayed: &Document, keys: &[String], at: WholeSecond) -> Document {
     let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");
@@ -288,7 +291,8 @@ fn next_write(
     (new, at)
 }
 
-fn not_in_matrix(old: &Document, to: Position) -> ChangeError {
+/// Returns the error for a transition that the matrix does not have.
+fn invalid_transition(old: &Document, to: Position) -> ChangeError {
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
     ChangeError::Invalid(InvalidTransition { cycle_id, from, to, because: Vec::new() })
 }

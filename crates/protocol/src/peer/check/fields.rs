@@ -156,7 +156,7 @@ pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings:
         (Some(_), Some(_)) | (None, None) => {}
     }
     let is_aware = cycle.scope.spec().is_some();
-    if document.spec_aware.is_some_and(|said| said != is_aware) {
+    if document.spec_aware.is_some_and(|found| found != is_aware) {
         let at = at.field("context").field("spec_aware");
         let message = format!("{} is {}, but the cycle is `{cycle}`", at.name, !is_aware);
         findings.add("F2", &at, message, format!("write `{is_aware}`"));
@@ -167,13 +167,19 @@ pub(super) fn check_fields(at: &Location, fields: &Object, known: &[Field], find
     for field in known {
         match fields.get(field.name) {
             Some(value) => check_value(&at.field(field.name), field, value, findings),
-            None if field.required => missing(at, fields, field, known, findings),
+            None if field.required => add_missing_field(at, fields, field, known, findings),
             None => {}
         }
     }
 }
 
-fn missing(at: &Location, fields: &Object, field: &Field, known: &[Field], findings: &mut Findings) {
+fn add_missing_field(
+    at: &Location,
+    fields: &Object,
+    field: &Field,
+    known: &[Field],
+    findings: &mut Findings,
+) {
     let Field { name, rule, .. } = field;
     let unknown = fields.keys().map(String::as_str);
     let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
@@ -184,6 +190,7 @@ fn missing(at: &Location, fields: &Object, field: &Field, known: &[Field], findi
     findings.add(rule, at, format!("{} has no `{name}`", at.name), repair);
 }
 
+/// Returns an example of a valid value, for messages.
 pub(super) fn example(kind: Kind) -> &'static str {
     match kind {
         Kind::NonBlankText | Kind::Text | Kind::SpecName => "\"…\"",

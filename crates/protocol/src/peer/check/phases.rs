@@ -24,16 +24,18 @@ const ERROR: [Field; 3] = [
     required("timestamp", Kind::Time, "F6"),
 ];
 
+/// The fields of a phase that has started.
 const START: [&str; 2] = ["started_at", "sequence_at_start"];
+/// The fields of a phase that is completed.
 const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
 
 /// F6, and F5 for the names of the phases.
-pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
-    let Some(phases) = head.get("phases").and_then(Value::as_object) else { return };
+pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
+    let Some(phases) = document.get("phases").and_then(Value::as_object) else { return };
     let at = at.field("phases");
     for phase in Phase::ALL {
         match phases.get(phase.as_str()) {
-            None => missing(&at, phases, phase, findings),
+            None => add_missing_phase(&at, phases, phase, findings),
             Some(Value::Object(fields)) => {
                 let at =
                     Location { pointer: at.field(phase.as_str()).pointer, name: format!("phase `{phase}`") };
@@ -52,7 +54,7 @@ pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
     }
     for name in phases.keys().filter(|name| Phase::parse(name).is_none()) {
         let absent = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
-        // `missing` has reported it, with the same repair.
+        // `add_missing_phase` has reported it, with the same repair.
         if closest(name, absent).is_none() {
             let at = at.field(name);
             let message =
@@ -62,7 +64,7 @@ pub(super) fn check(at: &Location, head: &Object, findings: &mut Findings) {
     }
 }
 
-fn missing(at: &Location, phases: &Object, phase: Phase, findings: &mut Findings) {
+fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mut Findings) {
     let unknown = phases.keys().map(String::as_str).filter(|name| Phase::parse(name).is_none());
     let repair = match closest(phase.as_str(), unknown) {
         Some(typo) => format!("rename `{typo}` to `{phase}`"),

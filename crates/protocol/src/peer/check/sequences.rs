@@ -240,16 +240,16 @@ pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Find
     let mut next = 1;
     for ((from, to), entry) in ranges {
         if from > next {
-            gap(&entry_at(at, entry).field("sequence"), next, from - 1, warnings);
+            add_gap(&entry_at(at, entry).field("sequence"), next, from - 1, warnings);
         }
         next = next.max(to.saturating_add(1));
     }
     if let Some(sequence) = document.sequence.filter(|sequence| *sequence >= next) {
-        gap(&at.field("sequence"), next, sequence, warnings);
+        add_gap(&at.field("sequence"), next, sequence, warnings);
     }
 }
 
-fn gap(at: &Location, from: u64, to: u64, warnings: &mut Findings) {
+fn add_gap(at: &Location, from: u64, to: u64, warnings: &mut Findings) {
     let writes = if from == to { format!("write {from}") } else { format!("the writes {from} to {to}") };
     let message = format!("the history has no entry for {writes}");
     warnings.add(

@@ -15,8 +15,9 @@ const HISTORY: &str = "history/";
 /// How many history entries a chunk has.
 const CHUNK: usize = 32;
 
+/// The head, borrowed from a document to be serialized.
 #[derive(Serialize)]
-struct HeadOf<'a> {
+struct HeadRef<'a> {
     version: u64,
     cycle_id: &'a CycleId,
     sequence: u64,
@@ -30,6 +31,7 @@ struct HeadOf<'a> {
     unknown: &'a Unknown,
 }
 
+/// The head, as it was parsed.
 #[derive(Deserialize)]
 struct Head {
     version: u64,
@@ -54,7 +56,7 @@ fn history_part(chunk: usize) -> String {
     format!("{HISTORY}{chunk:06}")
 }
 
-fn chunks(document: &Document) -> usize {
+fn chunk_count(document: &Document) -> usize {
     document.history.len().div_ceil(CHUNK)
 }
 
@@ -63,19 +65,20 @@ fn chunk(document: &Document, chunk: usize) -> &[HistoryEntry] {
     &rest[..rest.len().min(CHUNK)]
 }
 
+/// The paths of all parts.
 pub(in crate::peer) fn all(document: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().map(phase_part);
-    let history = (0..chunks(document)).map(history_part);
+    let history = (0..chunk_count(document)).map(history_part);
     std::iter::once(HEAD.to_owned()).chain(phases).chain(history).collect()
 }
 
-/// The parts that a write changed.
+/// The paths of the parts that a write changed.
 pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().filter(|phase| old.phases[*phase] != new.phases[*phase]);
     let mut parts: Vec<_> = std::iter::once(HEAD.to_owned()).chain(phases.map(phase_part)).collect();
     // Chunks that a shorter history no longer has are stored empty.
-    let most = chunks(old).max(chunks(new));
-    parts.extend((0..most).filter(|index| chunk(old, *index) != chunk(new, *index)).map(history_part));
+    let count = chunk_count(old).max(chunk_count(new));
+    parts.extend((0..count).filter(|index| chunk(old, *index) != chunk(new, *index)).map(history_part));
     parts
 }
 
@@ -86,7 +89,7 @@ pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
     } else if let Some(index) = path.strip_prefix(HISTORY).and_then(|index| index.parse().ok()) {
         serde_json::to_string(chunk(document, index))
     } else {
-        serde_json::to_string(&HeadOf {
+        serde_json::to_string(&HeadRef {
             version: document.version,
             cycle_id: &document.cycle_id,
             sequence: document.sequence,

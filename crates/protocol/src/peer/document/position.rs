@@ -1,4 +1,4 @@
-//! Where a cycle is in the protocol's transition matrix.
+//! Where a cycle is in the protocol's transition matrix, which `docs/peer.md` shows.
 
 use std::fmt;
 

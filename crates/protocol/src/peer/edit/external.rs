@@ -9,16 +9,17 @@ use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
 use crate::peer::transition::{MATRIX, Transition, check_write};
 
-/// Turns what a client wrote into an edit of the current document. `shown` is the document that the client could read. The
-/// sequence, the time and the history are the engine's: they may be present if they are right, and are not part of the edit.
-/// An edit without operations is a write that only increases the sequence.
+/// Turns the document `found`, which a client wrote, into an edit of the current one. `shown` is what the client
+/// could read. The sequence, the time and the history are the engine's: they may be present if they are right, and
+/// are not part of the edit. An edit without operations is a write that only increases the sequence.
 pub(in crate::peer) fn external_edit(
     current: &Document,
     shown: &Value,
     found: &Value,
 ) -> Result<json_patch::Patch, EditRefusal> {
     let old = current.to_value();
-    // `shown` has blobs where the document has large values. They are in the difference only if the client changed them.
+    // `shown` has references to blobs in place of large values. The difference has them only if the client changed
+    // them.
     let mut wanted = Patch::Operations(json_patch::diff(shown, found)).apply(&old)?;
     if wanted["sequence"].as_u64() == Some(current.sequence + 1) {
         refuse_transitions(current, &wanted)?;

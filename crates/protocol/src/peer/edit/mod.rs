@@ -47,15 +47,15 @@ pub(super) fn edit(
     let theirs = changed_fields(&based_on_short.to_value(), &current_short.to_value());
     let sources = patch.sources();
     let copied = sources.iter().find(|source| theirs.iter().any(|field| field.overlaps(source)));
-    let both = theirs.iter().map(ChangedField::section).find(|section| ours.contains(section));
-    if let Some(both) = copied.cloned().or(both) {
-        return Err(EditRefusal::Conflict { why: format!("`{both}` has been changed since") });
+    let conflicting = theirs.iter().map(ChangedField::section).find(|section| ours.contains(section));
+    if let Some(conflicting) = copied.cloned().or(conflicting) {
+        return Err(EditRefusal::Conflict { why: format!("`{conflicting}` has been changed since") });
     }
     match on_current {
         Ok(applied) => Ok(applied.map(AppliedPatch::operations)),
-        Err(error) => {
-            Err(EditRefusal::Conflict { why: format!("it can no longer be applied: {}", with_cause(&error)) })
-        }
+        Err(error) => Err(EditRefusal::Conflict {
+            why: format!("it can no longer be applied: {}", cause_message(&error)),
+        }),
     }
 }
 
@@ -220,8 +220,8 @@ impl From<Refusal> for EditRefusal {
     }
 }
 
-/// The message of an error, or of its cause.
-fn with_cause(error: &EditRefusal) -> String {
+/// The message of a failed patch's cause; of any other refusal, its own message.
+fn cause_message(error: &EditRefusal) -> String {
     match error {
         EditRefusal::Patch(why) => why.to_string(),
         EditRefusal::EngineOnly

@@ -9,6 +9,7 @@ use super::*;
 use crate::Stamp;
 use crate::edit::PatchError;
 
+/// A time in whole seconds, counted from a fixed start.
 pub(super) fn second(seconds: i64) -> WholeSecond {
     WholeSecond::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
@@ -150,10 +151,10 @@ fn a_refusal_names_every_field() {
     );
 }
 
-/// What was written since the document was read, the patch, and the result.
+/// Each case: what was written since the document was read, the current document, the patch, and the result.
 #[test]
 fn a_patch_applies_unless_its_section_was_changed_since() {
-    let read = executing();
+    let based_on = executing();
     let progress = |progress: u32| set("/phases/execute/output/progress", json!(progress));
     let note = set("/note", json!("mine"));
     let tested = |pointer: &str, value: Value| {
@@ -165,23 +166,23 @@ fn a_patch_applies_unless_its_section_was_changed_since() {
     let copied =
         operations(json!([{ "op": "copy", "from": "/phases/execute/output/progress", "path": "/note" }]));
 
-    let engine_only = read.clone();
-    let progressed = written(&read, &progress(20));
-    let owner_changed = written(&read, &set("/owner", json!("grace")));
-    let noted = written(&read, &set("/note", json!("theirs")));
+    let unchanged = based_on.clone();
+    let progressed = written(&based_on, &progress(20));
+    let owner_changed = written(&based_on, &set("/owner", json!("grace")));
+    let noted = written(&based_on, &set("/note", json!("theirs")));
     let result = json!({ "files_created": ["a.rs"] });
-    let completed = change::complete(&read, Phase::Execute, result, second(6)).unwrap();
+    let completed = change::complete(&based_on, Phase::Execute, result, second(6)).unwrap();
     let expressing = change::start(&completed, Phase::Express, second(7)).unwrap();
     let stopped = || ErrorDetail { kind: "cancelled".to_owned(), message: "stopped".to_owned() };
-    let failed = change::fail(&read, Phase::Execute, stopped(), second(6)).unwrap();
-    let removed = written(&read, &operations(json!([{ "op": "remove", "path": "/owner" }])));
+    let failed = change::fail(&based_on, Phase::Execute, stopped(), second(6)).unwrap();
+    let removed = written(&based_on, &operations(json!([{ "op": "remove", "path": "/owner" }])));
 
     let applies = "applies";
     let done = "already done";
     let conflict = "sequence_conflict";
     for (since, current, patch, outcome) in [
-        ("nothing", &engine_only, &progress(30), applies),
-        ("nothing", &engine_only, &progress(10), done),
+        ("nothing", &unchanged, &progress(30), applies),
+        ("nothing", &unchanged, &progress(10), done),
         ("other progress", &progressed, &progress(30), conflict),
         ("the same progress", &progressed, &progress(20), done),
         ("progress, and we want it as it was", &progressed, &progress(10), conflict),
@@ -218,7 +219,7 @@ fn a_patch_applies_unless_its_section_was_changed_since() {
         ("what is copied has changed", &progressed, &copied, conflict),
         ("what is copied has not", &owner_changed, &copied, applies),
     ] {
-        let found = match edit(&read, current, &EditAuthor::Outside, patch) {
+        let found = match edit(&based_on, current, &EditAuthor::Outside, patch) {
             Ok(Some(_)) => applies,
             Ok(None) => done,
             Err(error) => error.kind(),
@@ -229,47 +230,48 @@ fn a_patch_applies_unless_its_section_was_changed_since() {
 
 #[test]
 fn a_patch_that_was_invalid_from_the_start_is_no_conflict() {
-    let read = executing();
-    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
+    let based_on = executing();
+    let current = written(&based_on, &set("/phases/execute/output/progress", json!(20)));
     for (patch, why) in [
         (set("/phases/plan/output/risks", json!([])), "invalid_transition"),
         (set("/sequence", json!(1)), "invalid_transition"),
         (set("/nowhere/near", json!(1)), "unpatchable"),
     ] {
-        assert_eq!(kind(edit(&read, &since, &EditAuthor::Outside, &patch)), why, "{patch:?}");
+        assert_eq!(kind(edit(&based_on, &current, &EditAuthor::Outside, &patch)), why, "{patch:?}");
     }
 }
 
 #[test]
 fn a_patch_that_still_applies_keeps_the_other_writes() {
-    let read = executing();
-    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
-    let edit = edit(&read, &since, &EditAuthor::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
-    let new = apply(&since, &edit, "ada".to_owned(), second(9)).unwrap();
+    let based_on = executing();
+    let current = written(&based_on, &set("/phases/execute/output/progress", json!(20)));
+    let edit =
+        edit(&based_on, &current, &EditAuthor::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
+    let new = apply(&current, &edit, "ada".to_owned(), second(9)).unwrap();
     assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 20);
-    assert_eq!((&new.unknown["note"], new.sequence), (&json!("mine"), since.sequence + 1));
+    assert_eq!((&new.unknown["note"], new.sequence), (&json!("mine"), current.sequence + 1));
 }
 
 #[test]
 fn a_conflict_names_the_section_or_the_failed_operation() {
-    let read = executing();
-    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
+    let based_on = executing();
+    let current = written(&based_on, &set("/phases/execute/output/progress", json!(20)));
     let patch = set("/phases/execute/output/progress", json!(30));
-    let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
+    let conflict = edit(&based_on, &current, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(conflict.to_string(), "`/phases/execute` has been changed since");
     let patch = operations(json!([
         { "op": "test", "path": "/phases/execute/output/progress", "value": 10 },
         { "op": "add", "path": "/note", "value": "mine" },
     ]));
-    let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
+    let conflict = edit(&based_on, &current, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(
         conflict.to_string(),
         "it can no longer be applied: operation 1 of the patch failed: `/phases/execute/output/progress` does \
          not have the tested value"
     );
-    let never = edit(&since, &since, &EditAuthor::Outside, &patch).unwrap_err();
+    let refusal = edit(&current, &current, &EditAuthor::Outside, &patch).unwrap_err();
     let path = "/phases/execute/output/progress".to_owned();
-    assert_eq!(never, EditRefusal::Patch(PatchError::TestFailed { number: 1, path }));
+    assert_eq!(refusal, EditRefusal::Patch(PatchError::TestFailed { number: 1, path }));
 }
 
 #[test]

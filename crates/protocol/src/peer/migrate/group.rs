@@ -42,8 +42,8 @@ struct Groups {
 pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
     let mut groups = Groups::default();
     for (key, value) in dump {
-        let broken = broken_rules(&value);
-        if broken.as_deref() == Some("") {
+        let rules = broken_rules(&value);
+        if rules.as_deref() == Some("") {
             let document: Document =
                 serde_json::from_value(value).expect("BUG: a valid document cannot be read");
             groups.of_cycle(&document.cycle_id).current.push((key, document));
@@ -52,7 +52,7 @@ pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKe
         match parse(&key) {
             Key::Cycle(CycleKey { prefix, number, archived, part }) => {
                 let cycle = groups.cycles.entry((prefix, number)).or_default();
-                cycle.notes.extend(broken.map(|rules| {
+                cycle.notes.extend(rules.map(|rules| {
                     let message = format!("the document of version 2 breaks {rules}; it was rebuilt");
                     Note::new(NoteKind::Converted, message).of(&key)
                 }));
@@ -62,10 +62,11 @@ pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKe
             Key::Ignored(why) => groups.skipped.push(SkippedKey::new(key, value, why)),
         }
     }
-    groups.number()
+    groups.assign_ids()
 }
 
-/// The rules that a document of version 2 breaks; `None` if the value is not one.
+/// The ids of the rules that a document of version 2 breaks, joined by commas. Empty if it breaks none; `None` if the
+/// value is no document of version 2.
 fn broken_rules(value: &Value) -> Option<String> {
     is_current(value).then(|| {
         let rules: BTreeSet<_> = check(value).violations.iter().map(|broken| broken.rule).collect();
@@ -108,7 +109,7 @@ impl Groups {
 
     /// Gives every cycle its id. Each instruction once had a counter of its own; its cycles become cycles of the repository,
     /// with the next free number if theirs is taken. A cycle that was migrated before keeps the number it got then.
-    fn number(self) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
+    fn assign_ids(self) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
         let (mut numbered, mut unnumbered): (BTreeMap<_, CycleKeys>, _) = (BTreeMap::new(), Vec::new());
         for ((prefix, number), keys) in self.cycles {
             let scope = match prefix {
@@ -144,14 +145,14 @@ impl Groups {
 }
 
 impl CycleKeys {
-    /// The keys that describe the cycle, in the order in which they count.
-    pub(super) fn describing(&self) -> Vec<&Fragment> {
-        let of = |archived: bool| -> Vec<&Fragment> {
+    /// The keys that the cycle is read from, by precedence.
+    pub(super) fn used(&self) -> Vec<&Fragment> {
+        let fragments = |archived: bool| -> Vec<&Fragment> {
             let own = self.fragments.iter().filter(|it| it.part != Part::Meta && it.archived == archived);
             own.collect()
         };
-        let live = of(false);
-        let mut keys = if live.is_empty() { of(true) } else { live };
+        let live = fragments(false);
+        let mut keys = if live.is_empty() { fragments(true) } else { live };
         let documents = keys.iter().filter(|it| it.part == Part::Document && it.value.is_object());
         if let Some(document) = documents.max_by_key(|it| (it.generation(), Reverse(&it.key))).copied() {
             keys = vec![document];
@@ -169,6 +170,7 @@ impl CycleKeys {
         keys.any(|key| other.fragments.iter().any(|fragment| key == fragment.key.as_str()))
     }
 
+    /// The earliest time that a key gives for the start of the cycle.
     fn created(&self) -> Option<WholeSecond> {
         let pointers = ["/metadata/created_at", "/created_at", "/started_at"];
         let times = self.fragments.iter().flat_map(|fragment| {
@@ -179,7 +181,8 @@ impl CycleKeys {
 }
 
 impl Fragment {
-    /// The generation of a whole document. Versions 1 and 1.1 came after the designs with `schema_version` and version 2.
+    /// The generation of a whole document's format; the highest is the newest. The formats 1 and 1.1 came after the
+    /// drafts that have a `schema_version` or call themselves version 2.
     fn generation(&self) -> u8 {
         if self.value.get("schema_version").is_some() || is_current(&self.value) {
             2

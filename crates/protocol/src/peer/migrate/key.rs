@@ -3,7 +3,7 @@
 //! Dots and colons both occurred as separators, and the name of a spec may contain either. A name therefore ends at the
 //! rightmost separator that is followed by a known suffix.
 
-use super::status::phase_word;
+use super::status::parse_phase_name;
 use crate::peer::document::Phase;
 use crate::peer::names::{MAX_SAFE_INTEGER, SpecName};
 
@@ -34,8 +34,8 @@ pub(super) struct CycleKey {
     pub(super) part: Part,
 }
 
-/// The part of a cycle that a key holds. If two parts give the same value, the first in this order counts: it was written
-/// later, or is about one value only.
+/// The part of a cycle that a key holds. If two parts have a value for the same field, the first in this order takes
+/// precedence: it was written later, or holds that value only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// The whole cycle.
@@ -79,19 +79,21 @@ pub(super) fn parse(key: &str) -> Key {
         "global" if rest == "next_cycle" => {
             ignored("a counter; the next number is found by listing the cycles")
         }
-        // `split` expects a separator before the suffix.
-        "global" => split(&format!(".{rest}"), |name| match name {
+        // `split_suffix` expects a separator before the suffix.
+        "global" => split_suffix(&format!(".{rest}"), |name| match name {
             "" => Ok(Prefix::Global),
             _ => Err("no format has such a key".to_owned()),
         })
         .unwrap_or_else(unknown),
-        "spec" => split(rest, |name| {
+        "spec" => split_suffix(rest, |name| {
             SpecName::normalized(name)
                 .map(Prefix::Spec)
                 .map_err(|bad| format!("`{name}` cannot name a spec: {bad}"))
         })
         .unwrap_or_else(unknown),
-        "instruction" => split(rest, |name| Ok(Prefix::Instruction(name.to_owned()))).unwrap_or_else(unknown),
+        "instruction" => {
+            split_suffix(rest, |name| Ok(Prefix::Instruction(name.to_owned()))).unwrap_or_else(unknown)
+        }
         "context" => ignored("existed only while a cycle ran"),
         "locks" => ignored("a lock"),
         "commit" => ignored("the plan of a commit, not a cycle"),
@@ -101,9 +103,9 @@ pub(super) fn parse(key: &str) -> Key {
 }
 
 /// Splits a name from the rightmost known suffix.
-fn split(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> Option<Key> {
+fn split_suffix(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> Option<Key> {
     let mut ends = rest.rmatch_indices(SEPARATORS).map(|(end, _)| end);
-    let (name, suffix) = ends.find_map(|end| Some((&rest[..end], suffix(&rest[end + 1..])?)))?;
+    let (name, suffix) = ends.find_map(|end| Some((&rest[..end], parse_suffix(&rest[end + 1..])?)))?;
     let archived_name =
         SEPARATORS.iter().find_map(|separator| name.strip_suffix(&format!("{separator}archive")));
     Some(match (prefix(archived_name.unwrap_or(name)), suffix) {
@@ -118,20 +120,21 @@ fn split(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> Option<
     })
 }
 
-fn suffix(text: &str) -> Option<Suffix> {
+fn parse_suffix(text: &str) -> Option<Suffix> {
     let tokens: Vec<_> = text.split(SEPARATORS).collect();
     match tokens[..] {
         ["meta"] => Some(Suffix::Meta),
         ["cycle", "current"] => Some(Suffix::CurrentCycle),
         ["cycle", number, ref part @ ..] => {
             let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;
-            Some(Suffix::Cycle(number, self::part(part)?))
+            Some(Suffix::Cycle(number, parse_part(part)?))
         }
         _ => None,
     }
 }
 
-fn part(tokens: &[&str]) -> Option<Part> {
+/// Parses what follows the number of the cycle.
+fn parse_part(tokens: &[&str]) -> Option<Part> {
     Some(match tokens {
         [] => Part::Document,
         ["metadata"] => Part::Metadata,
@@ -147,8 +150,8 @@ fn part(tokens: &[&str]) -> Option<Part> {
         ["error"] => Part::Error,
         ["plan_summary" | "execution_summary" | "express_summary" | "review_summary"]
         | ["deliverables" | "express_metrics" | "improvements"] => Part::Other,
-        ["phases", word] => Part::PhaseStatus(phase_word(word)?),
-        [word] => Part::Output(phase_word(word)?),
+        ["phases", word] => Part::PhaseStatus(parse_phase_name(word)?),
+        [word] => Part::Output(parse_phase_name(word)?),
         _ => return None,
     })
 }

@@ -1,12 +1,13 @@
 //! Migration of cycles that were stored before version 2 of the document.
 //!
-//! Earlier formats kept a cycle in many keys, or in one document of several shapes; dots or colons separate the words of a
-//! key.
-//! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle with the functions
-//! that make every other write, as far as the cycle got. So the result keeps every rule. Nothing is written here.
+//! Earlier formats kept a cycle in many keys of a NATS bucket, or in one document of several shapes; dots or colons
+//! separate the words of a key. A dump has all keys of such a bucket, with their values.
 //!
-//! * One format counts per cycle: a document of version 2, else the newest whole document, else the keys of
-//!   generation 1, else an archived copy.
+//! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle with the functions
+//! of [`change`], as far as the cycle got. So the result breaks no rule. Nothing is written here.
+//!
+//! * One format is used per cycle: a document of version 2, else the newest whole document, else the keys with single
+//!   values (generation 1), else an archived copy.
 //! * A cycle that is marked completed but lacks the output of a phase becomes failed in that phase.
 //! * Values that version 2 has no field for are preserved under [`MIGRATED_FROM`], by key.
 
@@ -72,18 +73,18 @@ fn migrate(cycle: &CycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCycle 
         return take_current(cycle, keys, current);
     }
     let mut notes = keys.notes.clone();
-    let read = keys.describing();
-    let facts = read::read(&read, keys.instruction.as_deref(), at, &mut notes);
-    let replayed = replay::replay(cycle, &facts, at, &mut notes);
+    let used = keys.used();
+    let old = read::read(&used, keys.instruction.as_deref(), at, &mut notes);
+    let replayed = replay::replay(cycle, &old, at, &mut notes);
     let names: Vec<_> = keys.fragments.iter().map(|fragment| fragment.key.clone()).collect();
     let mut document = change::migrate(&replayed, &names, at);
-    let current = document.to_value();
+    let migrated = document.to_value();
     let (mut sources, mut preserved) = (Vec::new(), Map::new());
     for fragment in &keys.fragments {
-        let remainder = remainder(&fragment.value, fragment.target(&current));
+        let remainder = remainder(&fragment.value, fragment.target(&migrated));
         sources.push(Source {
             key: fragment.key.clone(),
-            read: read.iter().any(|read| read.key == fragment.key),
+            read: used.iter().any(|used| used.key == fragment.key),
             preserved: remainder.is_some(),
         });
         preserved.extend(remainder.map(|remainder| (fragment.key.clone(), remainder)));

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::read::{Facts, PhaseFacts};
+use super::read::{OldCycle, OldPhase};
 use super::status::OldStatus;
 use crate::peer::document::Phase;
 
+/// How far a phase got.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Completed,
@@ -27,47 +28,48 @@ pub(super) struct PhaseFailure {
 }
 
 /// Decides about a phase whose predecessors are all completed.
-pub(super) fn outcome(facts: &Facts, phase: Phase) -> Outcome {
-    let phase_facts = facts.phase(phase);
-    if let Some(key) = &facts.unreadable
-        && facts.status.is_none()
-        && !facts.phases.iter().any(PhaseFacts::has_started)
+pub(super) fn outcome(old: &OldCycle, phase: Phase) -> Outcome {
+    let old_phase = old.phase(phase);
+    if let Some(key) = &old.unreadable
+        && old.status.is_none()
+        && !old.phases.iter().any(OldPhase::has_started)
     {
-        return inferred(
+        return inferred_failure(
             "unreadable",
             format!("`{key}` is not a document, and no other key describes the cycle"),
         );
     }
-    let failed = failed_phase(facts);
+    let failed = failed_phase(old);
     if failed == Some(phase) {
-        return stated(facts, phase);
+        return stated_failure(old, phase);
     }
-    let is_running = facts.status.is_some_and(|word| word.status == OldStatus::InProgress);
-    let current = facts.status.and_then(|word| word.phase).or(facts.current).filter(|_| is_running);
+    let is_running = old.status.is_some_and(|parsed| parsed.status == OldStatus::InProgress);
+    let current = old.status.and_then(|parsed| parsed.phase).or(old.current).filter(|_| is_running);
     let is_current = is_running && current.unwrap_or(Phase::Plan) == phase;
     let is_reached =
-        |later: Phase| facts.phase(later).has_started() || [failed, current].contains(&Some(later));
+        |later: Phase| old.phase(later).has_started() || [failed, current].contains(&Some(later));
     let later = Phase::ALL.into_iter().find(|later| *later > phase && is_reached(*later));
-    let beyond = match later {
-        _ if facts.is_completed() => Some("the cycle is marked completed".to_owned()),
+    // Why the phase must have ended, if it must have.
+    let why_ended = match later {
+        _ if old.is_completed() => Some("the cycle is marked completed".to_owned()),
         later => later.map(|later| format!("`{later}` was reached")),
     };
-    let is_done = match phase_facts.status {
+    let is_done = match old_phase.status {
         Some(OldStatus::Completed) => true,
         // Generation 1 wrote the key of an output when the phase had ended.
-        None => !is_current || beyond.is_some(),
+        None => !is_current || why_ended.is_some(),
         Some(OldStatus::Pending | OldStatus::InProgress | OldStatus::Failed | OldStatus::Cancelled) => false,
     };
-    match (&phase_facts.output, phase_facts.status, beyond) {
+    match (&old_phase.output, old_phase.status, why_ended) {
         (Some(_), _, _) if is_done => Outcome::Completed,
         (None, Some(OldStatus::Completed), _) => {
-            inferred("missing_output", format!("`{phase}` is marked completed, but has no output"))
+            inferred_failure("missing_output", format!("`{phase}` is marked completed, but has no output"))
         }
-        (None, _, Some(beyond)) => {
-            inferred("missing_output", format!("{beyond}, but `{phase}` has no output"))
+        (None, _, Some(why_ended)) => {
+            inferred_failure("missing_output", format!("{why_ended}, but `{phase}` has no output"))
         }
-        (Some(_), _, Some(beyond)) => {
-            inferred("out_of_order", format!("{beyond}, but `{phase}` is not completed"))
+        (Some(_), _, Some(why_ended)) => {
+            inferred_failure("out_of_order", format!("{why_ended}, but `{phase}` is not completed"))
         }
         (_, Some(OldStatus::InProgress), None) => Outcome::InProgress,
         (_, None, None) if is_current => Outcome::InProgress,
@@ -75,31 +77,33 @@ pub(super) fn outcome(facts: &Facts, phase: Phase) -> Outcome {
     }
 }
 
-fn inferred(kind: &'static str, message: String) -> Outcome {
+/// A failure that no key states.
+fn inferred_failure(kind: &'static str, message: String) -> Outcome {
     Outcome::Failed(PhaseFailure { kind, message, error: None, stated: false })
 }
 
-fn stated(facts: &Facts, phase: Phase) -> Outcome {
-    let phase_facts = facts.phase(phase);
+/// A failure that a key states.
+fn stated_failure(old: &OldCycle, phase: Phase) -> Outcome {
+    let old_phase = old.phase(phase);
     let is_cancelled =
-        [phase_facts.status, facts.status.map(|word| word.status)].contains(&Some(OldStatus::Cancelled));
+        [old_phase.status, old.status.map(|parsed| parsed.status)].contains(&Some(OldStatus::Cancelled));
     let (kind, what) = if is_cancelled { ("cancelled", "was cancelled") } else { ("error", "failed") };
-    let error = phase_facts.errors.last().or(facts.error.as_ref()).cloned();
+    let error = old_phase.errors.last().or(old.error.as_ref()).cloned();
     let message = format!("`{phase}` {what}; the old keys do not say why");
     Outcome::Failed(PhaseFailure { kind, message, error, stated: true })
 }
 
 /// The phase that failed according to the keys. If they name several, the first ended the cycle.
-fn failed_phase(facts: &Facts) -> Option<Phase> {
-    let has_failed = |phase: &Phase| facts.phase(*phase).status.is_some_and(OldStatus::is_failure);
-    let own = Phase::ALL.into_iter().find(has_failed);
-    if !facts.status.is_some_and(|word| word.status.is_failure()) {
-        return own;
+fn failed_phase(old: &OldCycle) -> Option<Phase> {
+    let has_failed = |phase: &Phase| old.phase(*phase).status.is_some_and(OldStatus::is_failure);
+    let by_phase_status = Phase::ALL.into_iter().find(has_failed);
+    if !old.status.is_some_and(|parsed| parsed.status.is_failure()) {
+        return by_phase_status;
     }
     let is_done = |phase: &Phase| {
-        let phase_facts = facts.phase(*phase);
-        matches!(phase_facts.status, Some(OldStatus::Completed) | None) && phase_facts.output.is_some()
+        let old_phase = old.phase(*phase);
+        matches!(old_phase.status, Some(OldStatus::Completed) | None) && old_phase.output.is_some()
     };
     let unfinished = || Phase::ALL.into_iter().find(|phase| !is_done(phase)).unwrap_or(Phase::Review);
-    Some([own, facts.error_phase].into_iter().flatten().min().unwrap_or_else(unfinished))
+    Some([by_phase_status, old.error_phase].into_iter().flatten().min().unwrap_or_else(unfinished))
 }

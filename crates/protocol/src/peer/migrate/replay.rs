@@ -1,4 +1,4 @@
-//! Replays a cycle of an earlier format, as the keys of its bucket tell it, with the functions that make every other write.
+//! Replays a cycle of an earlier format, as it was read from its keys, with the functions that make every other write.
 //!
 //! Each completed phase starts and completes at its old times, until a phase is reached that did not complete. So every rule
 //! holds, and the phases are in order. A phase without an output is a failure; nothing is filled in for it.
@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::outcome::{Outcome, PhaseFailure, outcome};
-use super::read::{Facts, text, time};
+use super::read::{OldCycle, text, time};
 use super::report::{Note, NoteKind};
 use super::status::OldStatus;
 use crate::peer::change::{self, NewCycle};
@@ -14,20 +14,20 @@ use crate::peer::document::{Document, Mode, Phase, PhaseError, Unknown, WholeSec
 use crate::peer::names::CycleId;
 
 /// Replays the cycle as far as it got. No time is later than `at`.
-pub(super) fn replay(cycle: &CycleId, facts: &Facts, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
-    let document = open(cycle, facts, at, notes);
-    let mut replay = Replay { facts, at, notes, document };
+pub(super) fn replay(cycle: &CycleId, old: &OldCycle, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
+    let document = open(cycle, old, at, notes);
+    let mut replay = Replay { old, at, notes, document };
     for phase in Phase::ALL {
-        match outcome(facts, phase) {
+        match outcome(old, phase) {
             Outcome::Completed => {
                 replay.complete(phase);
                 continue;
             }
             Outcome::InProgress => {
                 replay.start(phase);
-                replay.put_errors(phase, &facts.phase(phase).errors);
+                replay.set_errors(phase, &old.phase(phase).errors);
             }
-            Outcome::Pending if phase == Phase::Plan && facts.status.is_none() => {
+            Outcome::Pending if phase == Phase::Plan && old.status.is_none() => {
                 replay.note(NoteKind::Assumed, "no key gives its status; it became initialized");
             }
             Outcome::Pending => {}
@@ -39,28 +39,28 @@ pub(super) fn replay(cycle: &CycleId, facts: &Facts, at: WholeSecond, notes: &mu
     replay.document
 }
 
-fn open(cycle: &CycleId, facts: &Facts, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
-    if facts.created.is_none() {
-        let instead = if facts.earliest().is_some() { "its earliest time" } else { "the current time" };
+fn open(cycle: &CycleId, old: &OldCycle, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
+    if old.created.is_none() {
+        let instead = if old.earliest().is_some() { "its earliest time" } else { "the current time" };
         let message = format!("no key says when it was created; {instead} was used");
         notes.push(Note::new(NoteKind::Assumed, message));
     }
-    let opening = NewCycle {
+    let new = NewCycle {
         cycle: cycle.clone(),
-        instruction: facts.instruction.clone().unwrap_or_else(|| {
+        instruction: old.instruction.clone().unwrap_or_else(|| {
             notes.push(Note::new(NoteKind::Assumed, "no key names its instruction; it became `unknown`"));
             "unknown".to_owned()
         }),
-        mode: facts.mode.unwrap_or(Mode::New),
-        instruction_args: facts.arguments.clone().unwrap_or_default(),
-        user_requirements: facts.requirements.clone().unwrap_or_default(),
+        mode: old.mode.unwrap_or(Mode::New),
+        instruction_args: old.arguments.clone().unwrap_or_default(),
+        user_requirements: old.requirements.clone().unwrap_or_default(),
         continues: None,
     };
-    change::initialise(opening, facts.created.or(facts.earliest()).unwrap_or(at))
+    change::initialise(new, old.created.or(old.earliest()).unwrap_or(at))
 }
 
 struct Replay<'a> {
-    facts: &'a Facts,
+    old: &'a OldCycle,
     at: WholeSecond,
     notes: &'a mut Vec<Note>,
     document: Document,
@@ -73,42 +73,42 @@ impl Replay<'_> {
 
     /// Starts a phase, with the output it has so far.
     fn start(&mut self, phase: Phase) {
-        let phase_facts = self.facts.phase(phase);
-        let at = phase_facts.started.unwrap_or(self.document.metadata.updated_at);
+        let old_phase = self.old.phase(phase);
+        let at = old_phase.started.unwrap_or(self.document.metadata.updated_at);
         self.document =
             change::start(&self.document, phase, at).expect("BUG: phases are replayed out of order");
-        if phase_facts.output.is_some() {
-            self.document.phases[phase].output.clone_from(&phase_facts.output);
+        if old_phase.output.is_some() {
+            self.document.phases[phase].output.clone_from(&old_phase.output);
         }
     }
 
     fn complete(&mut self, phase: Phase) {
-        let phase_facts = self.facts.phase(phase);
-        let reshaped = phase_facts.reshaped(phase).expect("BUG: a completed phase has no output");
+        let old_phase = self.old.phase(phase);
+        let reshaped = old_phase.reshaped(phase).expect("BUG: a completed phase has no output");
         for change in reshaped.changes {
             self.note(NoteKind::Converted, format!("output of `{phase}`: {change}"));
         }
         self.start(phase);
-        self.put_errors(phase, &phase_facts.errors);
-        let at = phase_facts.completed.unwrap_or(self.document.metadata.updated_at);
+        self.set_errors(phase, &old_phase.errors);
+        let at = old_phase.completed.unwrap_or(self.document.metadata.updated_at);
         self.document = change::complete(&self.document, phase, reshaped.output, at)
             .expect("BUG: a reshaped output is invalid");
     }
 
     fn fail(&mut self, phase: Phase, failure: PhaseFailure) {
         let PhaseFailure { kind, message, error, stated } = failure;
-        let phase_facts = self.facts.phase(phase);
-        let has_started = phase_facts.started.is_some()
-            || phase_facts.output.is_some()
-            || matches!(phase_facts.status, Some(OldStatus::InProgress | OldStatus::Completed));
+        let old_phase = self.old.phase(phase);
+        let has_started = old_phase.started.is_some()
+            || old_phase.output.is_some()
+            || matches!(old_phase.status, Some(OldStatus::InProgress | OldStatus::Completed));
         if has_started {
             self.start(phase);
         }
-        let facts = self.facts;
-        let at = phase_facts.completed.or(facts.ended).or(facts.updated);
+        let old = self.old;
+        let at = old_phase.completed.or(old.ended).or(old.updated);
         let at = at.unwrap_or(self.document.metadata.updated_at);
         let error = match error {
-            Some(error) => self.error(&error, kind, at),
+            Some(error) => self.convert_error(&error, kind, at),
             None => PhaseError {
                 kind: kind.to_owned(),
                 message: message.clone(),
@@ -119,8 +119,8 @@ impl Replay<'_> {
         if !stated {
             self.note(NoteKind::Failed, message);
         }
-        let earlier = phase_facts.errors.len().saturating_sub(usize::from(stated));
-        self.put_errors(phase, &phase_facts.errors[..earlier]);
+        let earlier = old_phase.errors.len().saturating_sub(usize::from(stated));
+        self.set_errors(phase, &old_phase.errors[..earlier]);
         let at = error.timestamp;
         self.document = change::fail_with(&self.document, phase, error, at)
             .expect("BUG: phases are replayed out of order");
@@ -128,33 +128,32 @@ impl Replay<'_> {
 
     /// Adds what the review left at the root, and closes the cycle if it was closed.
     fn close(&mut self) {
-        let facts = self.facts;
-        self.document.cycle_summary.clone_from(&facts.summary);
-        self.document.insights.clone_from(&facts.insights);
-        if facts.status.is_none() {
+        let old = self.old;
+        self.document.cycle_summary.clone_from(&old.summary);
+        self.document.insights.clone_from(&old.insights);
+        if old.status.is_none() {
             self.note(
                 NoteKind::Assumed,
                 "no key gives its status; all phases have an output, so it became completed",
             );
-        } else if !facts.is_completed() {
+        } else if !old.is_completed() {
             return;
         }
-        let at = facts.ended.or(facts.updated).unwrap_or(self.document.metadata.updated_at);
+        let at = old.ended.or(old.updated).unwrap_or(self.document.metadata.updated_at);
         self.document = change::complete_cycle(&self.document, at).expect("BUG: a phase is not completed");
     }
 
-    fn put_errors(&mut self, phase: Phase, errors: &[Value]) {
-        let phase_facts = self.facts.phase(phase);
+    fn set_errors(&mut self, phase: Phase, errors: &[Value]) {
+        let old_phase = self.old.phase(phase);
         if !errors.is_empty() {
-            let at =
-                phase_facts.completed.or(phase_facts.started).unwrap_or(self.document.metadata.updated_at);
-            let errors = errors.iter().map(|error| self.error(error, "error", at)).collect();
+            let at = old_phase.completed.or(old_phase.started).unwrap_or(self.document.metadata.updated_at);
+            let errors = errors.iter().map(|error| self.convert_error(error, "error", at)).collect();
             self.document.phases[phase].errors = Some(errors);
         }
     }
 
     /// Converts an error: a text, or an object whose other fields are kept.
-    fn error(&self, error: &Value, kind: &str, at: WholeSecond) -> PhaseError {
+    fn convert_error(&self, error: &Value, kind: &str, at: WholeSecond) -> PhaseError {
         let mut fields = error.as_object().cloned().unwrap_or_default();
         let message = text(error).or_else(|| fields.get("message").and_then(text));
         let own_kind =

@@ -32,7 +32,7 @@ pub enum Origin {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Source {
     pub key: String,
-    /// Whether the document was made from it. Otherwise another key counted more.
+    /// Whether the document was made from it. Otherwise another key took precedence.
     pub read: bool,
     /// Whether some of its value is under `migrated_from`.
     pub preserved: bool,
@@ -65,7 +65,7 @@ pub enum NoteKind {
 pub struct SkippedKey {
     pub key: String,
     pub why: String,
-    /// The only copy outside the dump.
+    /// Reported, because no document has it.
     pub value: Value,
 }
 

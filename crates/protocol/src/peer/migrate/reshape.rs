@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn any_output_becomes_valid_and_nothing_of_it_is_lost() {
-        let odd = [
+        let outputs = [
             json!(1),
             json!("x"),
             json!([1, {"a": 2}]),
@@ -94,7 +94,7 @@ mod tests {
             json!({"files_created": "one", "errors": 4}),
             json!({"quality_score": 300, "scores": []}),
         ];
-        for found in odd {
+        for found in outputs {
             for phase in Phase::ALL {
                 let Reshaped { output, .. } = reshape(phase, &found);
                 assert_eq!(verify(phase, &output), Ok(()), "{phase} {found}");

@@ -4,14 +4,15 @@ use serde_json::Value;
 
 use crate::peer::document::Phase;
 
-/// The status of a cycle. Some words name a phase as well: `EXECUTING`, `planning_complete`, `PLANNING_FAILED`.
+/// The status of a cycle or of a phase, as an old key has it. Some words name a phase as well: `EXECUTING`,
+/// `planning_complete`, `PLANNING_FAILED`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CycleWord {
+pub(super) struct ParsedStatus {
     pub(super) status: OldStatus,
     pub(super) phase: Option<Phase>,
 }
 
-/// The status of a cycle or of a phase.
+/// The status itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldStatus {
     Pending,
@@ -31,24 +32,24 @@ impl OldStatus {
 }
 
 /// Parses the status of a cycle, or of a phase.
-pub(super) fn cycle_word(value: &Value) -> Option<CycleWord> {
+pub(super) fn parse_status(value: &Value) -> Option<ParsedStatus> {
     let word = value.as_str()?.trim().to_lowercase();
-    if let Some(status) = status_word(&word) {
-        return Some(CycleWord { status, phase: None });
+    if let Some(status) = parse_status_name(&word) {
+        return Some(ParsedStatus { status, phase: None });
     }
-    if let Some(phase) = phase_word(&word) {
-        return Some(CycleWord { status: OldStatus::InProgress, phase: Some(phase) });
+    if let Some(phase) = parse_phase_name(&word) {
+        return Some(ParsedStatus { status: OldStatus::InProgress, phase: Some(phase) });
     }
     let (phase, status) = word.rsplit_once('_')?;
-    Some(CycleWord { status: status_word(status)?, phase: Some(phase_word(phase)?) })
+    Some(ParsedStatus { status: parse_status_name(status)?, phase: Some(parse_phase_name(phase)?) })
 }
 
-/// Parses the name of a phase.
-pub(super) fn phase(value: &Value) -> Option<Phase> {
-    phase_word(&value.as_str()?.trim().to_lowercase())
+/// Parses the name of a phase, in any letter case.
+pub(super) fn parse_phase(value: &Value) -> Option<Phase> {
+    parse_phase_name(&value.as_str()?.trim().to_lowercase())
 }
 
-pub(super) fn phase_word(word: &str) -> Option<Phase> {
+pub(super) fn parse_phase_name(word: &str) -> Option<Phase> {
     match word {
         "plan" | "planning" => Some(Phase::Plan),
         "execute" | "executing" | "execution" => Some(Phase::Execute),
@@ -58,7 +59,7 @@ pub(super) fn phase_word(word: &str) -> Option<Phase> {
     }
 }
 
-fn status_word(word: &str) -> Option<OldStatus> {
+fn parse_status_name(word: &str) -> Option<OldStatus> {
     match word {
         "pending" | "initialized" => Some(OldStatus::Pending),
         "running" | "in_progress" => Some(OldStatus::InProgress),
@@ -95,10 +96,10 @@ mod tests {
             ("planning_complete", Completed, Some(Phase::Plan)),
             ("cancelled", Cancelled, None),
         ] {
-            assert_eq!(cycle_word(&json!(word)), Some(CycleWord { status, phase }), "{word}");
+            assert_eq!(parse_status(&json!(word)), Some(ParsedStatus { status, phase }), "{word}");
         }
         for word in [json!("late"), json!("late_failed"), json!(3), json!(null)] {
-            assert_eq!(cycle_word(&word), None, "{word}");
+            assert_eq!(parse_status(&word), None, "{word}");
         }
     }
 }

@@ -26,8 +26,8 @@ pub enum Band {
 pub struct Judgement {
     /// `None` if the review gives neither a score nor all of its parts.
     pub score: Option<Score>,
-    /// Whether the execution succeeded. An execution without `execution_status` did.
-    pub executed: bool,
+    /// Also true if the execution has no `execution_status`.
+    pub execution_succeeded: bool,
 }
 
 /// The parts of a score and their weights in percent.
@@ -97,15 +97,15 @@ impl fmt::Display for Score {
 impl Judgement {
     /// Whether the cycle succeeded: the execution did, and the score is 70 or better. Without a score it did not.
     pub fn success(self) -> bool {
-        self.executed && self.score.is_some_and(|score| score.band() <= Band::Medium)
+        self.execution_succeeded && self.score.is_some_and(|score| score.band() <= Band::Medium)
     }
 }
 
 /// Judges a cycle by the outputs of `execute` and `review`.
 pub fn judge(execute: &Value, review: &Value) -> Judgement {
-    let executed =
+    let execution_succeeded =
         execute.get("execution_status").is_none_or(|status| status == "success" || status.is_null());
-    Judgement { score: Score::read(review), executed }
+    Judgement { score: Score::read(review), execution_succeeded }
 }
 
 /// Whether a reviewed cycle succeeded: its outputs say so, and the reviewer's summary does not deny it.
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_words_of_the_bands_are_those_of_the_table() {
-        assert_eq!(super::super::tables::QUALITY, Band::ALL.map(Band::as_str));
+        assert_eq!(super::super::tables::QUALITY_WORDS, Band::ALL.map(Band::as_str));
     }
 
     #[test]

@@ -21,11 +21,11 @@ const TEXTS: Shape = List(&Text);
 const ANY_OBJECT: Shape = Object(&[]);
 /// A duration or a count, with or without its unit.
 const AMOUNT: Shape = Either(&[Text, Number]);
-/// A judgement in any form.
-const FINDING: Shape = Either(&[Text, Percent, Flag, NOTES, ANY_OBJECT]);
+/// An assessment in any form.
+const ASSESSMENT: Shape = Either(&[Text, Percent, Flag, NOTES, ANY_OBJECT]);
 
-pub(super) const EXECUTION: [&str; 3] = ["success", "cancelled", "error"];
-pub(super) const QUALITY: [&str; 4] = ["high", "medium", "low", "requires_attention"];
+pub(super) const EXECUTION_STATUSES: [&str; 3] = ["success", "cancelled", "error"];
+pub(super) const QUALITY_WORDS: [&str; 4] = ["high", "medium", "low", "requires_attention"];
 
 const PLAN: Shape = Object(&[
     required("phases", Filled(&List(&Object(&PLAN_PHASE))), "The phases of the work, in order."),
@@ -69,7 +69,7 @@ const EXECUTE: Shape = Object(&[
     optional("files_modified", TEXTS, "Paths, relative to the repository."),
     optional("user_interactions", NOTES, "Questions to the user, and the answers."),
     optional("instruction_executed", Text, "The instruction that was carried out."),
-    optional("execution_status", Word(&EXECUTION), "How it ended."),
+    optional("execution_status", Word(&EXECUTION_STATUSES), "How it ended."),
     optional("execution_time", AMOUNT, "How long it took."),
     optional(
         "outputs",
@@ -103,7 +103,7 @@ const EXPRESS: Shape = Object(&[
 ]);
 
 const REVIEW: Shape = Object(&[
-    optional("quality_score", Either(&[Word(&QUALITY), Percent]), "The score, as a number or a word."),
+    optional("quality_score", Either(&[Word(&QUALITY_WORDS), Percent]), "The score, as a number or a word."),
     optional(
         "scores",
         Object(&[
@@ -115,8 +115,8 @@ const REVIEW: Shape = Object(&[
         ]),
         "The parts of the score.",
     ),
-    optional("completeness", FINDING, "What is missing."),
-    optional("compliance", FINDING, "Which rules are violated."),
+    optional("completeness", ASSESSMENT, "What is missing."),
+    optional("compliance", ASSESSMENT, "Which rules are violated."),
     optional("strengths", NOTES, "What is good."),
     optional("improvements", NOTES, "What should be better."),
     optional("recommendations", NOTES, "What to do about it."),

@@ -12,15 +12,16 @@ pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation>
     if expected == new {
         return Vec::new();
     }
-    // Unknown fields break F8. They are compared first, and then left out.
-    let mut without = new.clone();
-    UnknownFields::of(expected).put(&mut without);
-    let (expected, without, new) = (expected.to_value(), without.to_value(), new.to_value());
+    // A change of an unknown field breaks F8. `known` has the expected unknown fields, so that it differs from `new`
+    // only in them.
+    let mut known = new.clone();
+    UnknownFields::of(expected).put(&mut known);
+    let (expected, known, new) = (expected.to_value(), known.to_value(), new.to_value());
     let mut unknown = Vec::new();
-    differ(&without, &new, "", &mut unknown);
+    collect_differences(&known, &new, "", &mut unknown);
     let mut found: Vec<_> = unknown.into_iter().map(|difference| violation("F8", difference)).collect();
     let mut others = Vec::new();
-    differ(&expected, &without, "", &mut others);
+    collect_differences(&expected, &known, "", &mut others);
     let last = expected["history"].as_array().map_or(0, |history| history.len().saturating_sub(1));
     found.extend(others.into_iter().map(|difference| {
         let rule = match difference.pointer.as_str() {
@@ -40,7 +41,7 @@ struct Difference {
     found: Option<Value>,
 }
 
-fn differ(expected: &Value, found: &Value, pointer: &str, differences: &mut Vec<Difference>) {
+fn collect_differences(expected: &Value, found: &Value, pointer: &str, differences: &mut Vec<Difference>) {
     match (expected, found) {
         (Value::Object(one), Value::Object(other)) => {
             let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
@@ -63,7 +64,7 @@ fn compare(one: Option<&Value>, other: Option<&Value>, pointer: String, differen
         (Some(one), Some(other))
             if one.is_object() && other.is_object() || one.is_array() && other.is_array() =>
         {
-            differ(one, other, &pointer, differences);
+            collect_differences(one, other, &pointer, differences);
         }
         (one, other) => {
             differences.push(Difference { pointer, expected: one.cloned(), found: other.cloned() });

@@ -1,8 +1,8 @@
 //! Recognises which transition of the protocol's matrix a write is, or why it is none.
 //!
-//! A write is recognised by the history entry that it appends. From the entry and from what the transition may bring (an
-//! output, an error, unknown fields), [`change`] makes the expected document. The transition may not
-//! touch anything that differs from it.
+//! A write is recognised by the history entry that it appends. From the old document, the entry and the values that
+//! the transition may set (an output, an error, unknown fields), [`change`] makes the expected document. A write that
+//! differs from it is refused.
 
 mod differences;
 
@@ -19,7 +19,8 @@ use super::document::{
 use crate::check::Violation;
 use differences::differences;
 
-/// The rule that a write breaks if it touches too much. It has no id of its own among the rules.
+/// The rule that a write breaks if it changes fields that its transition may not change. `docs/peer.md` has no id for
+/// it.
 pub(super) const MATRIX: &str = "matrix";
 
 /// What a write does.
@@ -79,17 +80,17 @@ pub fn check_write(old: Option<&Document>, new: &Value) -> Result<(Transition, D
 
 /// Recognises the transition between two valid documents.
 pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, InvalidTransition> {
-    let Some(old) = old else { return opened(new) };
+    let Some(old) = old else { return recognise_first_write(new) };
     if old == new {
         return Ok(Transition::Unchanged);
     }
     let entry = new.history.last().filter(|entry| entry.sequence > old.sequence);
     if entry.is_some_and(|entry| entry.event == Event::Recovered) {
-        return recovered(old, new);
+        return recognise_recovery(old, new);
     }
     let expectation = match entry {
-        Some(entry) => with_entry(old, new, entry),
-        None => Some(without_entry(old, new)),
+        Some(entry) => expect_with_entry(old, new, entry),
+        None => Some(expect_without_entry(old, new)),
     };
     let invalid = |because| InvalidTransition {
         cycle_id: old.cycle_id.clone(),
@@ -112,23 +113,24 @@ pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, I
     if differences.is_empty() { Ok(transition) } else { Err(invalid(differences)) }
 }
 
+/// The transition that a write seems to be, and the document that this transition would make.
 type Expectation = Result<(Transition, Document), ChangeError>;
 
 /// The expected result of a write with this entry; `None` if no transition has such an entry.
-fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Expectation> {
+fn expect_with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Expectation> {
     let expectation = match (&entry.event, entry.phase) {
         (Event::Started, Some(phase)) => {
             let reused_from = new.phases[phase].reused_from.clone();
             change::start_with(old, phase, reused_from, new.metadata.updated_at)
                 .map(|expected| (Transition::Started(phase), expected))
         }
-        (Event::Progress, Some(phase)) => progressed(old, new, phase),
+        (Event::Progress, Some(phase)) => expect_progress(old, new, phase),
         (Event::Progress, None) => {
             let expected = change::set_unknown_fields(old, UnknownFields::of(new), new.metadata.updated_at);
             Ok((Transition::UnknownFields, expected))
         }
         (Event::Completed, Some(phase)) => {
-            completed(old, new, phase).map(|expected| (Transition::Completed(phase), expected))
+            expect_completion(old, new, phase).map(|expected| (Transition::Completed(phase), expected))
         }
         (Event::Completed, None) => change::complete_cycle(old, new.metadata.updated_at)
             .map(|expected| (Transition::CycleCompleted, expected)),
@@ -148,8 +150,8 @@ fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Ex
     };
     Some(expectation.map(|(transition, mut expected)| {
         // The entry may have unknown fields, such as the author.
-        if let Some(own) = expected.history.last_mut() {
-            own.unknown.clone_from(&entry.unknown);
+        if let Some(last) = expected.history.last_mut() {
+            last.unknown.clone_from(&entry.unknown);
         }
         (transition, expected)
     }))
@@ -157,13 +159,13 @@ fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Ex
 
 /// The expected result of a write without a history entry: progress, as in the specification's example, or unknown
 /// fields.
-fn without_entry(old: &Document, new: &Document) -> Expectation {
+fn expect_without_entry(old: &Document, new: &Document) -> Expectation {
     let has_changed = |phase: Phase| {
         let (before, after) = (&old.phases[phase], &new.phases[phase]);
         before.output != after.output || before.errors != after.errors
     };
     let expectation = match old.phases.find(PhaseStatus::InProgress).filter(|phase| has_changed(*phase)) {
-        Some(phase) => progressed(old, new, phase),
+        Some(phase) => expect_progress(old, new, phase),
         None => Ok((
             Transition::UnknownFields,
             change::set_unknown_fields(old, UnknownFields::of(new), new.metadata.updated_at),
@@ -175,7 +177,7 @@ fn without_entry(old: &Document, new: &Document) -> Expectation {
     })
 }
 
-fn progressed(old: &Document, new: &Document, phase: Phase) -> Expectation {
+fn expect_progress(old: &Document, new: &Document, phase: Phase) -> Expectation {
     let (before, after) = (&old.phases[phase], &new.phases[phase]);
     // Errors of failed attempts may be added, but not changed or removed.
     let errors = if after.errors().starts_with(before.errors()) { &after.errors } else { &before.errors };
@@ -187,7 +189,7 @@ fn progressed(old: &Document, new: &Document, phase: Phase) -> Expectation {
     Ok((Transition::Progress { phase, unknown_fields: changed }, expected))
 }
 
-fn completed(old: &Document, new: &Document, phase: Phase) -> Result<Document, ChangeError> {
+fn expect_completion(old: &Document, new: &Document, phase: Phase) -> Result<Document, ChangeError> {
     let output = new.phases[phase].output.clone().unwrap_or_default();
     let at = new.metadata.updated_at;
     match phase {
@@ -204,7 +206,7 @@ fn completed(old: &Document, new: &Document, phase: Phase) -> Result<Document, C
 }
 
 /// Recognises the first write of a document: a new cycle, or a migrated one.
-fn opened(new: &Document) -> Result<Transition, InvalidTransition> {
+fn recognise_first_write(new: &Document) -> Result<Transition, InvalidTransition> {
     let migrated = new.history.last().is_some_and(|entry| entry.event == Event::Migrated);
     let mut expected = new.clone();
     if migrated {
@@ -235,7 +237,7 @@ fn opened(new: &Document) -> Result<Transition, InvalidTransition> {
 
 /// Recognises a recovery: it must keep the cycle, and its history must agree with the old one as far as both go. Which
 /// document is restored is the store's decision.
-fn recovered(old: &Document, new: &Document) -> Result<Transition, InvalidTransition> {
+fn recognise_recovery(old: &Document, new: &Document) -> Result<Transition, InvalidTransition> {
     let mut expected = new.clone();
     expected.cycle_id.clone_from(&old.cycle_id);
     expected.metadata.instruction.clone_from(&old.metadata.instruction);
@@ -243,8 +245,8 @@ fn recovered(old: &Document, new: &Document) -> Result<Transition, InvalidTransi
     expected.metadata.updated_at = new.metadata.updated_at.max(old.metadata.updated_at);
     expected.context = Context { unknown: new.context.unknown.clone(), ..old.context.clone() };
     expected.sequence = new.sequence.max(old.sequence + 1);
-    if let Some((own, before)) = expected.history.split_last_mut() {
-        (own.phase, own.timestamp, own.sequence) = (None, expected.metadata.updated_at, expected.sequence);
+    if let Some((last, before)) = expected.history.split_last_mut() {
+        (last.phase, last.timestamp, last.sequence) = (None, expected.metadata.updated_at, expected.sequence);
         let common = before.len().min(old.history.len());
         before[..common].clone_from_slice(&old.history[..common]);
     }

@@ -16,12 +16,12 @@ impl Document {
         ];
         for mailbox in Mailbox::ALL {
             let own = self.messages.iter().filter(|message| message.mailbox == mailbox);
-            let messages: Vec<_> = own.map(super::Message::shown).collect();
+            let messages: Vec<_> = own.map(super::Message::to_json).collect();
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
         let Some(Imported { store, unchanged }) = &self.imported else { return files };
         if *unchanged {
-            // The two mailboxes that are not the seed's appear with their first message.
+            // The two mailboxes that the seed does not have are left out unless they were imported.
             files.retain(|(name, _)| store.files.contains_key(name) || Mailbox::is_seed_file(name));
         }
         for (name, value) in &mut files {
@@ -37,12 +37,13 @@ impl Document {
     pub(super) fn group_status(&self) -> Value {
         let groups = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
-            Some((planned.id.to_string(), self.shown_group(&planned.id, group)))
+            Some((planned.id.to_string(), self.group_json(&planned.id, group)))
         });
         Value::Object(groups.collect())
     }
 
-    pub(in crate::team) fn shown_group(&self, id: &GroupId, group: &GroupPart) -> Value {
+    /// Returns a group as `group_status.json` has it.
+    pub(in crate::team) fn group_json(&self, id: &GroupId, group: &GroupPart) -> Value {
         let planned = self.planned(id);
         let agent = [Role::Developer, Role::Qa, Role::TechLead].into_iter().find_map(|role| {
             let step = super::Step::Group(id.clone(), role);
@@ -85,7 +86,7 @@ impl Document {
     }
 }
 
-/// Members that the seed has and that are left out until they are known. Claims of an imported store do not take their place.
+/// Optional members that only the engine sets: except for null, they are not taken over from an imported store.
 const DERIVED: [&str; 8] = [
     "start_time",
     "end_time",
@@ -97,7 +98,8 @@ const DERIVED: [&str; 8] = [
     "closed_reason",
 ];
 
-/// Adds the members that are not there, at every level. The entries of lists are compared by their ids, others by position.
+/// Adds the members of `found` that `shown` does not have, at every level. Entries of lists are matched by id, or by
+/// position if they have none.
 fn add_missing(shown: &mut Value, found: &Value) {
     match (shown, found) {
         (Value::Object(shown), Value::Object(found)) => {
@@ -114,12 +116,12 @@ fn add_missing(shown: &mut Value, found: &Value) {
         (Value::Array(shown), found @ (Value::Array(_) | Value::Object(_))) => {
             for (index, found) in objects(Some(found.clone()), "id").into_iter().enumerate() {
                 let id = found.get("id").or(found.get("group_id"));
-                let same = match id {
+                let matching = match id {
                     Some(id) => shown.iter_mut().find(|shown| shown["id"] == *id),
                     None => shown.get_mut(index).filter(|shown| shown.is_object()),
                 };
-                if let Some(same) = same {
-                    add_missing(same, &Value::Object(found));
+                if let Some(matching) = matching {
+                    add_missing(matching, &Value::Object(found));
                 }
             }
         }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::definition::GroupId;
 use super::super::step::{PmStep, Role, Step};
-use super::{Document, compact, message_part};
+use super::{Document, compact_timestamp, message_part};
 use crate::check::schema;
 use crate::{Stamp, StepId, Turn};
 
@@ -39,10 +39,10 @@ impl Mailbox {
 
     /// Returns whether the seed has the file.
     pub(super) fn is_seed_file(name: &str) -> bool {
-        ![Self::QaToDev, Self::ToPm].iter().any(|own| own.file() == name)
+        ![Self::QaToDev, Self::ToPm].iter().any(|mailbox| mailbox.file() == name)
     }
 
-    /// Returns the schema of the file; that of an own file allows everything.
+    /// Returns the schema of the file. A file that the seed does not have may contain anything.
     pub(in crate::team) fn schema(self) -> &'static str {
         match self {
             Self::DevToQa => include_str!("../../../../../docs/schema/team/dev_to_qa.schema.json"),
@@ -69,7 +69,8 @@ impl Mailbox {
         written
     }
 
-    fn ends(self) -> (&'static str, &'static str) {
+    /// Returns the sender and the recipient.
+    fn sender_and_recipient(self) -> (&'static str, &'static str) {
         match self {
             Self::DevToQa => ("developer", "qa_expert"),
             Self::QaToTechlead => ("qa_expert", "tech_lead"),
@@ -104,8 +105,9 @@ pub struct Message {
 }
 
 impl Message {
-    pub(in crate::team) fn shown(&self) -> Value {
-        let (from, to) = self.mailbox.ends();
+    /// Returns the message as its mailbox file has it.
+    pub(in crate::team) fn to_json(&self) -> Value {
+        let (from, to) = self.mailbox.sender_and_recipient();
         let mut shown = json!({
             "id": self.id, "group_id": self.group.as_ref().map_or("", |group| group.as_str()),
             "from": from, "to": to, "timestamp": self.timestamp,
@@ -130,7 +132,7 @@ impl Document {
         self.messages.push(Message {
             mailbox,
             group: group.cloned(),
-            id: format!("msg_{}_{}", compact(at), number + 1),
+            id: format!("msg_{}_{}", compact_timestamp(at), number + 1),
             timestamp: at,
             body,
             received_by: None,
@@ -138,7 +140,7 @@ impl Document {
         message_part(number)
     }
 
-    /// Marks what waits for the step as received by this turn, and returns the parts that changed.
+    /// Marks the messages that wait for the step as received by this turn, and returns the parts that changed.
     pub(in crate::team) fn mark_received(&mut self, step: &Step, turn: Turn) -> Vec<String> {
         let mut touched = Vec::new();
         for (number, message) in self.messages.iter_mut().enumerate() {
@@ -156,8 +158,8 @@ impl Document {
     pub(in crate::team) fn received(&self, step: &Step, turn: Turn) -> Vec<Value> {
         let id = step.id();
         let received = |message: &&Message| {
-            message.received_by.as_ref().is_some_and(|(to, in_turn)| *to == id && *in_turn == turn)
+            message.received_by.as_ref().is_some_and(|(reader, in_turn)| *reader == id && *in_turn == turn)
         };
-        self.messages.iter().filter(received).map(Message::shown).collect()
+        self.messages.iter().filter(received).map(Message::to_json).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The document: what the six files of the seed show, in parts of which a commit changes few.
+//! The document: the content of the seed's six files, stored in parts so that a commit changes few of them.
 
 mod files;
 mod messages;
@@ -41,13 +41,13 @@ pub struct RunPart {
     pub repo_dir: String,
     pub session_id: String,
     pub request: String,
-    /// Groups at once.
+    /// How many groups may work at the same time.
     pub at_once: u8,
     pub iteration: u64,
     pub total_spawns: u64,
     pub pm_iteration: u64,
     pub pm_last_update: Stamp,
-    pub status: RunWord,
+    pub status: OrchestratorStatus,
     /// Whether the run is paused, stopped or about to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
@@ -58,7 +58,7 @@ pub struct RunPart {
     pub active: BTreeMap<StepId, Stamp>,
     /// The project manager's steps.
     pub steps: BTreeMap<String, StepDocument>,
-    /// The failing criteria that a person or a skipped group does not excuse; the reason of the last refused claim.
+    /// Why the last claim of completion was refused.
     pub refusal: Option<String>,
     /// Scope cuts that a person agreed to.
     pub consents: Vec<String>,
@@ -67,7 +67,7 @@ pub struct RunPart {
 /// `status` of `orchestrator_state.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunWord {
+pub enum OrchestratorStatus {
     Running,
     Completed,
     Error,
@@ -105,7 +105,7 @@ impl From<Criterion> for CriterionRecord {
     }
 }
 
-/// One group: what `group_status.json` shows, and what the run needs besides.
+/// One group: what `group_status.json` has, and what only the engine needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupPart {
     pub stage: Stage,
@@ -122,11 +122,11 @@ pub struct GroupPart {
     pub blockers: Vec<Blocker>,
     pub code_quality_score: Option<f64>,
     pub security_issues_count: Option<u64>,
-    /// Reviews and tests that sent the group back.
+    /// How often a test, a review or a merge sent the group back to its developer.
     pub sent_back: u32,
     pub last_update: Stamp,
     pub closed_because: Option<String>,
-    /// What the developer said last.
+    /// The summary of the developer's last report.
     pub summary: String,
     pub steps: BTreeMap<String, StepDocument>,
     /// Whether an imported store claims that the group is complete.
@@ -188,7 +188,7 @@ pub struct DecisionEntry {
 /// The attempts of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepDocument {
-    pub status: StepWord,
+    pub status: StepDocumentStatus,
     pub turn: Turn,
     pub attempts: u32,
     pub started_at: Option<Stamp>,
@@ -198,7 +198,7 @@ pub struct StepDocument {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StepWord {
+pub enum StepDocumentStatus {
     #[default]
     Pending,
     Running,
@@ -207,7 +207,7 @@ pub enum StepWord {
     Failed,
 }
 
-/// An imported store, as it was. What is not the seed's is exported again.
+/// An imported store, as it was. Members that the seed does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
     pub store: Store,
@@ -215,6 +215,7 @@ pub struct Imported {
     pub unchanged: bool,
 }
 
+// The paths of the parts, or their prefixes.
 const RUN: &str = "run";
 const PLAN: &str = "plan";
 const IMPORTED: &str = "imported";
@@ -234,13 +235,13 @@ impl Document {
                 total_spawns: 0,
                 pm_iteration: 0,
                 pm_last_update: at,
-                status: RunWord::Running,
+                status: OrchestratorStatus::Running,
                 held: false,
                 start_time: at,
                 end_time: None,
                 last_update: at,
                 active: BTreeMap::new(),
-                steps: PmStep::ALL.map(|step| (step.word().to_owned(), StepDocument::default())).into(),
+                steps: PmStep::ALL.map(|step| (step.as_str().to_owned(), StepDocument::default())).into(),
                 refusal: None,
                 consents: Vec::new(),
             },
@@ -263,8 +264,8 @@ impl Document {
 
     pub(super) fn step(&self, step: &Step) -> StepDocument {
         let found = match step {
-            Step::Pm(step) => self.run.steps.get(step.word()),
-            Step::Group(id, role) => self.groups.get(id).and_then(|group| group.steps.get(role.word())),
+            Step::Pm(step) => self.run.steps.get(step.as_str()),
+            Step::Group(id, role) => self.groups.get(id).and_then(|group| group.steps.get(role.as_str())),
         };
         found.cloned().unwrap_or_default()
     }
@@ -272,10 +273,10 @@ impl Document {
     /// Returns a step and the part that has it.
     pub(super) fn step_mut(&mut self, step: &Step) -> (&mut StepDocument, String) {
         match step {
-            Step::Pm(step) => (self.run.steps.entry(step.word().to_owned()).or_default(), RUN.to_owned()),
+            Step::Pm(step) => (self.run.steps.entry(step.as_str().to_owned()).or_default(), RUN.to_owned()),
             Step::Group(id, role) => {
                 let group = self.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
-                (group.steps.entry(role.word().to_owned()).or_default(), group_part(id))
+                (group.steps.entry(role.as_str().to_owned()).or_default(), group_part(id))
             }
         }
     }
@@ -285,6 +286,7 @@ impl Document {
         self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
     }
 
+    /// Returns the group as the plan has it.
     pub(super) fn planned(&self, id: &GroupId) -> Option<&PlanGroup> {
         self.plan.groups.iter().find(|group| group.id == *id)
     }
@@ -303,9 +305,9 @@ impl Document {
             let id = GroupId::new(id).expect("BUG: the part of a group has its id");
             serde_json::to_string(&self.groups[&id])
         } else if let Some(number) = path.strip_prefix(DECISION) {
-            serde_json::to_string(&self.decisions[index(number)])
+            serde_json::to_string(&self.decisions[parse_index(number)])
         } else if let Some(number) = path.strip_prefix(MESSAGE) {
-            serde_json::to_string(&self.messages[index(number)])
+            serde_json::to_string(&self.messages[parse_index(number)])
         } else if path == PLAN {
             serde_json::to_string(&self.plan)
         } else if path == IMPORTED {
@@ -356,13 +358,13 @@ pub(super) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("BUG: a document is plain data") + "\n"
 }
 
-/// Returns the entries if none is missing.
+/// Returns the entries in order; `None` if a number is missing.
 fn in_sequence<T>(numbered: BTreeMap<usize, T>) -> Option<Vec<T>> {
     let is_whole = numbered.keys().copied().eq(0..numbered.len());
     is_whole.then(|| numbered.into_values().collect())
 }
 
-fn index(number: &str) -> usize {
+fn parse_index(number: &str) -> usize {
     number.parse().expect("BUG: the part of an entry has its number")
 }
 
@@ -392,11 +394,11 @@ pub(super) fn message_part(number: usize) -> String {
 
 /// Returns `v4_YYYYMMDD_HHMMSS`.
 fn session_id(at: Stamp) -> String {
-    format!("v4_{}", compact(at))
+    format!("v4_{}", compact_timestamp(at))
 }
 
 /// Returns `YYYYMMDD_HHMMSS`.
-pub(super) fn compact(at: Stamp) -> String {
+pub(super) fn compact_timestamp(at: Stamp) -> String {
     let digits: String = at.to_string().chars().take(19).filter(char::is_ascii_digit).collect();
     match digits.split_at_checked(8) {
         Some((day, time)) => format!("{day}_{time}"),
@@ -424,7 +426,7 @@ impl GroupPart {
             last_update: at,
             closed_because: None,
             summary: String::new(),
-            steps: Role::ALL.map(|role| (role.word().to_owned(), StepDocument::default())).into(),
+            steps: Role::ALL.map(|role| (role.as_str().to_owned(), StepDocument::default())).into(),
             claimed_complete: false,
             imported_because: None,
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::state::{Hold, Stage};
 use super::super::step::{PmStep, Role, Step};
-use super::{Document, RunWord};
+use super::{Document, OrchestratorStatus};
 use crate::StepId;
 
 impl Document {
@@ -37,7 +37,7 @@ impl Document {
 
     /// Returns the seed's phase: that of the least advanced group at work.
     pub(in crate::team) fn current_phase(&self) -> &'static str {
-        if self.run.status == RunWord::Completed {
+        if self.run.status == OrchestratorStatus::Completed {
             return "completed";
         }
         if self.groups.is_empty() {
@@ -117,8 +117,8 @@ pub(in crate::team) fn spawn_decision(steps: &[Step]) -> String {
         ([_], Some(group)) if *kind == "merge" => format!("merge_group_{group}"),
         ([_], Some(group)) => format!("spawn_{kind}_group_{group}"),
         (_, None) => (*kind).to_owned(),
-        (many, Some(_)) if *kind == "merge" => format!("merge_{}_groups", many.len()),
-        (many, Some(_)) => format!("spawn_{}_{kind}s_parallel", many.len()),
+        (steps, Some(_)) if *kind == "merge" => format!("merge_{}_groups", steps.len()),
+        (steps, Some(_)) => format!("spawn_{}_{kind}s_parallel", steps.len()),
     };
     kinds.iter().map(name).collect::<Vec<_>>().join("_and_")
 }

@@ -20,7 +20,7 @@ pub(in crate::team) enum PlanStatus {
 }
 
 impl PlanStatus {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Assigned => "assigned",
@@ -29,8 +29,8 @@ impl PlanStatus {
         }
     }
 
-    /// Returns the word for a task or a phase, which know no `assigned`.
-    fn word_of_task(self) -> &'static str {
+    /// Returns the status of a task in this group. Tasks have no `assigned`.
+    fn as_task_str(self) -> &'static str {
         match self {
             Self::Pending | Self::Assigned => "pending",
             Self::InProgress => "in_progress",
@@ -42,7 +42,7 @@ impl PlanStatus {
 impl Document {
     pub(in crate::team) fn plan_status(&self, id: &GroupId) -> PlanStatus {
         if let Some(new) = self.plan.replaced.get(id) {
-            // As far as those are that replace it.
+            // The status follows from the groups that replace it.
             let all: Vec<_> = new.iter().map(|id| self.plan_status(id)).collect();
             let is_idle = all.iter().all(|status| *status <= PlanStatus::Assigned);
             return match all.iter().all(|status| *status == PlanStatus::Complete) {
@@ -60,12 +60,12 @@ impl Document {
         }
     }
 
-    /// Returns why a group cannot start: what must be merged before.
+    /// Returns why a group cannot start, a text for each group or phase that it waits for.
     pub(in crate::team) fn waits_for(&self, id: &GroupId) -> Vec<String> {
         let is_open = |id: &GroupId| self.groups.get(id).is_none_or(|group| !group.is_done());
         let mut why: Vec<String> = Vec::new();
         if let Some(planned) = self.planned(id) {
-            let needed = planned.depends_on.iter().flat_map(|needed| self.current(needed));
+            let needed = planned.depends_on.iter().flat_map(|needed| self.replacements(needed));
             why.extend(
                 needed
                     .filter(|needed| is_open(needed))
@@ -73,7 +73,7 @@ impl Document {
             );
         }
         for (other, files) in self.plan.overlaps.get(id).into_iter().flatten() {
-            for other in self.current(other).into_iter().filter(|other| is_open(other)) {
+            for other in self.replacements(other).into_iter().filter(|other| is_open(other)) {
                 why.push(match files.as_slice() {
                     [] => format!("waits for {other}: they do not work at the same time"),
                     files => format!("waits for {other}: both change {}", files.join(", ")),
@@ -90,8 +90,8 @@ impl Document {
         why
     }
 
-    /// Returns the open groups that a group must not work at the same time as when it replaces another one, with the files that
-    /// both change. Those that wait for the replaced group wait for this one, too.
+    /// Returns the open groups that must not work at the same time as `new`, which replaces `old`, with the files
+    /// that both change. Groups that wait for `old` are left out: they wait for `new`, too.
     pub(in crate::team) fn overlaps_of_new(
         &self,
         old: &GroupId,
@@ -114,7 +114,7 @@ impl Document {
             let depends_on = self.planned(id).into_iter().flat_map(|group| &group.depends_on);
             let overlaps = self.plan.overlaps.get(id).into_iter().flat_map(BTreeMap::keys);
             let named: Vec<_> = depends_on.chain(overlaps).cloned().collect();
-            named.iter().flat_map(|id| self.current(id)).collect()
+            named.iter().flat_map(|id| self.replacements(id)).collect()
         };
         let (mut open, mut seen) = (direct(id), BTreeSet::new());
         while let Some(next) = open.pop() {
@@ -128,15 +128,15 @@ impl Document {
         false
     }
 
-    /// Returns the group, or those that replace it.
-    fn current(&self, id: &GroupId) -> Vec<GroupId> {
+    /// Returns the groups that replace a group; the group itself if it is not replaced.
+    fn replacements(&self, id: &GroupId) -> Vec<GroupId> {
         match self.plan.replaced.get(id) {
             None => vec![id.clone()],
-            Some(new) => new.iter().flat_map(|id| self.current(id)).collect(),
+            Some(new) => new.iter().flat_map(|id| self.replacements(id)).collect(),
         }
     }
 
-    /// Returns what of the plan's file follows from the groups. A change of it counts as a write of the file.
+    /// Returns the status of each planned group. If one changes, `pm_state.json` counts as written.
     pub(in crate::team) fn plan_statuses(&self) -> Vec<PlanStatus> {
         self.plan.groups.iter().map(|group| self.plan_status(&group.id)).collect()
     }
@@ -158,7 +158,7 @@ impl Document {
                 json!({
                     "id": task.id, "description": task.description,
                     "group_id": owner.map_or("", |group| group.id.as_str()),
-                    "status": owner.map_or("pending", |group| status(&group.id).word_of_task()),
+                    "status": owner.map_or("pending", |group| status(&group.id).as_task_str()),
                 })
             })
             .collect();
@@ -166,11 +166,11 @@ impl Document {
             self.plan.groups.iter().map(|group| self.planned_group(group, status(&group.id))).collect();
         let phases: Vec<Value> =
             self.plan.phases.iter().enumerate().map(|(index, ids)| self.phase(index, ids)).collect();
-        let with = |wanted: &[PlanStatus]| -> Vec<&GroupId> {
+        let ids_with = |statuses: &[PlanStatus]| -> Vec<&GroupId> {
             let ids = self.plan.groups.iter().map(|group| &group.id);
-            // Those that replace a group are listed instead of it.
+            // A replaced group is not listed; the groups that replace it are.
             let ids = ids.filter(|id| !self.plan.replaced.contains_key(*id));
-            ids.filter(|id| wanted.contains(&status(id))).collect()
+            ids.filter(|id| statuses.contains(&status(id))).collect()
         };
         let mut state = json!({
             "session_id": self.run.session_id,
@@ -180,9 +180,9 @@ impl Document {
             "all_tasks": tasks,
             "task_groups": groups,
             "execution_phases": phases,
-            "completed_groups": with(&[PlanStatus::Complete]),
-            "in_progress_groups": with(&[PlanStatus::InProgress]),
-            "pending_groups": with(&[PlanStatus::Pending, PlanStatus::Assigned]),
+            "completed_groups": ids_with(&[PlanStatus::Complete]),
+            "in_progress_groups": ids_with(&[PlanStatus::InProgress]),
+            "pending_groups": ids_with(&[PlanStatus::Pending, PlanStatus::Assigned]),
             "iteration": self.run.pm_iteration,
             "last_update": self.run.pm_last_update,
             "completion_percentage": self.percentage(),
@@ -196,7 +196,7 @@ impl Document {
 
     fn planned_group(&self, group: &PlanGroup, status: PlanStatus) -> Value {
         let mut shown = serde_json::to_value(group).expect("BUG: a plan is plain data");
-        shown["status"] = status.word().into();
+        shown["status"] = status.as_str().into();
         shown
     }
 
@@ -223,7 +223,7 @@ impl Document {
             .collect()
     }
 
-    /// Groups that count: a group that was split is counted by those that replace it.
+    /// Returns the groups that are counted. A split group is not: the groups that replace it are.
     pub(in crate::team) fn counted(&self) -> impl Iterator<Item = &GroupPart> {
         self.groups.values().filter(|group| group.hold != super::Hold::Split)
     }
@@ -232,22 +232,22 @@ impl Document {
     pub(in crate::team) fn percentage(&self) -> f64 {
         let total = self.counted().count();
         let done = self.counted().filter(|group| group.stage == Stage::Complete).count();
-        if total == 0 { 0.0 } else { tenths(done as f64 * 100.0 / total as f64) }
+        if total == 0 { 0.0 } else { round_to_tenths(done as f64 * 100.0 / total as f64) }
     }
 
-    /// Returns the estimated minutes until the open groups are merged, once one is.
+    /// Returns the estimated minutes until the open groups are merged; `None` until one group is merged.
     fn minutes_left(&self) -> Option<f64> {
-        let mut took: Vec<f64> = self.groups.values().filter_map(GroupPart::minutes).collect();
-        took.sort_by(f64::total_cmp);
-        let middle = *took.get(took.len() / 2)?;
-        let median = if took.len().is_multiple_of(2) {
-            f64::midpoint(took[took.len() / 2 - 1], middle)
+        let mut durations: Vec<f64> = self.groups.values().filter_map(GroupPart::minutes).collect();
+        durations.sort_by(f64::total_cmp);
+        let middle = *durations.get(durations.len() / 2)?;
+        let median = if durations.len().is_multiple_of(2) {
+            f64::midpoint(durations[durations.len() / 2 - 1], middle)
         } else {
             middle
         };
         let open = self.counted().filter(|group| !group.is_done()).count();
-        let at_once = open.clamp(1, usize::from(self.run.at_once));
-        Some(tenths(median * open as f64 / at_once as f64))
+        let parallel = open.clamp(1, usize::from(self.run.at_once));
+        Some(round_to_tenths(median * open as f64 / parallel as f64))
     }
 }
 
@@ -259,6 +259,6 @@ impl GroupPart {
     }
 }
 
-fn tenths(number: f64) -> f64 {
+fn round_to_tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }

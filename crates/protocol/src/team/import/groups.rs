@@ -1,38 +1,39 @@
-//! The record of a group in `group_status.json` → its part of the document.
+//! Turns the record of a group in `group_status.json` into its part of the document.
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::super::document::{Blocker, Feedback, GroupPart, StepWord, TestCounts};
+use super::super::document::{Blocker, Feedback, GroupPart, StepDocumentStatus, TestCounts};
 use super::super::report::verdicts::TEST_KINDS;
 use super::super::state::{Hold, Limit, Stage};
 use super::super::step::Role;
-use super::shape::{Shaped, objects, plain, texts};
+use super::shape::{NormalizedStore, objects, texts, to_text};
 use super::{Claim, GroupId, ImportedGroup, count, time};
 use crate::Stamp;
 
-/// Returns how far a group is, as the imported files say. Its own record counts more than the plan, and that more than the lists.
-pub(super) fn claim(shaped: &Shaped, id: &GroupId, notes: &mut Vec<String>) -> Claim {
-    let record = shaped.status.get(id.as_str());
-    let planned = shaped.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
+/// Returns how far a group is, as the imported files say. Its record takes precedence over the plan, and the plan
+/// over the lists such as `completed_groups`.
+pub(super) fn claim(normalized: &NormalizedStore, id: &GroupId, notes: &mut Vec<String>) -> Claim {
+    let record = normalized.status.get(id.as_str());
+    let planned = normalized.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
     let planned = planned.into_iter().find(|group| group["id"] == id.as_str());
-    let listed = |list: &str| texts(shaped.pm.get(list)).iter().any(|listed| listed == id.as_str());
+    let listed = |list: &str| texts(normalized.pm.get(list)).iter().any(|listed| listed == id.as_str());
     let lists = [
         ("completed_groups", "complete"),
         ("in_progress_groups", "in_progress"),
         ("pending_groups", "pending"),
     ];
-    let of = |word: &Value| (!word.is_null()).then(|| Claim::parse(&plain(word), record));
-    let own = record.and_then(|record| of(record.get("status")?));
-    let in_plan = planned.and_then(|group| of(group.get("status")?));
+    let parse = |word: &Value| (!word.is_null()).then(|| Claim::parse(&to_text(word), record));
+    let in_record = record.and_then(|record| parse(record.get("status")?));
+    let in_plan = planned.and_then(|group| parse(group.get("status")?));
     let in_list = lists.iter().find(|(list, _)| listed(list)).map(|(_, word)| Claim::parse(word, record));
-    let said = [("its record", own), ("the plan", in_plan), ("the list", in_list)];
-    let mut said = said.into_iter().filter_map(|(place, claim)| Some((place, claim?)));
-    let Some((place, claim)) = said.next() else {
+    let claims = [("its record", in_record), ("the plan", in_plan), ("the list", in_list)];
+    let mut claims = claims.into_iter().filter_map(|(place, claim)| Some((place, claim?)));
+    let Some((place, claim)) = claims.next() else {
         notes.push(format!("group `{id}` has no status: it is pending"));
         return Claim::parse("pending", None);
     };
-    for (other_place, other) in said.filter(|(_, other)| !other.agrees(&claim)) {
+    for (other_place, other) in claims.filter(|(_, other)| !other.agrees(&claim)) {
         notes.push(format!(
             "group `{id}`: {place} says \"{}\", {other_place} says \"{}\": {place} counts",
             claim.text(),
@@ -68,7 +69,7 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
         let found = record.get("test_results").and_then(|results| counts(results.get(kind)?));
         part.test_results.extend(found.map(|counts| (kind.to_owned(), counts)));
     }
-    let text = |members: &Map<String, Value>, name: &str| members.get(name).map(plain).unwrap_or_default();
+    let text = |members: &Map<String, Value>, name: &str| members.get(name).map(to_text).unwrap_or_default();
     part.feedback = (1..)
         .zip(objects(record.get("tech_lead_feedback").cloned(), "feedback"))
         .map(|(iteration, entry)| Feedback {
@@ -84,7 +85,7 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
         .map(|entry| Blocker {
             description: text(&entry, "description"),
             resolved: entry.get("resolved").and_then(Value::as_bool).unwrap_or(false),
-            resolution: entry.get("resolution").filter(|text| !text.is_null()).map(plain),
+            resolution: entry.get("resolution").filter(|text| !text.is_null()).map(to_text),
         })
         .collect();
     let metrics = record.get("quality_metrics").and_then(Value::as_object).unwrap_or(&none);
@@ -96,8 +97,8 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
         Stage::Review => (true, part.iterations.qa > 0),
     };
     for (role, is_done) in [(Role::Developer, developed), (Role::Qa, tested)] {
-        if let Some(step) = part.steps.get_mut(role.word()).filter(|_| is_done) {
-            step.status = StepWord::Done;
+        if let Some(step) = part.steps.get_mut(role.as_str()).filter(|_| is_done) {
+            step.status = StepDocumentStatus::Done;
         }
     }
     part

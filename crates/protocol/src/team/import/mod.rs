@@ -1,7 +1,8 @@
-//! A foreign store in `coordination/` → a run.
+//! Imports a store of another system, the files in `coordination/`, as a run.
 //!
-//! [`Store::read`] makes JSON of the texts, [`Shaped`] brings it into the form of the seed, and [`Import`] makes a
-//! plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies it.
+//! [`Store::read`] parses the files, [`NormalizedStore`] brings their JSON into the form of the seed, and [`Import`]
+//! makes a plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies
+//! it.
 
 mod groups;
 mod plan;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::decide::Change;
 use super::definition::{Definition, GroupId};
-use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepWord};
+use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepDocumentStatus};
 use super::report::plan::Plan;
 use super::state::{Ending, Group, Hold, Limit, Stage, State};
 use super::step::{PmStep, Role, Step};
@@ -25,13 +26,13 @@ use crate::{Stamp, Turn};
 
 pub use salvage::{BranchWork, Salvaged, Store};
 pub(in crate::team) use shape::objects;
-use shape::{Shaped, plain};
+use shape::{NormalizedStore, to_text};
 use status::Claim;
 
-/// What a run is made from.
+/// A store as far as a run can be made from it.
 #[derive(Debug, Clone, PartialEq)]
 struct Import {
-    shaped: Shaped,
+    normalized: NormalizedStore,
     plan: Plan,
     /// In the order of the plan.
     groups: Vec<ImportedGroup>,
@@ -47,7 +48,7 @@ struct ImportedGroup {
     question: Option<String>,
 }
 
-/// What an import will do, for people.
+/// What an import would do, shown to the user before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     pub session_id: Option<String>,
@@ -72,19 +73,20 @@ impl Store {
         Survey {
             session_id: import.session_id(),
             request: import
-                .shaped
+                .normalized
                 .pm
                 .get("original_requirements")
-                .map(plain)
+                .map(to_text)
                 .filter(|text| !text.trim().is_empty()),
             groups: groups.collect(),
-            notes: import.shaped.notes.iter().chain(&import.notes).cloned().collect(),
+            notes: import.normalized.notes.iter().chain(&import.notes).cloned().collect(),
             branches: import.plan.groups.iter().map(|group| group.branch_name.clone()).collect(),
         }
     }
 }
 
-/// Reads a store as a state. Nothing is refused: what cannot be used is left out or asked.
+/// Turns a store into the state of a run. Fails only if the JSON is not a [`Store`]: what cannot be used is left out,
+/// or becomes a question to a person.
 pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
     let store = Store::deserialize(store)
         .map_err(|error| ImportRefusal::StepsDiffer(format!("it is no store of a team: {error}")))?;
@@ -103,14 +105,14 @@ pub(super) fn fill(document: &mut Document, store: &Value, at: Stamp) {
 
 impl Import {
     fn of(store: &Store) -> Self {
-        let shaped = Shaped::of(store);
+        let normalized = NormalizedStore::of(store);
         let mut notes = Vec::new();
-        let (plan, mut questions) = plan::read(&shaped, &mut notes);
+        let (plan, mut questions) = plan::read(&normalized, &mut notes);
         let groups = plan
             .groups
             .iter()
             .map(|group| {
-                let claim = groups::claim(&shaped, &group.id, &mut notes);
+                let claim = groups::claim(&normalized, &group.id, &mut notes);
                 let question = match &claim {
                     Claim::Skipped => Some("the imported store says that it was skipped".to_owned()),
                     Claim::Unknown(word) => Some(format!("its imported status `{word}` is not known")),
@@ -119,14 +121,14 @@ impl Import {
                 ImportedGroup { id: group.id.clone(), claim, question }
             })
             .collect();
-        let mut import = Self { shaped, plan, groups, notes };
+        let mut import = Self { normalized, plan, groups, notes };
         import.compare_sessions();
         import
     }
 
-    /// Real stores were seen to change the id within one run.
+    /// Notes if two files have different session ids, as some real stores have.
     fn compare_sessions(&mut self) {
-        let other = self.shaped.pm.get("session_id").and_then(Value::as_str);
+        let other = self.normalized.pm.get("session_id").and_then(Value::as_str);
         if let (Some(id), Some(other)) = (self.session_id(), other)
             && id != other
         {
@@ -135,8 +137,10 @@ impl Import {
     }
 
     fn session_id(&self) -> Option<String> {
-        let said = |file: &Map<String, Value>| Some(file.get("session_id")?.as_str()?.to_owned());
-        said(&self.shaped.orchestrator).or_else(|| said(&self.shaped.pm)).filter(|id| !id.is_empty())
+        let id_in = |file: &Map<String, Value>| Some(file.get("session_id")?.as_str()?.to_owned());
+        id_in(&self.normalized.orchestrator)
+            .or_else(|| id_in(&self.normalized.pm))
+            .filter(|id| !id.is_empty())
     }
 
     fn state(&self, definition: &Definition) -> State {
@@ -149,7 +153,7 @@ impl Import {
             match group.stage {
                 Stage::Develop(_) => {}
                 Stage::Test | Stage::Review | Stage::Unblock(_) | Stage::Merge | Stage::Complete => {
-                    group.spend();
+                    group.use_turn();
                 }
             }
             if imported.question.is_some() {
@@ -174,13 +178,13 @@ impl Import {
             replaced: BTreeMap::new(),
         };
         for (group, planned) in self.groups.iter().zip(&plan.groups) {
-            let mut part = groups::part(self.shaped.status.get(group.id.as_str()), group, at);
+            let mut part = groups::part(self.normalized.status.get(group.id.as_str()), group, at);
             if let Some(work) = store.branches.get(&planned.branch_name) {
                 (part.commits, part.files_modified) = (work.commits.clone(), work.files.clone());
             }
             document.groups.insert(group.id.clone(), part);
         }
-        let (pm, orchestrator) = (&self.shaped.pm, &self.shaped.orchestrator);
+        let (pm, orchestrator) = (&self.normalized.pm, &self.normalized.orchestrator);
         let run = &mut document.run;
         if let Some(id) = self.session_id() {
             run.session_id = id;
@@ -190,27 +194,27 @@ impl Import {
         run.pm_iteration = count(pm, "iteration");
         run.start_time = time(orchestrator, "start_time").unwrap_or(at);
         if !plan.groups.is_empty()
-            && let Some(step) = run.steps.get_mut(PmStep::Plan.word())
+            && let Some(step) = run.steps.get_mut(PmStep::Plan.as_str())
         {
-            step.status = StepWord::Done;
+            step.status = StepDocumentStatus::Done;
         }
         let decisions = objects(orchestrator.get("decisions_log").cloned(), "decision").into_iter();
         document.decisions = decisions
             .map(|entry| DecisionEntry {
                 iteration: count(&entry, "iteration"),
-                decision: entry.get("decision").map(plain).unwrap_or_default(),
-                reasoning: entry.get("reasoning").map(plain).unwrap_or_default(),
+                decision: entry.get("decision").map(to_text).unwrap_or_default(),
+                reasoning: entry.get("reasoning").map(to_text).unwrap_or_default(),
                 timestamp: time(&entry, "timestamp").unwrap_or(at),
             })
             .collect();
-        let boxes = self.shaped.messages.iter();
-        document.messages = boxes
+        let mailboxes = self.normalized.messages.iter();
+        document.messages = mailboxes
             .flat_map(|(mailbox, messages)| messages.iter().map(|found| message(*mailbox, found, at)))
             .collect();
     }
 }
 
-/// Keeps a message as it is. One that was read is not received again.
+/// Takes over a message. One that was read is not delivered again.
 fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
     let group = found.get("group_id").and_then(Value::as_str).and_then(|id| GroupId::new(id).ok());
     let is_read = found.get("read").and_then(Value::as_bool).unwrap_or(false);
@@ -221,10 +225,10 @@ fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
     }
     Message {
         mailbox,
-        id: found.get("id").map(plain).unwrap_or_default(),
+        id: found.get("id").map(to_text).unwrap_or_default(),
         timestamp: time(found, "timestamp").unwrap_or(at),
         body,
-        // Turns begin at 1.
+        // No turn has the number 0, so that no attempt receives it.
         received_by: is_read.then(|| (reader.id(), Turn(0))),
         group,
     }

@@ -1,4 +1,4 @@
-//! The plan of a foreign store, as far as it can be followed.
+//! The plan of an imported store, as far as it can be used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,37 +7,40 @@ use serde_json::{Map, Value};
 
 use super::super::definition::{GroupId, Limits, Mode};
 use super::super::report::plan::{
-    Complexity, Criterion, Plan, PlanGroup, Task, branch_name, cycle, derived_phases, is_ref_name,
+    Complexity, Criterion, Plan, PlanGroup, Task, branch_name, cyclic_group, derived_phases, is_ref_name,
 };
-use super::shape::{Shaped, plain, texts};
+use super::shape::{NormalizedStore, texts, to_text};
 use crate::check::shortened;
 
 /// Reads the plan. Returns it with the groups that wait for a person, each with the reason.
-pub(super) fn read(shaped: &Shaped, notes: &mut Vec<String>) -> (Plan, BTreeMap<GroupId, String>) {
+pub(super) fn read(
+    normalized: &NormalizedStore,
+    notes: &mut Vec<String>,
+) -> (Plan, BTreeMap<GroupId, String>) {
     let mut questions = BTreeMap::new();
-    let mut groups = groups(&shaped.pm, notes);
-    cut_dependencies(&shaped.pm, &mut groups, notes, &mut questions);
-    let phases = phases(&shaped.pm, &groups, notes);
-    let list = |name: &str| shaped.pm.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut groups = groups(&normalized.pm, notes);
+    add_dependencies(&normalized.pm, &mut groups, notes, &mut questions);
+    let phases = phases(&normalized.pm, &groups, notes);
+    let list = |name: &str| normalized.pm.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let tasks = list("all_tasks").iter().filter_map(|task| Task::deserialize(task).ok()).collect();
     let criteria = list("success_criteria");
     let known: Vec<_> = criteria.iter().filter_map(|found| Criterion::deserialize(found).ok()).collect();
     if known.len() < criteria.len() {
         notes.push(format!("{} of the success criteria cannot be read", criteria.len() - known.len()));
     }
-    let mode = mode(&shaped.pm, &groups, notes);
-    let mode_reasoning = shaped.pm.get("mode_reasoning").filter(|text| !text.is_null()).map(plain);
+    let mode = mode(&normalized.pm, &groups, notes);
+    let mode_reasoning = normalized.pm.get("mode_reasoning").filter(|text| !text.is_null()).map(to_text);
     let mode_reasoning = mode_reasoning.unwrap_or_else(|| "not decided yet".to_owned());
     (Plan { mode, mode_reasoning, tasks, groups, phases, criteria: known }, questions)
 }
 
 fn mode(pm: &Map<String, Value>, groups: &[PlanGroup], notes: &mut Vec<String>) -> Mode {
-    let said = pm.get("mode").cloned().unwrap_or_default();
-    match said.as_str().map(str::to_lowercase).as_deref() {
+    let stated = pm.get("mode").cloned().unwrap_or_default();
+    match stated.as_str().map(str::to_lowercase).as_deref() {
         Some("simple") => return Mode::Simple,
         Some("parallel") => return Mode::Parallel,
         _ if groups.is_empty() => return Mode::Simple,
-        _ => notes.push(format!("the mode {} is not known: it follows from the groups", shortened(&said))),
+        _ => notes.push(format!("the mode {} is not known: it follows from the groups", shortened(&stated))),
     }
     if groups.len() == 1 { Mode::Simple } else { Mode::Parallel }
 }
@@ -47,17 +50,17 @@ fn groups(pm: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<PlanGroup> {
     let found = pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
     let groups = found.filter_map(|found| {
         let id = GroupId::new(found["id"].as_str()?).ok()?;
-        let name = plain(&found["name"]);
-        let said = found["branch_name"].as_str().unwrap_or_default();
-        let mut branch = said.to_owned();
-        if !is_ref_name(said) || !branches.insert(said.to_owned()) {
+        let name = to_text(&found["name"]);
+        let stated = found["branch_name"].as_str().unwrap_or_default();
+        let mut branch = stated.to_owned();
+        if !is_ref_name(stated) || !branches.insert(stated.to_owned()) {
             branch = branch_name(&id, &name);
-            if !said.is_empty() {
-                notes.push(format!("group `{id}`: the branch `{said}` cannot be used, it gets `{branch}`"));
+            if !stated.is_empty() {
+                notes.push(format!("group `{id}`: the branch `{stated}` cannot be used, it gets `{branch}`"));
             }
             branches.insert(branch.clone());
         }
-        let complexity = found.get("complexity").map(|word| plain(word).to_lowercase().into());
+        let complexity = found.get("complexity").map(|word| to_text(word).to_lowercase().into());
         let complexity = complexity.and_then(|word: Value| Complexity::deserialize(word).ok());
         let effort = found["estimated_effort_minutes"].as_f64().unwrap_or(15.0).clamp(0.0, 100_000.0);
         Some(PlanGroup {
@@ -75,8 +78,9 @@ fn groups(pm: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<PlanGroup> {
     groups.collect()
 }
 
-/// Takes over the dependencies that name another group and close no cycle. A group that loses one waits for a person.
-fn cut_dependencies(
+/// Adds the dependencies that name another group and close no cycle. A group with another dependency waits for a
+/// person.
+fn add_dependencies(
     pm: &Map<String, Value>,
     groups: &mut [PlanGroup],
     notes: &mut Vec<String>,
@@ -85,24 +89,25 @@ fn cut_dependencies(
     let ids: BTreeSet<GroupId> = groups.iter().map(|group| group.id.clone()).collect();
     let found: Vec<_> = pm.get("task_groups").and_then(Value::as_array).cloned().unwrap_or_default();
     for (index, needed) in found.iter().map(|group| texts(group.get("depends_on"))).enumerate() {
-        for said in needed {
+        for stated_id in needed {
             let Some(group) = groups.get_mut(index) else { continue };
             let id = group.id.clone();
-            let needed = GroupId::new(&said).ok().filter(|needed| ids.contains(needed));
+            let needed = GroupId::new(&stated_id).ok().filter(|needed| ids.contains(needed));
             let why = match needed {
                 None => "does not exist",
                 Some(needed) => {
                     group.depends_on.push(needed);
-                    if cycle(groups).is_none() {
+                    if cyclic_group(groups).is_none() {
                         continue;
                     }
                     groups[index].depends_on.pop();
                     "depends on it in turn"
                 }
             };
-            notes
-                .push(format!("group `{id}` depends on `{said}`, which {why}: the group waits for a person"));
-            questions.insert(id, format!("its dependency `{said}` {why}"));
+            notes.push(format!(
+                "group `{id}` depends on `{stated_id}`, which {why}: the group waits for a person"
+            ));
+            questions.insert(id, format!("its dependency `{stated_id}` {why}"));
         }
     }
 }
@@ -115,16 +120,18 @@ fn phases(pm: &Map<String, Value>, groups: &[PlanGroup], notes: &mut Vec<String>
     let mut phases: Vec<Vec<GroupId>> = Vec::new();
     for (number, phase) in found.iter().enumerate() {
         let mut ids = Vec::new();
-        for said in texts(phase.get("group_ids")) {
-            match groups.iter().find(|group| group.id.as_str() == said) {
+        for stated_id in texts(phase.get("group_ids")) {
+            match groups.iter().find(|group| group.id.as_str() == stated_id) {
                 Some(group) if !phase_of.contains_key(&group.id) => {
                     phase_of.insert(group.id.clone(), number);
                     ids.push(group.id.clone());
                 }
-                Some(_) => notes.push(format!("group `{said}` is in two phases: the first counts")),
+                Some(_) => notes.push(format!("group `{stated_id}` is in two phases: the first counts")),
                 None => {
-                    notes
-                        .push(format!("phase {} names the group `{said}`, which does not exist", number + 1));
+                    notes.push(format!(
+                        "phase {} names the group `{stated_id}`, which does not exist",
+                        number + 1
+                    ));
                 }
             }
         }

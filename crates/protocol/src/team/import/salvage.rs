@@ -1,4 +1,4 @@
-//! The texts of a store's files → JSON. What is damaged is read as far as it is whole.
+//! Parses the files of a store. A damaged file is read up to the damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::torn;
 /// The files that a store must have. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
 
-/// The files of a foreign store, as far as they could be read. A run is made from its JSON.
+/// The files of another system's store, as far as they could be read. A run is made from its JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Store {
     /// By their paths below `coordination/`.
@@ -36,7 +36,7 @@ pub struct BranchWork {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
     pub store: Store,
-    /// What deviates and does no harm, in a sentence each.
+    /// What deviates from JSON and does no harm, in a sentence each.
     pub notes: Vec<String>,
     /// What is lost, in a sentence each.
     pub lost: Vec<String>,
@@ -50,15 +50,15 @@ impl Store {
 
     /// Reads the files of a store, by their paths relative to its directory.
     pub fn read(texts: &BTreeMap<String, String>) -> Salvaged {
-        let mut read = Salvaged::default();
+        let mut salvaged = Salvaged::default();
         for name in Self::names() {
             match texts.get(name) {
-                Some(text) => read.add(name, text),
-                None if MAIN_FILES.contains(&name) => read.lost.push(format!("`{name}` is missing")),
+                Some(text) => salvaged.add(name, text),
+                None if MAIN_FILES.contains(&name) => salvaged.lost.push(format!("`{name}` is missing")),
                 None => {}
             }
         }
-        read
+        salvaged
     }
 }
 
@@ -84,19 +84,19 @@ impl Salvaged {
                 let what =
                     if value.is_some() { "the rest of it is lost" } else { "nothing of it could be read" };
                 self.lost.push(format!("`{name}` is damaged in line {line}, column {column}: {what}"));
-                self.damaged(name);
+                self.mark_damaged(name);
                 value
             }
             None => {
                 self.lost.push(format!("`{name}` is empty"));
-                self.damaged(name);
+                self.mark_damaged(name);
                 None
             }
         };
         self.store.files.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    fn damaged(&mut self, name: &str) {
+    fn mark_damaged(&mut self, name: &str) {
         self.store.damaged.insert(name.to_owned());
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_line_ends_and_a_tail_do_no_harm() {
+    fn a_byte_order_mark_crlf_and_trailing_bytes_do_no_harm() {
         let read = read("\u{feff}{\r\n  \"mode\": \"simple\"\r\n}\r\n  \"mode\": 1}");
         assert_eq!(read.store.files["pm_state.json"], serde_json::json!({ "mode": "simple" }));
         assert_eq!(read.notes, ["`pm_state.json`: 10 bytes after the end of its value are ignored"]);

@@ -1,4 +1,4 @@
-//! The files of a store → the names and forms of the seed. Real stores deviate in many ways; each deviation is noted.
+//! Brings the files of a store into the form of the seed. Real stores deviate in many ways; each deviation is noted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::check::{kind, shortened};
 
 /// A store in the form of the seed.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Shaped {
+pub(super) struct NormalizedStore {
     /// `pm_state.json`: `task_groups`, `all_tasks` and `execution_phases` are lists of objects with ids.
     pub pm: Map<String, Value>,
     /// `group_status.json`: an object per group.
@@ -22,41 +22,43 @@ pub(super) struct Shaped {
     pub notes: Vec<String>,
 }
 
-impl Shaped {
+impl NormalizedStore {
     pub(super) fn of(store: &Store) -> Self {
-        let mut shaped = Self::default();
-        shaped.pm = shaped.object(store, "pm_state.json");
-        shaped.orchestrator = shaped.object(store, "orchestrator_state.json");
-        let status = shaped.object(store, "group_status.json");
-        let mut ids = Ids::default();
-        shaped.groups(&mut ids);
-        shaped.tasks(&ids);
-        shaped.phases(&ids);
-        shaped.statuses(status, &mut ids);
+        let mut normalized = Self::default();
+        normalized.pm = normalized.object(store, "pm_state.json");
+        normalized.orchestrator = normalized.object(store, "orchestrator_state.json");
+        let status = normalized.object(store, "group_status.json");
+        let mut ids = GroupIds::default();
+        normalized.normalize_groups(&mut ids);
+        normalized.normalize_tasks(&ids);
+        normalized.normalize_phases(&ids);
+        normalized.normalize_statuses(status, &mut ids);
         for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
-            let named = texts(shaped.pm.get(list)).iter().map(|id| Value::from(ids.known(id))).collect();
-            shaped.pm.insert(list.to_owned(), Value::Array(named));
+            let named =
+                texts(normalized.pm.get(list)).iter().map(|id| Value::from(ids.safe_id(id))).collect();
+            normalized.pm.insert(list.to_owned(), Value::Array(named));
         }
         for mailbox in Mailbox::ALL {
-            let mut file = shaped.object(store, mailbox.file());
+            let mut file = normalized.object(store, mailbox.file());
             let messages = objects(file.remove("messages"), "id").into_iter();
             let messages = messages.map(|mut message| {
                 if let Some(id) = message.get("group_id").and_then(Value::as_str) {
-                    let id = ids.known(id);
+                    let id = ids.safe_id(id);
                     message.insert("group_id".to_owned(), id.into());
                 }
                 message
             });
-            shaped.messages.insert(mailbox, messages.collect());
+            normalized.messages.insert(mailbox, messages.collect());
         }
-        shaped.notes.append(&mut ids.notes);
-        shaped
+        normalized.notes.append(&mut ids.notes);
+        normalized
     }
 
     fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
+    /// Returns the object in a file; an empty one, and a note, if it has another type.
     fn object(&mut self, store: &Store, name: &str) -> Map<String, Value> {
         match store.files.get(name) {
             Some(Value::Object(members)) => members.clone(),
@@ -68,7 +70,7 @@ impl Shaped {
         }
     }
 
-    fn groups(&mut self, ids: &mut Ids) {
+    fn normalize_groups(&mut self, ids: &mut GroupIds) {
         let found = self.pm.remove("task_groups");
         match &found {
             Some(Value::Array(_)) => {}
@@ -80,8 +82,8 @@ impl Shaped {
             rename(&mut group, "id", &["group_id"]);
             rename(&mut group, "name", &["group_name", "title", "description"]);
             rename(&mut group, "files_affected", &["files"]);
-            let said = group.get("id").map(plain).unwrap_or_default();
-            let id = ids.add(&said, groups.len());
+            let stated = group.get("id").map(to_text).unwrap_or_default();
+            let id = ids.add(&stated, groups.len());
             group.insert("id".to_owned(), id.clone().into());
             if !group.get("name").is_some_and(Value::is_string) {
                 group.insert("name".to_owned(), id.into());
@@ -90,12 +92,12 @@ impl Shaped {
         }
         for group in &mut groups {
             let needed = texts(group.get("depends_on"));
-            group["depends_on"] = needed.iter().map(|id| ids.known(id)).collect();
+            group["depends_on"] = needed.iter().map(|id| ids.safe_id(id)).collect();
         }
         self.pm.insert("task_groups".to_owned(), Value::Array(groups));
     }
 
-    fn tasks(&mut self, ids: &Ids) {
+    fn normalize_tasks(&mut self, ids: &GroupIds) {
         rename(&mut self.pm, "all_tasks", &["tasks"]);
         let found = self.pm.remove("all_tasks");
         let is_text =
@@ -108,17 +110,17 @@ impl Shaped {
         for mut task in objects(found, "description") {
             rename(&mut task, "id", &["task_id"]);
             rename(&mut task, "description", &["task", "title", "name"]);
-            let description = task.get("description").map(plain).unwrap_or_default();
-            let (number, text) = split_number(&description);
-            let said = task.get("id").map(plain).filter(|id| !id.is_empty()).or(number);
-            let mut id = said.unwrap_or_else(|| format!("T{}", tasks.len() + 1));
+            let description = task.get("description").map(to_text).unwrap_or_default();
+            let (task_id, text) = split_task_id(&description);
+            let stated = task.get("id").map(to_text).filter(|id| !id.is_empty()).or(task_id);
+            let mut id = stated.unwrap_or_else(|| format!("T{}", tasks.len() + 1));
             while !taken.insert(id.clone()) {
                 id.push('x');
             }
             task.insert("id".to_owned(), id.into());
             task.insert("description".to_owned(), text.into());
             if let Some(group) = task.get("group_id").and_then(Value::as_str) {
-                let group = ids.known(group);
+                let group = ids.safe_id(group);
                 task.insert("group_id".to_owned(), group.into());
             }
             tasks.push(Value::Object(task));
@@ -126,31 +128,31 @@ impl Shaped {
         // A group may list the texts of its tasks; a task may name its group.
         for group in self.pm.get_mut("task_groups").and_then(Value::as_array_mut).into_iter().flatten() {
             let mut own = Vec::new();
-            for said in texts(group.get("tasks")) {
-                let (number, text) = split_number(&said);
-                let is_it = |task: &&Value| {
-                    task["id"] == said
+            for stated in texts(group.get("tasks")) {
+                let (task_id, text) = split_task_id(&stated);
+                let matches = |task: &&Value| {
+                    task["id"] == stated
                         || task["description"] == text
-                        || number.as_ref().is_some_and(|id| task["id"] == **id)
+                        || task_id.as_ref().is_some_and(|id| task["id"] == **id)
                 };
-                let found = tasks.iter().find(is_it).map(|task| plain(&task["id"]));
+                let found = tasks.iter().find(matches).map(|task| to_text(&task["id"]));
                 own.push(found.unwrap_or_else(|| {
-                    let id = number.unwrap_or_else(|| {
-                        if said.contains(' ') { format!("T{}", tasks.len() + 1) } else { said }
+                    let id = task_id.unwrap_or_else(|| {
+                        if stated.contains(' ') { format!("T{}", tasks.len() + 1) } else { stated }
                     });
                     tasks.push(json!({ "id": id, "description": text }));
                     id
                 }));
             }
             let named =
-                tasks.iter().filter(|task| task["group_id"] == group["id"]).map(|task| plain(&task["id"]));
+                tasks.iter().filter(|task| task["group_id"] == group["id"]).map(|task| to_text(&task["id"]));
             own.extend(named.filter(|id| !own.contains(id)).collect::<Vec<_>>());
             group["tasks"] = own.into();
         }
         self.pm.insert("all_tasks".to_owned(), Value::Array(tasks));
     }
 
-    fn phases(&mut self, ids: &Ids) {
+    fn normalize_phases(&mut self, ids: &GroupIds) {
         rename(&mut self.pm, "execution_phases", &["phases"]);
         let mut phases = Vec::new();
         for (index, mut phase) in
@@ -162,14 +164,14 @@ impl Shaped {
             if !phase.get("phase_number").is_some_and(Value::is_u64) {
                 phase.insert("phase_number".to_owned(), (index + 1).into());
             }
-            let named = texts(phase.get("group_ids")).iter().map(|id| ids.known(id)).collect();
+            let named = texts(phase.get("group_ids")).iter().map(|id| ids.safe_id(id)).collect();
             phase.insert("group_ids".to_owned(), named);
             phases.push(Value::Object(phase));
         }
         self.pm.insert("execution_phases".to_owned(), Value::Array(phases));
     }
 
-    fn statuses(&mut self, mut found: Map<String, Value>, ids: &mut Ids) {
+    fn normalize_statuses(&mut self, mut found: Map<String, Value>, ids: &mut GroupIds) {
         if let Some(Value::Object(inner)) = found.get("groups") {
             found = inner.clone();
         }
@@ -185,15 +187,15 @@ impl Shaped {
                     continue;
                 }
             };
-            let id = ids.known(&key);
-            if ids.is_known(&id) {
+            let id = ids.safe_id(&key);
+            if ids.is_taken(&id) {
                 self.status.insert(id, record);
             } else {
                 let id = ids.add(&key, self.status.len());
                 self.note(format!(
                     "group `{id}` is in `group_status.json` and not in the plan: it is added to it"
                 ));
-                let name = record.get("group_name").map_or_else(|| id.clone(), plain);
+                let name = record.get("group_name").map_or_else(|| id.clone(), to_text);
                 let mut group = json!({ "id": id, "name": name, "tasks": [], "depends_on": [] });
                 if let Some(branch) = record.get("branch_name") {
                     group["branch_name"] = branch.clone();
@@ -207,20 +209,21 @@ impl Shaped {
     }
 }
 
-/// The ids of groups: those of the store, and safe ones.
+/// Maps the group ids of the store to ids that are valid and unique.
 #[derive(Debug, Default)]
-struct Ids {
+struct GroupIds {
+    /// The safe id, by the id in the store.
     safe: BTreeMap<String, String>,
     taken: BTreeSet<String>,
     notes: Vec<String>,
 }
 
-impl Ids {
+impl GroupIds {
     /// Takes the id of a new group and returns a safe one.
-    fn add(&mut self, said: &str, index: usize) -> String {
-        let mut id = said.to_owned();
+    fn add(&mut self, stated: &str, index: usize) -> String {
+        let mut id = stated.to_owned();
         if GroupId::new(&id).is_err() {
-            let safe: String = said
+            let safe: String = stated
                 .chars()
                 .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
                 .take(30)
@@ -233,25 +236,25 @@ impl Ids {
         while self.taken.contains(&id) {
             id.push('x');
         }
-        if id != said {
-            self.notes.push(format!("the group `{said}` gets the id `{id}`"));
+        if id != stated {
+            self.notes.push(format!("the group `{stated}` gets the id `{id}`"));
         }
         self.taken.insert(id.clone());
-        self.safe.entry(said.to_owned()).or_insert_with(|| id.clone());
+        self.safe.entry(stated.to_owned()).or_insert_with(|| id.clone());
         id
     }
 
     /// Returns the safe id of a group; an id that no group has stays as it is.
-    fn known(&self, said: &str) -> String {
-        self.safe.get(said).cloned().unwrap_or_else(|| said.to_owned())
+    fn safe_id(&self, stated: &str) -> String {
+        self.safe.get(stated).cloned().unwrap_or_else(|| stated.to_owned())
     }
 
-    fn is_known(&self, id: &str) -> bool {
+    fn is_taken(&self, id: &str) -> bool {
         self.taken.contains(id)
     }
 }
 
-/// Moves the first of some other names to the seed's name, unless that is there.
+/// Renames the first of `names` that is present to the seed's name `to`, unless `to` is present.
 fn rename(members: &mut Map<String, Value>, to: &str, names: &[&str]) {
     if members.get(to).is_none_or(Value::is_null)
         && let Some(value) = names.iter().find_map(|name| members.remove(*name))
@@ -260,7 +263,8 @@ fn rename(members: &mut Map<String, Value>, to: &str, names: &[&str]) {
     }
 }
 
-/// Returns the objects of a list, or of a map whose keys are their ids. `of_text` is the member that a plain text stands for.
+/// Returns the objects of a list, or of a map whose keys are their ids. An entry that is no object becomes one, as
+/// the member `of_text`.
 pub(in crate::team) fn objects(value: Option<Value>, of_text: &str) -> Vec<Map<String, Value>> {
     let object = |value: Value| match value {
         Value::Object(members) => members,
@@ -287,19 +291,21 @@ pub(in crate::team) fn objects(value: Option<Value>, of_text: &str) -> Vec<Map<S
 /// Returns the texts of a list; a single text counts as a list of one, an object by its id.
 pub(super) fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
-        Some(Value::Array(items)) => items.iter().map(|item| plain(item.get("id").unwrap_or(item))).collect(),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| to_text(item.get("id").unwrap_or(item))).collect()
+        }
         Some(Value::String(text)) if !text.is_empty() => vec![text.clone()],
         _ => Vec::new(),
     }
 }
 
 /// Returns a text as it is, and another value as JSON.
-pub(super) fn plain(value: &Value) -> String {
+pub(super) fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Splits `T1: text`.
-fn split_number(text: &str) -> (Option<String>, String) {
+/// Splits `T1: text` into the id of a task and its text.
+fn split_task_id(text: &str) -> (Option<String>, String) {
     let split = text.split_once(':').filter(|(number, _)| {
         number
             .strip_prefix('T')

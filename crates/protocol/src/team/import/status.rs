@@ -1,4 +1,4 @@
-//! The status of a group in a foreign store, and what the group needs next.
+//! The status of a group in an imported store, and what the group needs next.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Entries → document.
+//! Records entries in the document.
 
 mod reports;
 
@@ -10,8 +10,8 @@ use super::Team;
 use super::decide::Change as TeamChange;
 use super::definition::{Definition, GroupId};
 use super::document::{
-    Blocker, DecisionEntry, Document, GroupPart, Mailbox, RunWord, StepWord, decision_part, group_part,
-    imported_part, plan_part, run_part, spawn_decision,
+    Blocker, DecisionEntry, Document, GroupPart, Mailbox, OrchestratorStatus, StepDocumentStatus,
+    decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
 };
 use super::import;
 use super::report::{copies, verdicts};
@@ -30,9 +30,11 @@ struct Recorder<'a> {
     evidence: Option<&'a Evidence>,
     /// The step that reported, and the fields of its report.
     reported: Option<(Step, Map<String, Value>)>,
-    /// The messages that it wrote into its private copies.
+    /// The messages that the step wrote into its private copies.
     written: Vec<(Mailbox, Map<String, Value>)>,
+    /// The paths of the parts that changed.
     touched: BTreeSet<String>,
+    /// The steps that the entry starts, each with the reason.
     started: Vec<(Step, String)>,
 }
 
@@ -40,7 +42,7 @@ struct Recorder<'a> {
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Team>) -> Vec<String> {
     let is_opened = matches!(entry.input, Input::Opened { .. });
     if is_opened {
-        *document = reopened(document, entry.at);
+        *document = opened_at(document, entry.at);
     }
     let mut touched = BTreeSet::from([run_part()]);
     if let Input::Recovered { source: RecoverySource::View { document: store, .. } } = &entry.input {
@@ -85,10 +87,10 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         recorder.touched.insert(plan_part());
     }
     if let Some(verdict) = verdict {
-        recorder.says(verdict);
+        recorder.record_verdict(verdict);
     }
     for change in &entry.changes {
-        recorder.change(change);
+        recorder.record_change(change);
     }
     recorder.log_starts();
     let changed_plan = recorder.touched.contains(&plan_part());
@@ -109,14 +111,15 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
 }
 
 /// Returns the document of a new run at the time of its first entry.
-fn reopened(document: &Document, at: Stamp) -> Document {
+fn opened_at(document: &Document, at: Stamp) -> Document {
     let mut new = document.clone();
     (new.run.start_time, new.run.last_update, new.run.pm_last_update) = (at, at, at);
     new
 }
 
 impl Recorder<'_> {
-    fn group(&mut self, id: &GroupId) -> &mut GroupPart {
+    /// Returns a group to be changed: its part counts as changed, and its `last_update` is now.
+    fn group_mut(&mut self, id: &GroupId) -> &mut GroupPart {
         self.touched.insert(group_part(id));
         let at = self.at;
         let group = self.document.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
@@ -124,67 +127,71 @@ impl Recorder<'_> {
         group
     }
 
-    fn change(&mut self, change: &Change<TeamChange>) {
+    fn record_change(&mut self, change: &Change<TeamChange>) {
         match change {
-            Change::Status { status } => self.status(*status),
-            Change::Protocol { transition } => self.transition(transition),
-            Change::Waiting { step, .. } => self.step(&parsed(step), |step, at| {
-                (step.status, step.started_at, step.ended_at) = (StepWord::Waiting, Some(at), None);
+            Change::Status { status } => self.record_status(*status),
+            Change::Protocol { transition } => self.record_transition(transition),
+            Change::Waiting { step, .. } => self.update_step(&parse_step(step), |step, at| {
+                (step.status, step.started_at, step.ended_at) = (StepDocumentStatus::Waiting, Some(at), None);
             }),
             Change::Queued { step, turn } => {
                 let turn = *turn;
-                self.step(&parsed(step), |step, _| {
-                    (step.turn, step.status, step.attempts) = (turn, StepWord::Pending, 0);
+                self.update_step(&parse_step(step), |step, _| {
+                    (step.turn, step.status, step.attempts) = (turn, StepDocumentStatus::Pending, 0);
                 });
             }
             Change::Started { attempt, counted_attempt, .. } => {
-                self.start(&parsed(&attempt.step), attempt.turn, *counted_attempt);
+                self.record_start(&parse_step(&attempt.step), attempt.turn, *counted_attempt);
             }
-            Change::Ended { attempt, exit, .. } => self.end(&parsed(&attempt.step), *exit),
-            Change::Answered { step, .. } => self.step(&parsed(step), |step, at| {
-                (step.status, step.ended_at) = (StepWord::Done, Some(at));
+            Change::Ended { attempt, exit, .. } => self.record_end(&parse_step(&attempt.step), *exit),
+            Change::Answered { step, .. } => self.update_step(&parse_step(step), |step, at| {
+                (step.status, step.ended_at) = (StepDocumentStatus::Done, Some(at));
             }),
-            Change::Dequeued { step } => self.step(&parsed(step), |step, _| step.status = StepWord::Pending),
+            Change::Dequeued { step } => {
+                self.update_step(&parse_step(step), |step, _| step.status = StepDocumentStatus::Pending)
+            }
             Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
         }
     }
 
-    fn step(&mut self, step: &Step, change: impl FnOnce(&mut super::document::StepDocument, Stamp)) {
+    fn update_step(&mut self, step: &Step, change: impl FnOnce(&mut super::document::StepDocument, Stamp)) {
         let at = self.at;
         let (found, part) = self.document.step_mut(step);
         change(found, at);
         self.touched.insert(part);
     }
 
-    fn status(&mut self, status: RunStatus) {
+    fn record_status(&mut self, status: RunStatus) {
         let run = &mut self.document.run;
         run.held = matches!(status, RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_));
         (run.status, run.end_time) = match status {
-            RunStatus::Finished(Outcome::Succeeded) => (RunWord::Completed, Some(self.at)),
+            RunStatus::Finished(Outcome::Succeeded) => (OrchestratorStatus::Completed, Some(self.at)),
             RunStatus::Finished(Outcome::Failed | Outcome::Incomplete)
             | RunStatus::Finishing(Outcome::Failed | Outcome::Incomplete)
-            | RunStatus::Draining(Outcome::Failed | Outcome::Incomplete) => (RunWord::Error, Some(self.at)),
+            | RunStatus::Draining(Outcome::Failed | Outcome::Incomplete) => {
+                (OrchestratorStatus::Error, Some(self.at))
+            }
             RunStatus::Running
             | RunStatus::Paused
             | RunStatus::Stopping(_)
             | RunStatus::Stopped(_)
             | RunStatus::Finishing(Outcome::Succeeded)
-            | RunStatus::Draining(Outcome::Succeeded) => (RunWord::Running, None),
+            | RunStatus::Draining(Outcome::Succeeded) => (OrchestratorStatus::Running, None),
         };
     }
 
-    fn start(&mut self, step: &Step, turn: Turn, counted_attempt: u32) {
+    fn record_start(&mut self, step: &Step, turn: Turn, counted_attempt: u32) {
         self.started.push((step.clone(), self.document.reasoning(step)));
         self.document.run.active.insert(step.id(), self.at);
-        self.step(step, |step, at| {
-            (step.status, step.turn, step.attempts) = (StepWord::Running, turn, counted_attempt);
+        self.update_step(step, |step, at| {
+            (step.status, step.turn, step.attempts) = (StepDocumentStatus::Running, turn, counted_attempt);
             (step.started_at, step.ended_at) = (Some(at), None);
         });
         let received = self.document.mark_received(step, turn);
         self.touched.extend(received);
         let Step::Group(id, role) = step else { return };
         let at = self.at;
-        let group = self.group(id);
+        let group = self.group_mut(id);
         match role {
             Role::Developer => {
                 group.start_time.get_or_insert(at);
@@ -197,27 +204,28 @@ impl Recorder<'_> {
         group.started = true;
     }
 
-    fn end(&mut self, step: &Step, exit: Exit) {
+    fn record_end(&mut self, step: &Step, exit: Exit) {
         self.document.run.active.remove(&step.id());
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
-        self.step(step, |step, at| {
+        self.update_step(step, |step, at| {
             step.ended_at = Some(at);
             step.error = error;
             step.status = match exit {
-                Exit::Reported => StepWord::Done,
-                Exit::Exhausted => StepWord::Failed,
+                Exit::Reported => StepDocumentStatus::Done,
+                Exit::Exhausted => StepDocumentStatus::Failed,
                 Exit::WillRetry { .. }
                 | Exit::Interrupted { .. }
                 | Exit::Stopped
                 | Exit::Released
-                | Exit::Drained => StepWord::Pending,
+                | Exit::Drained => StepDocumentStatus::Pending,
             };
         });
         if let Some(id) = step.group() {
-            self.group(id);
+            self.group_mut(id);
         }
     }
 
+    /// Adds one entry to `decisions_log` for all steps that the entry starts.
     fn log_starts(&mut self) {
         if self.started.is_empty() {
             return;
@@ -244,24 +252,24 @@ impl Recorder<'_> {
         self.document.decisions.push(entry);
     }
 
-    fn transition(&mut self, transition: &TeamChange) {
+    fn record_transition(&mut self, transition: &TeamChange) {
         match transition {
-            TeamChange::Planned { .. } => self.plan(None),
+            TeamChange::Planned { .. } => self.add_plan(None),
             TeamChange::Replaced { group, .. } => {
-                let part = self.group(group);
+                let part = self.group_mut(group);
                 part.hold = Hold::Split;
                 part.resolve_blockers("settled by the split of the group");
-                self.plan(Some(group));
+                self.add_plan(Some(group));
             }
-            TeamChange::Moved { group: id, to, .. } => self.moved(id, *to),
+            TeamChange::Moved { group: id, to, .. } => self.move_group(id, *to),
             TeamChange::Asked { group: id, to, limit } => {
-                let group = self.group(id);
+                let group = self.group_mut(id);
                 if group.stage != *to {
                     (group.stage, group.started) = (*to, false);
                 }
                 group.hold = Hold::Asks(*limit);
             }
-            TeamChange::Chosen { group, choice } => self.chosen(group, *choice),
+            TeamChange::Chosen { group, choice } => self.record_choice(group, *choice),
             TeamChange::Imported { .. }
             | TeamChange::CriteriaRan { .. }
             | TeamChange::CheckAsked
@@ -274,17 +282,19 @@ impl Recorder<'_> {
                     Some(format!("these success criteria fail: {}", failing.join(", ")));
             }
             TeamChange::CheckChosen { choice } => {
-                let reason = self.reason();
+                let reason = self.answer_text();
                 if *choice == Choice::Accept {
                     self.document.run.consents.push(format!("completion accepted: {reason}"));
                 }
             }
             TeamChange::Accepted => self.document.run.refusal = None,
-            TeamChange::Failed { step } => self.step(step, |step, _| step.status = StepWord::Failed),
+            TeamChange::Failed { step } => {
+                self.update_step(step, |step, _| step.status = StepDocumentStatus::Failed)
+            }
             TeamChange::Retried { step } => {
-                self.step(step, |step, _| step.status = StepWord::Pending);
+                self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);
                 if let Step::Group(id, Role::Decision) = step {
-                    let group = self.group(id);
+                    let group = self.group_mut(id);
                     if let Hold::Failed(limit) = group.hold {
                         (group.hold, group.closed_because) = (Hold::Asks(limit), None);
                     }
@@ -293,11 +303,11 @@ impl Recorder<'_> {
         }
     }
 
-    fn moved(&mut self, id: &GroupId, to: Stage) {
+    fn move_group(&mut self, id: &GroupId, to: Stage) {
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         let is_report = self.reported.is_some();
         let at = self.at;
-        let group = self.group(id);
+        let group = self.group_mut(id);
         if let (Stage::Unblock(_), false) = (to, is_report) {
             let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
             group.blockers.push(Blocker::new(description));
@@ -310,17 +320,18 @@ impl Recorder<'_> {
         }
     }
 
-    fn reason(&self) -> String {
+    /// Returns the text that a person gave with the answer.
+    fn answer_text(&self) -> String {
         let answer = self.evidence.and_then(|evidence| evidence.answer.as_ref());
         answer.and_then(|answer| answer.text()).unwrap_or_default().to_owned()
     }
 
-    fn chosen(&mut self, id: &GroupId, choice: Choice) {
-        let reason = self.reason();
+    fn record_choice(&mut self, id: &GroupId, choice: Choice) {
+        let reason = self.answer_text();
         if choice == Choice::Skip {
             self.document.run.consents.push(format!("group {id} skipped: {reason}"));
         }
-        let group = self.group(id);
+        let group = self.group_mut(id);
         group.hold = group.hold.after(choice);
         if group.hold == Hold::Skipped {
             group.resolve_blockers(&format!("settled by the skip of the group: {reason}"));
@@ -330,16 +341,16 @@ impl Recorder<'_> {
         }
     }
 
-    /// Adds the groups of a plan.
-    fn plan(&mut self, split: Option<&GroupId>) {
+    /// Adds the groups of the reported plan; `split` is the group that they replace.
+    fn add_plan(&mut self, split: Option<&GroupId>) {
         let Some((step, fields)) = self.reported.clone() else { return };
-        // The plan was read before it was decided about; the group that it replaces is still in the document then.
+        // Parses the plan as it was parsed for the verdict, when the group that it replaces was still being split.
         if let Some(id) = split {
-            self.group(id).hold = Hold::Splitting;
+            self.group_mut(id).hold = Hold::Splitting;
         }
         let read = verdicts::plan(self.definition, self.document, &step, &fields);
         if let Some(id) = split {
-            self.group(id).hold = Hold::Split;
+            self.group_mut(id).hold = Hold::Split;
         }
         let Ok(plan) = read else { return };
         self.touched.insert(plan_part());
@@ -353,27 +364,27 @@ impl Recorder<'_> {
             self.document.groups.insert(group.id.clone(), GroupPart::new(at));
             self.touched.insert(group_part(&group.id));
         }
-        let shown = &mut self.document.plan;
-        shown.overlaps.extend(overlaps);
+        let document_plan = &mut self.document.plan;
+        document_plan.overlaps.extend(overlaps);
         if let Some(old) = split {
             let new: Vec<_> = plan.groups.iter().map(|group| group.id.clone()).collect();
-            if let Some(phase) = shown.phases.iter_mut().find(|phase| phase.contains(old)) {
+            if let Some(phase) = document_plan.phases.iter_mut().find(|phase| phase.contains(old)) {
                 phase.extend(new.iter().cloned());
             }
-            shown.replaced.insert(old.clone(), new);
+            document_plan.replaced.insert(old.clone(), new);
         } else {
-            shown.phases.extend(plan.phases);
-            shown.tasks.extend(plan.tasks);
+            document_plan.phases.extend(plan.phases);
+            document_plan.tasks.extend(plan.tasks);
         }
-        shown.groups.extend(plan.groups);
+        document_plan.groups.extend(plan.groups);
         if is_first {
-            (shown.mode, shown.mode_reasoning) = (plan.mode, plan.mode_reasoning);
-            shown.criteria = plan.criteria.into_iter().map(Into::into).collect();
+            (document_plan.mode, document_plan.mode_reasoning) = (plan.mode, plan.mode_reasoning);
+            document_plan.criteria = plan.criteria.into_iter().map(Into::into).collect();
         }
         self.document.run.refusal = None;
     }
 }
 
-fn parsed(id: &crate::StepId) -> Step {
+fn parse_step(id: &crate::StepId) -> Step {
     Step::parse(id).unwrap_or_else(|| panic!("BUG: an entry names `{id}`, which is not a step of `team`"))
 }

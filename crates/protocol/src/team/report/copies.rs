@@ -1,4 +1,4 @@
-//! Private copies: which files an attempt finds in its worktree, and which edit of which file is which verdict.
+//! Private copies: which files an attempt finds in its worktree, and which verdict an edit of them reports.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,26 @@ use super::super::step::{PmStep, Role, Step};
 use crate::brief::PrivateCopy;
 use crate::report::CopyEdit;
 
-/// Returns the files that the step may read, with what concerns it. Those that it may edit are marked in the docs.
-pub(in crate::team) fn of(document: &Document, step: &Step) -> Vec<PrivateCopy> {
+/// Returns the files that the step may read, with what concerns it. `rights` says which of them it may edit.
+pub(in crate::team) fn private_copies(document: &Document, step: &Step) -> Vec<PrivateCopy> {
     let path = |name| format!("{DIRECTORY}/{name}");
     let copy = |(name, value)| PrivateCopy { path: path(name), body: pretty(&value) };
-    shown(document, step).into_iter().map(copy).collect()
+    visible_files(document, step).into_iter().map(copy).collect()
 }
 
-pub(in crate::team) fn shown(document: &Document, step: &Step) -> Vec<(String, Value)> {
-    let whole = |names: &[&str]| -> Vec<(String, Value)> {
+/// Returns the files that the step may read: their paths below `coordination/`, and what concerns the step.
+pub(in crate::team) fn visible_files(document: &Document, step: &Step) -> Vec<(String, Value)> {
+    let whole_files = |names: &[&str]| -> Vec<(String, Value)> {
         document.files().into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
     };
     match step {
-        Step::Pm(PmStep::Plan) => whole(&["pm_state.json"]),
-        Step::Pm(PmStep::Check) => {
-            whole(&["pm_state.json", "group_status.json", "orchestrator_state.json", "messages/to_pm.json"])
-        }
+        Step::Pm(PmStep::Plan) => whole_files(&["pm_state.json"]),
+        Step::Pm(PmStep::Check) => whole_files(&[
+            "pm_state.json",
+            "group_status.json",
+            "orchestrator_state.json",
+            "messages/to_pm.json",
+        ]),
         Step::Group(id, role @ (Role::Developer | Role::Qa | Role::TechLead)) => {
             let Some(group) = document.groups.get(id) else { return Vec::new() };
             let mailboxes: &[Mailbox] = match role {
@@ -38,11 +42,11 @@ pub(in crate::team) fn shown(document: &Document, step: &Step) -> Vec<(String, V
                 let messages = document.messages.iter();
                 let own = messages
                     .filter(|message| message.mailbox == *mailbox && message.group.as_ref() == Some(id));
-                let own: Vec<_> = own.map(Message::shown).collect();
+                let own: Vec<_> = own.map(Message::to_json).collect();
                 (mailbox.file().to_owned(), json!({ "messages": own }))
             };
             let mut status = Map::new();
-            status.insert(id.to_string(), document.shown_group(id, group));
+            status.insert(id.to_string(), document.group_json(id, group));
             let status = ("group_status.json".to_owned(), Value::Object(status));
             std::iter::once(status).chain(mailboxes.iter().map(own)).collect()
         }
@@ -58,7 +62,8 @@ struct EditedFile {
     after: Value,
 }
 
-fn edited(
+/// Returns the files that the edits change. Fails if an edited file cannot be read.
+fn edited_files(
     document: &Document,
     step: &Step,
     edits: &BTreeMap<String, CopyEdit>,
@@ -67,7 +72,7 @@ fn edited(
     if edits.is_empty() {
         return Ok(files);
     }
-    for (name, before) in shown(document, step) {
+    for (name, before) in visible_files(document, step) {
         let path = format!("{DIRECTORY}/{name}");
         let Some(edit) = edits.get(&path) else { continue };
         files.extend(edit.applied_to(&path, &before)?.map(|after| EditedFile { name, before, after }));
@@ -82,17 +87,17 @@ pub(in crate::team) fn fields(
     edits: &BTreeMap<String, CopyEdit>,
 ) -> Result<Map<String, Value>, String> {
     let mut fields = Map::new();
-    for file in edited(document, step, edits)? {
+    for file in edited_files(document, step, edits)? {
         let EditedFile { name, before, after } = &file;
         match step {
-            Step::Pm(_) => of_manager(name, before, after, &mut fields),
+            Step::Pm(_) => add_manager_fields(name, before, after, &mut fields),
             Step::Group(id, role) if name == "group_status.json" => {
-                of_group(*role, &before[id.as_str()], &after[id.as_str()], &mut fields);
+                add_status_fields(*role, &before[id.as_str()], &after[id.as_str()], &mut fields);
             }
             Step::Group(_, role) => {
-                // What a later message does not say, an earlier one may.
+                // A later message takes precedence; an earlier one adds the fields that it does not have.
                 for message in file.new_messages().iter().rev() {
-                    of_message(*role, name, message, &mut fields);
+                    add_message_fields(*role, name, message, &mut fields);
                 }
             }
         }
@@ -106,7 +111,7 @@ pub(in crate::team) fn new_messages(
     step: &Step,
     edits: &BTreeMap<String, CopyEdit>,
 ) -> Vec<(Mailbox, Map<String, Value>)> {
-    let files = edited(document, step, edits).unwrap_or_default();
+    let files = edited_files(document, step, edits).unwrap_or_default();
     let of_file = |file: &EditedFile| {
         let mailbox = Mailbox::ALL.into_iter().find(|mailbox| mailbox.file() == file.name)?;
         let messages = file.new_messages().iter().filter_map(Value::as_object);
@@ -126,7 +131,8 @@ fn set(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
     fields.insert(name.to_owned(), value.into());
 }
 
-fn of_manager(name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
+/// Adds the fields that an edit of the project manager reports.
+fn add_manager_fields(name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
     match name {
         "pm_state.json" => {
             let ids = |state: &Value, list: &str| -> Vec<Value> {
@@ -166,7 +172,7 @@ fn of_manager(name: &str, before: &Value, after: &Value, fields: &mut Map<String
 }
 
 /// Returns the verdict that a role reports by setting the status of its group.
-pub(in crate::team) fn status_word(role: Role, status: &str) -> Option<&'static str> {
+pub(in crate::team) fn verdict_of_status(role: Role, status: &str) -> Option<&'static str> {
     match (role, status) {
         (Role::Developer, "waiting_qa") => Some("READY_FOR_QA"),
         (Role::Developer, "waiting_review") => Some("READY_FOR_REVIEW"),
@@ -180,9 +186,10 @@ pub(in crate::team) fn status_word(role: Role, status: &str) -> Option<&'static 
     }
 }
 
-fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
+/// Adds the fields that an edit of a group's status reports.
+fn add_status_fields(role: Role, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
     let status = after["status"].as_str().filter(|_| before["status"] != after["status"]);
-    let verdict = status.and_then(|status| status_word(role, status));
+    let verdict = status.and_then(|status| verdict_of_status(role, status));
     fields.extend(verdict.map(|verdict| ("verdict".to_owned(), verdict.into())));
     let added = |list: &str| -> Vec<&Value> {
         let old = before[list].as_array().map_or(0, Vec::len);
@@ -215,7 +222,8 @@ fn of_group(role: Role, before: &Value, after: &Value, fields: &mut Map<String, 
     }
 }
 
-fn of_message(role: Role, name: &str, new: &Value, fields: &mut Map<String, Value>) {
+/// Adds the fields that a new message reports, unless they are set.
+fn add_message_fields(role: Role, name: &str, new: &Value, fields: &mut Map<String, Value>) {
     let mut take = |field: &str, from: &Value| {
         if !from.is_null() && !fields.contains_key(field) {
             set(fields, field, from.clone());

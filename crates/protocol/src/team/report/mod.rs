@@ -1,4 +1,4 @@
-//! What an attempt says: the words and the plan of its report, and the edits of its private copies.
+//! Parses what an attempt hands back: the words and the plan of its report, and the edits of its private copies.
 
 pub(super) mod copies;
 pub(super) mod plan;

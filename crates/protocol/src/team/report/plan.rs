@@ -38,21 +38,21 @@ pub struct PlanGroup {
     pub files_affected: Vec<String>,
     #[serde(default)]
     pub branch_name: String,
-    #[serde(default = "yes")]
+    #[serde(default = "default_can_parallel")]
     pub can_parallel: bool,
     #[serde(default)]
     pub depends_on: Vec<GroupId>,
     #[serde(default)]
     pub complexity: Complexity,
-    #[serde(default = "quarter_of_an_hour")]
+    #[serde(default = "default_effort_minutes")]
     pub estimated_effort_minutes: u32,
 }
 
-fn yes() -> bool {
+fn default_can_parallel() -> bool {
     true
 }
 
-fn quarter_of_an_hour() -> u32 {
+fn default_effort_minutes() -> u32 {
     15
 }
 
@@ -65,7 +65,7 @@ pub enum Complexity {
     High,
 }
 
-/// What must hold at the end.
+/// A success criterion: what must be true at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Criterion {
     pub id: String,
@@ -83,11 +83,12 @@ struct PhaseInput {
     group_ids: Vec<GroupId>,
 }
 
-/// What a plan is read against.
+/// What a plan is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::team) struct PlanContext {
     pub mode: ModeChoice,
-    pub at_once: u8,
+    /// How many groups may work at the same time.
+    pub max_parallel: u8,
     /// The ids of earlier groups and tasks, which are taken.
     pub groups: BTreeSet<String>,
     pub tasks: BTreeSet<String>,
@@ -117,8 +118,10 @@ pub(in crate::team) fn read(
         return Err(vec!["the plan has no groups".to_owned()]);
     }
     let mode = mode(members, context, &groups, &mut problems);
-    if context.branches.iter().any(|branch| branch == BRANCHES) {
-        problems.push(format!("there is a branch `{BRANCHES}`, so that no group can have a branch below it"));
+    if context.branches.iter().any(|branch| branch == BRANCH_PREFIX) {
+        problems.push(format!(
+            "there is a branch `{BRANCH_PREFIX}`, so that no group can have a branch below it"
+        ));
     }
     for group in &mut groups {
         if group.branch_name.is_empty() {
@@ -195,16 +198,17 @@ fn mode(
     mode
 }
 
-/// The branches of groups are below this name.
-pub(in crate::team) const BRANCHES: &str = "feature";
+/// The first component of the branch names of groups: `feature/…`.
+pub(in crate::team) const BRANCH_PREFIX: &str = "feature";
 
-/// Returns the name, with a number behind it if a branch has it: what another program or run has made is not continued.
+/// Returns the name, with a number appended if a branch has it: a branch of another program or run is not continued.
 fn free_name(name: &str, taken: &[String]) -> String {
-    let below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let is_below =
+        |name: &str, parent: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'));
     let is_free = |name: &String| {
-        taken
-            .iter()
-            .all(|taken| taken != name && !below(taken, name) && (taken == BRANCHES || !below(name, taken)))
+        taken.iter().all(|taken| {
+            taken != name && !is_below(taken, name) && (taken == BRANCH_PREFIX || !is_below(name, taken))
+        })
     };
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
@@ -219,13 +223,14 @@ pub(in crate::team) fn branch_name(id: &GroupId, name: &str) -> String {
         .collect();
     let slug: String = words.join("-").chars().take(40).collect();
     match slug.trim_end_matches('-') {
-        "" => format!("{BRANCHES}/group-{id}"),
-        slug => format!("{BRANCHES}/group-{id}-{slug}"),
+        "" => format!("{BRANCH_PREFIX}/group-{id}"),
+        slug => format!("{BRANCH_PREFIX}/group-{id}-{slug}"),
     }
 }
 
+/// Returns whether the name can be the branch of a group.
 pub(in crate::team) fn is_branch_name(name: &str) -> bool {
-    name.strip_prefix(BRANCHES).is_some_and(|rest| rest.starts_with('/')) && is_ref_name(name)
+    name.strip_prefix(BRANCH_PREFIX).is_some_and(|rest| rest.starts_with('/')) && is_ref_name(name)
 }
 
 /// Returns whether git takes the name for a branch, and no shell reads it as anything else.
@@ -276,13 +281,13 @@ fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<
             }
         }
     }
-    if let Some(id) = cycle(groups) {
+    if let Some(id) = cyclic_group(groups) {
         problems.push(format!("group `{id}` depends on itself, directly or through other groups"));
     }
 }
 
 /// Returns a group that depends on itself.
-pub(in crate::team) fn cycle(groups: &[PlanGroup]) -> Option<&GroupId> {
+pub(in crate::team) fn cyclic_group(groups: &[PlanGroup]) -> Option<&GroupId> {
     let needs = groups.iter().map(|group| (group.id.as_str(), group.depends_on.iter().map(GroupId::as_str)));
     let cyclic = first_cyclic(&needs.map(|(id, needs)| (id, needs.collect())).collect())?.to_owned();
     groups.iter().map(|group| &group.id).find(|id| id.as_str() == cyclic)
@@ -389,18 +394,18 @@ fn ordered_phases(
     problems: &mut Vec<String>,
 ) -> Vec<Vec<GroupId>> {
     if stated.is_empty() {
-        return if problems.is_empty() { derived_phases(groups, context.at_once) } else { Vec::new() };
+        return if problems.is_empty() { derived_phases(groups, context.max_parallel) } else { Vec::new() };
     }
     stated.sort_by_key(|phase| phase.phase_number);
     let phases: Vec<Vec<GroupId>> = stated.into_iter().map(|phase| phase.group_ids).collect();
     let mut phase_of: BTreeMap<&GroupId, usize> = BTreeMap::new();
     for (number, ids) in phases.iter().enumerate() {
-        if ids.len() > usize::from(context.at_once) {
+        if ids.len() > usize::from(context.max_parallel) {
             problems.push(format!(
                 "phase {} has {} groups; at most {} work at once",
                 number + 1,
                 ids.len(),
-                context.at_once
+                context.max_parallel
             ));
         }
         for id in ids {
@@ -427,7 +432,9 @@ fn ordered_phases(
     phases
 }
 
-pub(in crate::team) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<Vec<GroupId>> {
+/// Returns phases in which every group comes as early as its dependencies and `max_parallel` allow. Panics if the
+/// groups have a cycle.
+pub(in crate::team) fn derived_phases(groups: &[PlanGroup], max_parallel: u8) -> Vec<Vec<GroupId>> {
     let mut phases: Vec<Vec<GroupId>> = Vec::new();
     let mut placed: BTreeSet<&GroupId> = BTreeSet::new();
     let own: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
@@ -437,7 +444,7 @@ pub(in crate::team) fn derived_phases(groups: &[PlanGroup], at_once: u8) -> Vec<
             .filter(|group| !placed.contains(&group.id))
             .filter(|group| group.depends_on.iter().all(|need| placed.contains(need) || !own.contains(need)))
             .map(|group| &group.id)
-            .take(usize::from(at_once))
+            .take(usize::from(max_parallel))
             .collect();
         assert!(!ready.is_empty(), "BUG: a plan with a cycle was refused");
         placed.extend(&ready);
@@ -454,13 +461,15 @@ impl Plan {
             first_phase + u16::try_from(found).unwrap_or(u16::MAX)
         };
         let order = self.order();
-        let place = |id: &GroupId| order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
+        let position = |id: &GroupId| order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
         let groups = self.groups.iter().map(|group| {
-            // Edges that follow one order of the dependencies cannot form a cycle.
+            // Only groups that are earlier in the order, so that the result has no cycle.
             let overlaps = self
                 .groups
                 .iter()
-                .filter(|other| place(&other.id) < place(&group.id) && phase(&other.id) <= phase(&group.id))
+                .filter(|other| {
+                    position(&other.id) < position(&group.id) && phase(&other.id) <= phase(&group.id)
+                })
                 .filter(|other| must_not_overlap(other, group));
             let after = group.depends_on.iter().cloned().chain(overlaps.map(|other| other.id.clone()));
             PlannedGroup { id: group.id.clone(), phase: phase(&group.id), after: after.collect() }
@@ -521,30 +530,30 @@ pub(in crate::team) fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> b
         || !overlap(&one.files_affected, &other.files_affected).is_empty()
 }
 
-/// Returns the files of the first list that may be files of the second. Of a pattern, the part before its first wildcard and the
-/// part after its last count.
+/// Returns the files of the first list that may be files of the second. Patterns are compared only by the part before
+/// the first wildcard and the part after the last one.
 pub(in crate::team) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
     const WILDCARDS: [char; 6] = ['*', '?', '[', ']', '{', '}'];
-    let begin = |file: &str| file.split(WILDCARDS).next().unwrap_or_default().to_owned();
-    // A directory may have any file.
-    let end = |file: &str| match file.ends_with('/') {
+    let prefix = |file: &str| file.split(WILDCARDS).next().unwrap_or_default().to_owned();
+    // A directory may contain any file.
+    let suffix = |file: &str| match file.ends_with('/') {
         true => String::new(),
         false => file.rsplit(WILDCARDS).next().unwrap_or_default().to_owned(),
     };
     let is_pattern = |file: &str| file.contains(WILDCARDS) || file.ends_with('/');
-    let meet = |a: &str, b: &str| {
+    let may_match = |a: &str, b: &str| {
         let (a, b) = (a.trim_start_matches("./"), b.trim_start_matches("./"));
-        let ((begin_a, begin_b), (end_a, end_b)) = ((begin(a), begin(b)), (end(a), end(b)));
+        let ((prefix_a, prefix_b), (suffix_a, suffix_b)) = ((prefix(a), prefix(b)), (suffix(a), suffix(b)));
         let below =
             |directory: &str, file: &str| file.starts_with(&format!("{}/", directory.trim_end_matches('/')));
-        let ends_meet = end_a.ends_with(&end_b) || end_b.ends_with(&end_a);
+        let suffixes_match = suffix_a.ends_with(&suffix_b) || suffix_b.ends_with(&suffix_a);
         a == b
             || below(a, b)
             || below(b, a)
-            || (is_pattern(a) && begin_b.starts_with(&begin_a) && ends_meet)
-            || (is_pattern(b) && begin_a.starts_with(&begin_b) && ends_meet)
+            || (is_pattern(a) && prefix_b.starts_with(&prefix_a) && suffixes_match)
+            || (is_pattern(b) && prefix_a.starts_with(&prefix_b) && suffixes_match)
     };
-    one.iter().filter(|file| other.iter().any(|found| meet(file, found))).cloned().collect()
+    one.iter().filter(|file| other.iter().any(|found| may_match(file, found))).cloned().collect()
 }
 
 /// Returns the JSON Schema of the members.

@@ -4,21 +4,22 @@ use serde_json::Value;
 
 use super::super::document::{DIRECTORY, Document};
 use super::super::step::{Role, Step};
-use super::copies::{shown, status_word};
+use super::copies::{verdict_of_status, visible_files};
 use crate::edit::Rights;
 use crate::report::{CopyEdit, Report};
 
-/// How many entries a turn may add to a list.
-const NEW_ENTRIES: usize = 200;
+/// How many entries an attempt may add to a list.
+const MAX_NEW_ENTRIES: usize = 200;
 
-/// The members of a file that a step may change, and those that the engine derives: a change of them is dropped.
+/// The members of a file that a step may change, and those that only the engine sets: a change of these is dropped
+/// silently.
 #[derive(Default)]
-struct Members {
+struct MemberRights {
     allowed: Vec<String>,
     derived: Vec<String>,
 }
 
-impl Members {
+impl MemberRights {
     fn allow(&mut self, names: &[&str]) {
         self.allowed.extend(names.iter().map(|name| (*name).to_owned()));
     }
@@ -30,7 +31,7 @@ impl Members {
     /// Allows new entries at the end of a list.
     fn append(&mut self, file: &Value, list: &str) {
         let present = file.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
-        self.allowed.extend((present..present + NEW_ENTRIES).map(|index| format!("{list}/{index}")));
+        self.allowed.extend((present..present + MAX_NEW_ENTRIES).map(|index| format!("{list}/{index}")));
     }
 
     fn rights(&self) -> Rights {
@@ -44,26 +45,27 @@ pub(in crate::team) fn restrict(document: &Document, step: &Step, report: &mut R
     if report.copy_edits.is_empty() {
         return refused;
     }
-    for (name, file) in shown(document, step) {
+    for (name, file) in visible_files(document, step) {
         let path = format!("{DIRECTORY}/{name}");
-        refused.extend(members(document, step, &name, &file).rights().restrict(report, &path, &file));
+        refused.extend(member_rights(document, step, &name, &file).rights().restrict(report, &path, &file));
         if let (Step::Group(id, role), "group_status.json") = (step, name.as_str()) {
-            refused.extend(foreign_status(*role, id.as_str(), &path, &file, report));
+            refused.extend(remove_invalid_status(*role, id.as_str(), &path, &file, report));
         }
     }
     refused
 }
 
-fn members(document: &Document, step: &Step, name: &str, file: &Value) -> Members {
-    let mut members = Members::default();
+fn member_rights(document: &Document, step: &Step, name: &str, file: &Value) -> MemberRights {
+    let mut members = MemberRights::default();
     members.derive(&["/messages/*/read"]);
     match step {
-        Step::Pm(_) => of_manager(document, name, file, &mut members),
+        Step::Pm(_) => add_manager_rights(document, name, file, &mut members),
         Step::Group(id, role) if name == "group_status.json" => {
-            let mut of_group = Members::default();
-            of_status(*role, &file[id.as_str()], &mut of_group);
+            let mut group_rights = MemberRights::default();
+            add_status_rights(*role, &file[id.as_str()], &mut group_rights);
             let below = |names: Vec<String>| names.into_iter().map(|name| format!("/{id}{name}")).collect();
-            members = Members { allowed: below(of_group.allowed), derived: below(of_group.derived) };
+            members =
+                MemberRights { allowed: below(group_rights.allowed), derived: below(group_rights.derived) };
         }
         Step::Group(_, role) => {
             let is_own = matches!(
@@ -80,7 +82,7 @@ fn members(document: &Document, step: &Step, name: &str, file: &Value) -> Member
     members
 }
 
-fn of_manager(document: &Document, name: &str, file: &Value, members: &mut Members) {
+fn add_manager_rights(document: &Document, name: &str, file: &Value, members: &mut MemberRights) {
     match name {
         "pm_state.json" => {
             for list in ["/all_tasks", "/task_groups", "/execution_phases"] {
@@ -116,7 +118,7 @@ fn of_manager(document: &Document, name: &str, file: &Value, members: &mut Membe
     }
 }
 
-fn of_status(role: Role, group: &Value, members: &mut Members) {
+fn add_status_rights(role: Role, group: &Value, members: &mut MemberRights) {
     members.allow(&["/status"]);
     members.derive(&[
         "/current_agent",
@@ -152,18 +154,26 @@ fn of_status(role: Role, group: &Value, members: &mut Members) {
 }
 
 /// Removes a status that is no verdict of the role, and returns a sentence about it.
-fn foreign_status(role: Role, id: &str, path: &str, file: &Value, report: &mut Report) -> Option<String> {
+fn remove_invalid_status(
+    role: Role,
+    id: &str,
+    path: &str,
+    file: &Value,
+    report: &mut Report,
+) -> Option<String> {
     let mut edited = report.copy_edits.get(path)?.applied_to(path, file).ok()??;
     let status = edited[id]["status"].clone();
-    if status == file[id]["status"] || status.as_str().is_some_and(|word| status_word(role, word).is_some()) {
+    if status == file[id]["status"]
+        || status.as_str().is_some_and(|word| verdict_of_status(role, word).is_some())
+    {
         return None;
     }
     edited[id]["status"] = file[id]["status"].clone();
-    let left = json_patch::diff(file, &edited);
-    if left.0.is_empty() {
+    let remaining = json_patch::diff(file, &edited);
+    if remaining.0.is_empty() {
         report.copy_edits.remove(path);
     } else {
-        report.copy_edits.insert(path.to_owned(), CopyEdit::Patch(left));
+        report.copy_edits.insert(path.to_owned(), CopyEdit::Patch(remaining));
     }
     Some(format!("`{path}`: the step may not set `/{id}/status` to {status}"))
 }

@@ -1,4 +1,4 @@
-//! What an attempt says: the fields of its report, or the edits of its private copies, read as a verdict of its step.
+//! Parses the fields of a report, or the edits of private copies, as a verdict of the step.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -27,15 +27,15 @@ pub(in crate::team) fn fields(
 ) -> Result<Map<String, Value>, String> {
     let mut fields = copies::fields(document, step, &report.copy_edits)?;
     let text = |from: Option<&Value>| from.and_then(Value::as_str).map(str::to_owned);
-    let (edited, said) = (text(fields.get("verdict")), text(report.others.get("verdict")));
-    if let (Some(edited), Some(said)) = (edited, said)
-        && contradict(step, &edited, &said)
+    let (edited, stated) = (text(fields.get("verdict")), text(report.others.get("verdict")));
+    if let (Some(edited), Some(stated)) = (edited, stated)
+        && contradict(step, &edited, &stated)
     {
-        return Err(format!("the report says `{said}`, and the edited files say `{edited}`"));
+        return Err(format!("the report says `{stated}`, and the edited files say `{edited}`"));
     }
-    // A field that is null says nothing.
-    let stated = report.others.iter().filter(|(_, value)| !value.is_null());
-    fields.extend(stated.map(|(name, value)| (name.clone(), value.clone())));
+    // A null counts as missing.
+    let reported = report.others.iter().filter(|(_, value)| !value.is_null());
+    fields.extend(reported.map(|(name, value)| (name.clone(), value.clone())));
     Ok(fields)
 }
 
@@ -46,7 +46,7 @@ fn contradict(step: &Step, one: &str, other: &str) -> bool {
         matches!((one, other), (Ok(one), Ok(other)) if one != other)
     }
     match step {
-        // A plan is more work.
+        // A plan and a request for more work do not contradict each other.
         Step::Pm(_) => {
             let is_done = |word: &str| words::parse(words::PM, word).map(|word| word == PmWord::Complete);
             matches!((is_done(one), is_done(other)), (Ok(one), Ok(other)) if one != other)
@@ -82,11 +82,11 @@ fn verdict(
             {
                 return Err(format!("`{word}` is no verdict of a plan; use PLANNING_COMPLETE"));
             }
-            Ok(Verdict::Plan(work(definition, document, step, &fields)?))
+            Ok(Verdict::Plan(planned_work(definition, document, step, &fields)?))
         }
         Step::Pm(PmStep::Check) => {
             let fields = fields()?;
-            match words::parse(words::PM, word(&fields)?)? {
+            match words::parse(words::PM, verdict_word(&fields)?)? {
                 PmWord::Complete => match document.blocked_groups().as_slice() {
                     [] => Ok(Verdict::Complete),
                     groups => Err(format!(
@@ -95,7 +95,7 @@ fn verdict(
                     )),
                 },
                 PmWord::MoreWork | PmWord::Planned => {
-                    Ok(Verdict::Plan(work(definition, document, step, &fields)?))
+                    Ok(Verdict::Plan(planned_work(definition, document, step, &fields)?))
                 }
             }
         }
@@ -108,18 +108,18 @@ fn verdict(
         Step::Group(_, Role::Developer) => {
             let fields = fields()?;
             check_counts(&fields)?;
-            Ok(Verdict::Developer(words::parse(words::DEVELOPER, word(&fields)?)?))
+            Ok(Verdict::Developer(words::parse(words::DEVELOPER, verdict_word(&fields)?)?))
         }
         Step::Group(_, Role::Qa) => {
             let fields = fields()?;
             check_counts(&fields)?;
-            Ok(Verdict::Qa(words::parse(words::QA, word(&fields)?)?))
+            Ok(Verdict::Qa(words::parse(words::QA, verdict_word(&fields)?)?))
         }
         Step::Group(id, Role::TechLead) => {
             let fields = fields()?;
-            let said = words::parse(words::TECH_LEAD, word(&fields)?)?;
+            let word = words::parse(words::TECH_LEAD, verdict_word(&fields)?)?;
             let stage = document.groups.get(id).map(|group| group.stage);
-            match (stage, said) {
+            match (stage, word) {
                 (Some(Stage::Unblock(_)), TechLeadWord::Unblocked) => {
                     Ok(Verdict::TechLead(TechLeadVerdict::Unblocked))
                 }
@@ -128,7 +128,7 @@ fn verdict(
                 }
                 (_, TechLeadWord::Approved) => Ok(Verdict::TechLead(TechLeadVerdict::Approved)),
                 (_, TechLeadWord::ChangesRequested) => {
-                    let blocking = blocking(&fields)?;
+                    let blocking = count_blocking_issues(&fields)?;
                     Ok(Verdict::TechLead(TechLeadVerdict::ChangesRequested { blocking }))
                 }
                 (_, TechLeadWord::Unblocked) => {
@@ -146,10 +146,10 @@ fn verdict(
     }
 }
 
-/// Checks the word of a report without its run, so that `callboard report` can refuse it at once. A report without one may be a
-/// part of the whole.
+/// Checks the status word of a report. Needs no run, so that `callboard report` can refuse it at once. A report
+/// without a word is accepted, because an edited private copy may have it.
 pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String> {
-    let Ok(word) = word(&report.others) else { return Ok(()) };
+    let Ok(word) = verdict_word(&report.others) else { return Ok(()) };
     match step {
         _ if report.status == Status::Failed => Ok(()),
         Step::Pm(PmStep::Plan | PmStep::Check) => words::parse(words::PM, word).map(drop),
@@ -161,12 +161,12 @@ pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String>
     }
 }
 
-fn word(fields: &Map<String, Value>) -> Result<&str, String> {
+fn verdict_word(fields: &Map<String, Value>) -> Result<&str, String> {
     fields.get("verdict").and_then(Value::as_str).ok_or_else(|| "the field `verdict` is missing".to_owned())
 }
 
 /// Counts the issues that are critical or high.
-fn blocking(fields: &Map<String, Value>) -> Result<u16, String> {
+fn count_blocking_issues(fields: &Map<String, Value>) -> Result<u16, String> {
     let issues = match fields.get("issues") {
         None | Some(Value::Null) => return Ok(0),
         Some(Value::Array(issues)) => issues,
@@ -194,7 +194,7 @@ fn check_counts(fields: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what a plan of this step is read against.
+/// Returns what a plan of this step is checked against.
 fn plan_context(
     definition: &Definition,
     document: &Document,
@@ -209,7 +209,7 @@ fn plan_context(
     });
     PlanContext {
         mode: definition.mode,
-        at_once: definition.limits.groups.get(),
+        max_parallel: definition.limits.groups.get(),
         groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
         tasks: document.plan.tasks.iter().map(|task| task.id.clone()).collect(),
         branches: fields
@@ -231,7 +231,8 @@ pub(in crate::team) fn plan(
         .map_err(|problems| format!("the plan is refused: {}", problems.join("; ")))
 }
 
-fn work(
+/// Reads the plan of a report, as far as decisions depend on it.
+fn planned_work(
     definition: &Definition,
     document: &Document,
     step: &Step,
@@ -257,11 +258,11 @@ pub(in crate::team) fn parse_answer(step: &Step, answer: &Answer) -> Result<Verd
     if options.is_empty() {
         return Err(format!("`{step}` asks no person"));
     }
-    let words: Vec<_> = options.iter().map(|option| option.word()).collect();
+    let words: Vec<_> = options.iter().map(|option| option.as_str()).collect();
     let Answer::Choose { option, reason } = answer else {
         return Err(format!("answer `choose` with one of {}", words.join(", ")));
     };
-    let Some(choice) = options.iter().find(|choice| choice.word() == option) else {
+    let Some(choice) = options.iter().find(|choice| choice.as_str() == option) else {
         return Err(format!("`{option}` is not one of {}", words.join(", ")));
     };
     let has_reason = reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
@@ -283,7 +284,7 @@ pub(in crate::team) fn options(step: &Step) -> Vec<Choice> {
     }
 }
 
-/// Returns a text of a report, or nothing.
+/// Returns the first of these fields that is a text, trimmed; an empty text if there is none.
 pub(in crate::team) fn text(fields: &Map<String, Value>, names: &[&str]) -> String {
     let found = names.iter().find_map(|name| fields.get(*name).and_then(Value::as_str));
     found.unwrap_or_default().trim().to_owned()
@@ -300,8 +301,8 @@ pub(in crate::team) fn texts(fields: &Map<String, Value>, name: &str) -> Vec<Str
     }
 }
 
-/// Returns `8/8 passed`.
-pub(in crate::team) fn passed(group: &GroupPart, kind: &str) -> String {
+/// Returns the result of the tests of a kind: `8/8 passed`, or `none`.
+pub(in crate::team) fn test_result_text(group: &GroupPart, kind: &str) -> String {
     let counts = group.test_results.get(kind).copied().unwrap_or_default();
     match counts.total {
         0 => "none".to_owned(),

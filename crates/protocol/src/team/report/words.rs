@@ -1,6 +1,6 @@
-//! Status words of agents: a closed set per role, with aliases. The text must end with the word. Any letter case, emoji and markup
-//! are accepted, and prose before it that ends as a sentence or a clause does. An unknown word, a condition, or two contradicting
-//! words are refused.
+//! Status words of agents: a closed set per role, with aliases. The text must end with the word. Accepted are any
+//! letter case, emoji, markup, and prose before the word if it ends like a sentence or a clause. Refused are an
+//! unknown word, a condition, and two contradicting words.
 
 use super::super::step::{DeveloperVerdict, QaVerdict};
 
@@ -67,15 +67,15 @@ pub(in crate::team) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -
         tokens.iter().map(|token| token.word.as_str()).eq(alias.iter().copied())
             && tokens.iter().skip(1).all(Token::continues)
     };
-    let named = |tokens: &[Token]| {
+    let last_word = |tokens: &[Token]| {
         let found = aliases.iter().find(|(_, alias)| {
             tokens.len() >= alias.len() && is_alias(&tokens[tokens.len() - alias.len()..], alias)
         });
         found.map(|(verdict, alias)| (*verdict, tokens.len() - alias.len()))
     };
-    // The last word counts. Another one anywhere before it contradicts it, or says the same.
-    let all: Vec<_> = (1..=tokens.len()).filter_map(|end| named(&tokens[..end])).collect();
-    let Some((verdict, from)) = named(&tokens) else {
+    // The last status word is the verdict. Any status word before it must mean the same.
+    let all: Vec<_> = (1..=tokens.len()).filter_map(|end| last_word(&tokens[..end])).collect();
+    let Some((verdict, from)) = last_word(&tokens) else {
         return Err(refused(match all.is_empty() {
             true => "is no status word",
             false => "does not say one status clearly",
@@ -85,8 +85,8 @@ pub(in crate::team) fn parse<V: Copy + PartialEq>(words: Words<V>, text: &str) -
     if before.clone().any(|(other, _)| *other != verdict) {
         return Err(refused("has two status words"));
     }
-    let begins = from == 0 || tokens[from].begins_clause();
-    if !begins || rest.contains('?') {
+    let begins_clause = from == 0 || tokens[from].begins_clause();
+    if !begins_clause || rest.contains('?') {
         return Err(refused("does not say one status clearly"));
     }
     Ok(verdict)

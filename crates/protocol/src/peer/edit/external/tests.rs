@@ -7,26 +7,28 @@ use super::super::{apply, change};
 use super::*;
 use crate::peer::Phase;
 
-/// Our document after a client has written this one.
+/// The engine's document after a client has written this one.
 fn absorb(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("the edit applies"))
 }
 
-fn with(change: impl FnOnce(&mut Value)) -> Value {
+/// The document of a cycle in `execute`, with a change of a client.
+fn executing_with(change: impl FnOnce(&mut Value)) -> Value {
     let mut document = executing().to_value();
     change(&mut document);
     document
 }
 
-fn kind(found: &Value) -> &'static str {
+fn refusal_kind(found: &Value) -> &'static str {
     absorb(found).err().map_or("ok", |error| error.kind())
 }
 
 #[test]
 fn a_client_that_changes_only_the_output_gets_its_entry_from_the_engine() {
-    let new = absorb(&with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70))).unwrap();
+    let new = absorb(&executing_with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70)))
+        .unwrap();
     let old = executing();
     assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 70);
     assert_eq!((new.sequence, new.history.len()), (old.sequence + 1, old.history.len() + 1));
@@ -43,11 +45,11 @@ fn a_whole_write_of_a_client_is_counted_once() {
     assert_eq!(new.phases, theirs.phases);
     assert_eq!(new.metadata.updated_at, second(9), "the engine's clock counts");
     // Progress without an entry, as in the specification's example.
-    let without = with(|found| {
+    let without_entry = executing_with(|found| {
         found["sequence"] = json!(old.sequence + 1);
         found["phases"]["execute"]["output"] = json!({ "progress": 80 });
     });
-    assert_eq!(absorb(&without).unwrap(), new);
+    assert_eq!(absorb(&without_entry).unwrap(), new);
 }
 
 #[test]
@@ -60,42 +62,42 @@ fn a_write_that_changes_only_the_sequence_is_a_write() {
 
 #[test]
 fn fields_of_the_engine_are_refused_in_whole_and_partial_writes() {
-    let number = executing().sequence;
+    let sequence = executing().sequence;
     let output = json!({ "progress": "all", "files_created": ["a.rs"] });
     let complete = change::complete(&executing(), Phase::Execute, output, second(7)).unwrap();
-    assert_eq!(kind(&complete.to_value()), "invalid_transition");
+    assert_eq!(refusal_kind(&complete.to_value()), "invalid_transition");
     for change in [
         &(|found: &mut Value| found["phases"]["execute"]["status"] = json!("completed"))
             as &dyn Fn(&mut Value),
         &|found| found["phases"]["plan"]["output"] = json!({}),
-        &|found| found["sequence"] = json!(number + 2),
-        &|found| found["sequence"] = json!(number - 1),
+        &|found| found["sequence"] = json!(sequence + 2),
+        &|found| found["sequence"] = json!(sequence - 1),
         &|found| found["context"]["user_requirements"] = json!("something else"),
         &|found| found["history"] = json!([]),
     ] {
-        assert_eq!(kind(&with(change)), "invalid_transition");
+        assert_eq!(refusal_kind(&executing_with(change)), "invalid_transition");
     }
-    let broken = with(|found| {
-        found["sequence"] = json!(number + 1);
+    let broken = executing_with(|found| {
+        found["sequence"] = json!(sequence + 1);
         found["phases"]["execute"]["errors"] = json!("none");
     });
-    assert_eq!(kind(&broken), "schema_validation_failed");
+    assert_eq!(refusal_kind(&broken), "schema_validation_failed");
 }
 
 #[test]
 fn a_whole_write_may_not_change_the_history() {
-    let number = executing().sequence;
+    let sequence = executing().sequence;
     for change in [
         &(|found: &mut Value| found["history"] = json!([])) as &dyn Fn(&mut Value),
         &|found| found["history"][0]["event"] = json!("recovered"),
-        &|found| found["history"][0]["sequence"] = json!(number + 9),
+        &|found| found["history"][0]["sequence"] = json!(sequence + 9),
     ] {
-        let found = with(|found| {
-            found["sequence"] = json!(number + 1);
+        let found = executing_with(|found| {
+            found["sequence"] = json!(sequence + 1);
             found["phases"]["execute"]["output"]["progress"] = json!(80);
             change(found);
         });
-        assert_ne!(kind(&found), "ok");
+        assert_ne!(refusal_kind(&found), "ok");
     }
 }
 
