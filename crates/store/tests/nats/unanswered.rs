@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::Revision;
-use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
+use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry, Unavailable};
 use testkit::nats::{Proxy, Server, deliver};
 
 use crate::contract::{change, run};
@@ -111,6 +111,19 @@ async fn reads_go_to_the_leader_of_a_stream() {
         lock.release().await;
     }
     assert_eq!(store.runs().await.unwrap().len(), 2);
+}
+
+/// Otherwise a restore would take an older document than the journal has.
+#[tokio::test]
+async fn an_outage_is_not_taken_for_a_damaged_journal() {
+    let server = Server::start();
+    let proxy = Proxy::to(&server).await;
+    let (store, run) = (proxy.store(Duration::from_millis(300)), run("large"));
+    store.commit(change(&run, Position::absent(), &"x".repeat(200_000))).await.unwrap();
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(1));
+    proxy.hold_at("OBJ_callboard-blobs");
+    let result = store.intact(&run).await;
+    assert!(matches!(result, Err(ReadError::Unavailable(Unavailable::Server { .. }))), "{result:?}");
 }
 
 #[tokio::test]

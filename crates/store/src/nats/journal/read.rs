@@ -11,7 +11,7 @@ use super::message::{Content, Delta, Head, Record, checksum};
 use super::records::is_unreadable;
 use super::wire::MessageError;
 use crate::commit::{Part, Position, WrittenView};
-use crate::error::ReadError;
+use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::Session;
 use crate::store::{CaughtUp, Loaded, RunRow, StoredEntry};
 
@@ -188,8 +188,13 @@ impl Session {
         for record in self.records(run, 1, newest.sequence).await? {
             let Some(committed) = record.commit() else { continue };
             let revision = record.head.revision;
-            // An unreadable delta is not intact either.
-            let Ok(delta) = self.delta(run, record.sequence, committed).await else { break };
+            let delta = match self.delta(run, record.sequence, committed).await {
+                Ok(delta) => delta,
+                Err(
+                    ReadError::DamagedBlob { .. } | ReadError::Unavailable(Unavailable::BadJournal { .. }),
+                ) => break,
+                Err(error) => return Err(error),
+            };
             if revision != last.next()
                 || committed.checksum != checksum(run, revision, committed.write_id, &delta.entry)
             {
