@@ -522,6 +522,8 @@ pub enum ImportRefusal {
     Invalid(Vec<Violation>),
     #[error("its steps are not those of the workflow: {0}")]
     StepsDiffer(String),
+    #[error("{0}")]
+    Unusable(String),
     #[error("its sequence {0} cannot be increased any further")]
     SequenceExhausted(u64),
 }

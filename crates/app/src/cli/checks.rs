@@ -19,7 +19,7 @@ const SHOWN_LINES: usize = 20;
 /// The checks are those of `[checks]` in callboard.toml, or else those that the files of the project suggest (Cargo, npm, Python,
 /// Go, Make); `callboard config` shows them. Runs use the same checks for merged trees.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0 if all checks pass, 1 if one fails
+#[command(after_help = "Exit codes: 0 if all checks pass, 1 if one fails
 
 Examples:
   callboard checks

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 
 use protocol::run::RunStatus;
 use protocol::{Kind, KindInfo, RunId};
-use runner::{ImportError, ImportTarget, Imported, RunAtRevision};
+use runner::{DocumentImportError, ImportError, ImportTarget, Imported, RunAtRevision};
 use store::AnyStore;
 use supervisor::git;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::control;
-use crate::control::views;
+use crate::control::views::{self, QuarantinedViews};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
@@ -235,6 +235,19 @@ fn print(imported: &Imported, json: bool) {
         output::note(format_args!(
             "run `callboard resume {run}` to continue it with the agents of this machine"
         ));
+    }
+}
+
+/// Says why a document of another program was not imported.
+fn import_failure(error: &DocumentImportError, run: &RunId, file: &Path) -> Failure {
+    Failure::from_document_import(error, run, file)
+        .while_doing(format_args!("cannot import `{}`", file.display()))
+}
+
+/// Prints which files of other programs made room for the views of an imported run.
+fn note_moved_files(moved: Option<QuarantinedViews>) {
+    for (view, backup) in moved.into_iter().flatten() {
+        output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
     }
 }
 

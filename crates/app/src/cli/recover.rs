@@ -8,7 +8,7 @@ mod report;
 mod verify;
 mod view;
 
-pub(super) use view::{rebuild_failure, turns};
+pub(super) use view::turns;
 
 use std::path::PathBuf;
 

@@ -234,7 +234,7 @@ async fn resume_all(
             // An agent is refused for every run.
             Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
             Err(failure) => {
-                worst = failure.exit;
+                worst = std::cmp::max_by_key(worst, failure.exit, |exit| exit.code());
                 output::failure(&failure);
             }
         }

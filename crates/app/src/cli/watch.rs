@@ -17,7 +17,7 @@ use crate::workspace::{LocationArgs, Workspace};
 #[command(after_help = "Examples:
   callboard run workflow.yaml --detach && callboard watch
   callboard watch f8c1a491 && notify-send succeeded
-  callboard watch f8c1a491 --json | jq 'select(.event == \"over\")'")]
+  callboard watch f8c1a491 --json | jq 'select(.event == \"ended\")'")]
 pub(super) struct Arguments {
     /// The run: its name, a unique prefix of it, or the id of its cycle
     run: Option<String>,

@@ -4,6 +4,7 @@
 //! `callboard explain` describes it.
 
 mod code;
+mod document_import;
 mod edit;
 mod store_hints;
 

@@ -31,12 +31,10 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
         return Err(ImportRefusal::Invalid(violations));
     }
     let found: CycleState = serde_json::from_value(document.clone())
-        .map_err(|error| ImportRefusal::StepsDiffer(format!("it cannot be read: {error}")))?;
+        .map_err(|error| ImportRefusal::Unusable(format!("it cannot be read: {error}")))?;
     if found.current_iteration > MAX_ITERATIONS || found.max_iterations > MAX_ITERATIONS {
         let count = found.current_iteration.max(found.max_iterations);
-        return Err(ImportRefusal::StepsDiffer(format!(
-            "it has an implausible number of iterations: {count}"
-        )));
+        return Err(ImportRefusal::Unusable(format!("it has an implausible number of iterations: {count}")));
     }
     Ok(decide_imported(definition, changes(definition, &found)))
 }

@@ -78,10 +78,10 @@ pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Chan
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
-    let document = imported_document(&Document::default(), found).map_err(ImportRefusal::StepsDiffer)?;
+    let document = imported_document(&Document::default(), found).map_err(ImportRefusal::Unusable)?;
     if document.issue.number.is_some_and(|number| number != definition.issue.number) {
         let number = document.issue.number.unwrap_or_default();
-        return Err(ImportRefusal::StepsDiffer(format!("it is about issue {number}")));
+        return Err(ImportRefusal::Unusable(format!("it is about issue {number}")));
     }
     let state = state_of(definition, &document);
     let next = match (state.failed, state.current()) {

@@ -17,7 +17,7 @@ use crate::{Never, RunId, Stamp, StepId};
 impl Present for Issue {
     const STEP: (&'static str, &'static str) = ("step", "steps");
     const STEPS_AT: &'static str = "pipeline";
-    const OPENED_BY: &'static str = "issue";
+    const OPENED_BY: &'static str = "callboard issue";
     const OPENED_WITH: &'static str = "issue";
     const RETRIES: bool = true;
     const RENAMES: bool = false;

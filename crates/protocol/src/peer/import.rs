@@ -22,7 +22,7 @@ pub(super) fn import(
     let document: Document =
         serde_json::from_value(document.clone()).expect("BUG: a valid document cannot be parsed");
     if document.cycle_id != definition.cycle {
-        return Err(ImportRefusal::StepsDiffer(format!("it is about cycle `{}`", document.cycle_id)));
+        return Err(ImportRefusal::Unusable(format!("it is about cycle `{}`", document.cycle_id)));
     }
     if document.sequence > MAX_SAFE_INTEGER - RESERVED_WRITES {
         return Err(ImportRefusal::SequenceExhausted(document.sequence));

@@ -34,7 +34,7 @@ pub(super) fn import(
         return Err(ImportRefusal::Invalid(violations));
     }
     let document: Document = serde_json::from_value(document.clone())
-        .map_err(|error| ImportRefusal::StepsDiffer(format!("it cannot be parsed: {error}")))?;
+        .map_err(|error| ImportRefusal::Unusable(format!("it cannot be parsed: {error}")))?;
     let missing = definition.step_ids().find(|id| !document.steps.contains_key(id.as_str()));
     if let Some(missing) = missing {
         return Err(ImportRefusal::StepsDiffer(format!("it has no step `{missing}`")));
@@ -46,7 +46,7 @@ pub(super) fn import(
     let implausible = document.steps.iter().find(|(_, step)| step.iteration_count > MAX_ITERATIONS);
     if let Some((id, step)) = implausible {
         let count = step.iteration_count;
-        return Err(ImportRefusal::StepsDiffer(format!(
+        return Err(ImportRefusal::Unusable(format!(
             "step `{id}` has an implausible `iteration_count` of {count}"
         )));
     }

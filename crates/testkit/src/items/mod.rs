@@ -160,7 +160,7 @@ impl Protocol for Items {
     }
 
     fn import(_: &Definition, _: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
-        Err(ImportRefusal::StepsDiffer("a run of `items` cannot be made from a document".to_owned()))
+        Err(ImportRefusal::Unusable("a run of `items` cannot be made from a document".to_owned()))
     }
 
     fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::cycle::{Cycle, DIRECTORY, Definition, FOUND_FILES, Rebuilt, Role, rebuild, times};
+use protocol::cycle::{
+    Cycle, DEFAULT_MAX_ITERATIONS, DIRECTORY, Definition, FOUND_FILES, Rebuilt, Role, rebuild, times,
+};
 use protocol::run::{Request, RunStatus};
-use protocol::{ImportRefusal, Kind as _, KindOf, Outcome, RunId, RunLocation, StepId, Turn};
-use runner::{DocumentImportError, RunOptions, RunSpec, ViewImport};
+use protocol::{Kind as _, KindOf, Outcome, RunLocation, StepId, Turn};
+use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
+use super::{import_failure, note_moved_files};
 use crate::cli::cycle::given_id;
 use crate::control::views;
 use crate::engine::profiles::AgentFlags;
@@ -57,7 +60,7 @@ pub(crate) async fn import(
         max_iterations: document["max_iterations"]
             .as_u64()
             .and_then(|limit| u32::try_from(limit).ok())
-            .unwrap_or(5),
+            .unwrap_or(DEFAULT_MAX_ITERATIONS),
         checks: workspace.checks(),
         max_attempts: workspace.config.max_attempts.value,
         ..Definition::new(task)
@@ -93,7 +96,7 @@ pub(crate) async fn import(
         import,
     )
     .await;
-    let status = imported.map_err(|error| refused(file, &run, &error))?;
+    let status = imported.map_err(|error| import_failure(&error, &run, file))?;
     let set_aside = views::write(workspace, &store, &run).await?;
     output::data(&run);
     output::message(format_args!(
@@ -101,9 +104,7 @@ pub(crate) async fn import(
         file.display(),
         run_status::label(status).1
     ));
-    for (view, backup) in set_aside.into_iter().flatten() {
-        output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
-    }
+    note_moved_files(set_aside);
     let next = match status {
         RunStatus::Finished(Outcome::Failed) => format!("retry {run}"),
         RunStatus::Finished(Outcome::Succeeded | Outcome::Incomplete) => format!("extend {run} \"MORE\""),
@@ -131,25 +132,6 @@ fn turns(document: &Value) -> BTreeMap<StepId, Turn> {
     turns.into_iter().filter(|(_, turn)| turn.0 > 0).collect()
 }
 
-fn refused(file: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
-    let doing = format!("cannot import `{}`", file.display());
-    match error {
-        DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
-            .while_doing(doing)
-            .hint(format_args!("run `callboard show {run}`: the store has the cycle")),
-        DocumentImportError::Refused(ImportRefusal::Invalid(violations)) => {
-            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
-            let lines = violations
-                .iter()
-                .map(|found| format!("{}: {} ({})", found.rule, found.message, found.pointer));
-            failure.causes.extend(lines);
-            failure.hint(format_args!("run `callboard check {}` to see what to change", file.display()))
-        }
-        DocumentImportError::Refused(_) => Failure::from_error(Exit::Usage, error).while_doing(doing),
-        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
-    }
-}
-
 /// Restores a cycle. If the store has its run, writes the files of the cycle again. Otherwise makes the run from the
 /// master file or, if that is damaged, from the files in `ID.progress/`: then something is lost, and the result is
 /// `Exit::Failed`.
@@ -165,9 +147,7 @@ pub(crate) async fn recover(
             output::message(format_args!("the engine of `{run}` is alive and writes its files"));
             return Ok(Exit::Success);
         };
-        for (view, backup) in set_aside {
-            output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
-        }
+        note_moved_files(Some(set_aside));
         output::message(format_args!("the files of `{run}` are those of its journal; nothing is lost"));
         return Ok(Exit::Success);
     }

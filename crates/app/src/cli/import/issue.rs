@@ -13,8 +13,9 @@ use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
+use super::import_failure;
+use crate::cli::block_on;
 use crate::cli::issue::{self, TrackerName};
-use crate::cli::{block_on, recover};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
@@ -75,7 +76,7 @@ pub(super) fn run(
         let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
         let (by, now) = (workspace::person(), workspace.clock.now());
         let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
-        imported.await.map_err(|error| recover::rebuild_failure(file, &run, &error))
+        imported.await.map_err(|error| import_failure(&error, &run, file))
     })?;
     output::message(format_args!("imported issue {number} as run `{run}`: {}", run_status::label(status).1));
     match status {

@@ -15,6 +15,7 @@ use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation, StepId};
 use runner::{RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 
+use super::{import_failure, note_moved_files};
 use crate::cli::{block_on, recover};
 use crate::control::views;
 use crate::failure::{Exit, Failure};
@@ -108,7 +109,7 @@ pub(super) fn run(
         let store = if dry_run { None } else { Some(workspace.store().await?) };
         let by = workspace::person();
         let imported = runner::import_document(store.as_ref(), &by, now, kind, spec, import).await;
-        let status = imported.map_err(|error| recover::rebuild_failure(view, &run, &error))?;
+        let status = imported.map_err(|error| import_failure(&error, &run, view))?;
         let set_aside = match &store {
             Some(store) => views::write(workspace, store, &run).await?,
             None => None,
@@ -137,9 +138,7 @@ pub(super) fn run(
             started_again.join(", ")
         ));
     }
-    for (view, backup) in set_aside.into_iter().flatten() {
-        output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
-    }
+    note_moved_files(set_aside);
     match status {
         _ if dry_run => output::note("nothing was written"),
         RunStatus::Finished(Outcome::Succeeded) => {

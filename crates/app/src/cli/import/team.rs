@@ -14,6 +14,7 @@ use runner::{DocumentImportError, Journal, RunAtRevision, RunOptions, RunSpec, S
 use serde_json::{Value, json};
 use store::{AnyStore, Digest};
 
+use super::note_moved_files;
 use crate::cli::block_on;
 use crate::control::views;
 use crate::failure::{Exit, Failure};
@@ -263,10 +264,7 @@ impl Import<'_> {
     }
 
     async fn write_views(&self, store: &AnyStore) -> Result<(), Failure> {
-        let set_aside = views::write(self.workspace, store, &self.run).await?;
-        for (view, backup) in set_aside.into_iter().flatten() {
-            output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));
-        }
+        note_moved_files(views::write(self.workspace, store, &self.run).await?);
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{ImportRefusal, KindOf, Protocol as _, RunId, RunLocation, StepId, Turn};
-use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
+use protocol::{KindOf, Protocol as _, RunId, RunLocation, StepId, Turn};
+use runner::{Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
@@ -90,7 +90,10 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
         let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
         let status = runner::import_document(store.as_ref(), &by, now, kind, spec, import);
-        status.await.map_err(|error| rebuild_failure(view, &run, &error))
+        status.await.map_err(|error| {
+            Failure::from_document_import(&error, &run, view)
+                .while_doing(format_args!("cannot rebuild run `{run}` from `{}`", view.display()))
+        })
     })?;
     let word = run_status::label(status).1;
     if arguments.dry_run {
@@ -169,30 +172,4 @@ fn last_attempt_turn(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
     let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let turns = names.filter_map(|name| name.to_str()?.split_once('.')?.0.parse().ok());
     turns.max().unwrap_or(0)
-}
-
-pub(in crate::cli) fn rebuild_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
-    let action = format!("cannot rebuild run `{run}` from `{}`", view.display());
-    match error {
-        DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
-            .while_doing(action)
-            .hint(format!("run `callboard show {run}`: the store has the run")),
-        DocumentImportError::Refused(ImportRefusal::Invalid(violations)) => {
-            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(action);
-            let lines = violations.iter().map(|violation| {
-                format!("{}: {} ({})", violation.rule, violation.message, violation.pointer)
-            });
-            failure.causes.extend(lines);
-            failure.hint(format!("run `callboard check {}` to see what to change", view.display()))
-        }
-        DocumentImportError::Refused(ImportRefusal::SequenceExhausted(_)) => {
-            Failure::from_error(Exit::Usage, error)
-        }
-        DocumentImportError::Refused(ImportRefusal::StepsDiffer(_)) => {
-            Failure::from_error(Exit::Usage, error)
-                .while_doing(action)
-                .hint("name the workflow that the run was started with")
-        }
-        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(action),
-    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use store::AnyStore;
 
 use super::start_at::original_definition;
-use crate::cli::{diff, recover, rm};
+use crate::cli::{diff, rm};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::query::difference;
@@ -59,7 +59,8 @@ pub(super) async fn continue_in_new_run(
     let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
     let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
     let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;
-    imported.map_err(|error| recover::rebuild_failure(old.as_str().as_ref(), &run, &error))?;
+    imported
+        .map_err(|error| with_action(Failure::from_document_import(&error, &run, old.as_str().as_ref())))?;
     output::note(format_args!("run `{run}` continues `{old}` with the new version; `{old}` stays as it is"));
     Ok(run)
 }

@@ -89,7 +89,7 @@ impl Store {
 /// or becomes a question to a person.
 pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
     let store = Store::deserialize(store)
-        .map_err(|error| ImportRefusal::StepsDiffer(format!("it is no store of a team: {error}")))?;
+        .map_err(|error| ImportRefusal::Unusable(format!("it is no store of a team: {error}")))?;
     let state = Import::of(&store).state(definition);
     let next = state.startable(definition.limits.groups.get());
     Ok(Move { changes: vec![Change::Imported { state }], next: Next::Queue(next) })
